@@ -1,0 +1,35 @@
+# make demo: the main job, end to end.   make test: everything, on real servers.
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+
+help:  ## Show this list
+	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
+
+setup:  ## Install what is missing: Java, the locked environment, the jars
+	@scripts/setup
+
+demo: setup  ## Start Kafka, send 100,000 events, process them, compare, stop
+	@$(BIN)/penstock demo
+
+test: setup check  ## Lint, types, then every test, against real servers that the tests start and stop
+	$(BIN)/pytest
+
+test-kafka-3.9: setup  ## The clients' tests against Kafka 3.9
+	$(BIN)/pytest -m clients --kafka 3.9
+
+check: setup  ## ruff and mypy strict
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+
+bench: setup  ## Our clients beside Kafka's own Java tools
+	$(BIN)/penstock bench broker
+
+lock: setup  ## Resolve Python packages and jars anew
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --group dev pyproject.toml --output-file requirements/dev.txt
+	echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --constraints requirements/dev.txt - --output-file requirements/bootstrap.txt
+	$(BIN)/python scripts/lock_jars.py
+
+.PHONY: help setup demo test test-kafka-3.9 check bench lock

@@ -1,0 +1,1 @@
+"""Measurements beside a peer, in one run, as ratios."""

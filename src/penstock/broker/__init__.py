@@ -1,0 +1,1 @@
+"""A real Apache Kafka, run for the user on this machine."""

@@ -1,0 +1,36 @@
+"""Finding the Java that runs Kafka and Spark."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from penstock.errors import Unprepared
+
+OLDEST_JAVA = 17
+_FIX = "Install it, on Debian or Ubuntu with: apt-get install openjdk-17-jre-headless; or set JAVA_HOME"
+
+
+def find_java() -> tuple[Path, int]:
+    """Give the Java program and its major version; raise `Unprepared` if there is none new enough."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if found is None:
+        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
+        raise Unprepared(f"there is no Java {where}, and Kafka needs {OLDEST_JAVA} or newer", fix=_FIX)
+    version = _major_version(found)
+    if version < OLDEST_JAVA:
+        raise Unprepared(f"{found} is Java {version}, and Kafka needs {OLDEST_JAVA} or newer", fix=_FIX)
+    return Path(found), version
+
+
+def _major_version(java: str) -> int:
+    try:
+        asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unprepared(f"{java} does not run: {error}", fix=_FIX) from None
+    match = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
+    if match is None:
+        raise Unprepared(f"{java} does not say its version", fix=_FIX)
+    return int(match[1])

@@ -1,0 +1,170 @@
+"""One Kafka node: its folder, its process, its log."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from penstock.broker.java import find_java
+from penstock.errors import Unprepared
+
+_LOG4J = """\
+status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d{{yyyy-MM-dd HH:mm:ss.SSS}}] %p %m (%c)%n
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 5
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+"""
+_SAME_START_S = 0.05
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node's folder on disk and the process that may be running from it."""
+
+    id: int
+    folder: Path
+
+    @property
+    def data(self) -> Path:
+        """Kafka's log directory."""
+        return self.folder / "data"
+
+    @property
+    def log(self) -> Path:
+        """What the node has to say."""
+        return self.folder / "logs" / "server.log"
+
+    @property
+    def properties(self) -> Path:
+        """The node's server.properties."""
+        return self.folder / "server.properties"
+
+    @property
+    def _console(self) -> Path:
+        return self.folder / "logs" / "console.log"
+
+    @property
+    def _formatted(self) -> Path:
+        return self.folder / "formatted"
+
+    @property
+    def _process_file(self) -> Path:
+        return self.folder / "process.json"
+
+    def process(self) -> psutil.Process | None:
+        """Find the running process. A stale pid file, even with the pid in use by another, is no process."""
+        try:
+            known = json.loads(self._process_file.read_text(encoding="utf-8"))
+            process = psutil.Process(known["pid"])
+            same = abs(process.create_time() - known["started"]) < _SAME_START_S
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+            return None
+
+    def configure(self, properties: str) -> None:
+        """Write what the node will start with."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.properties.write_text(properties, encoding="utf-8")
+        (self.folder / "log4j2.properties").write_text(_LOG4J.format(log=self.log), encoding="utf-8")
+
+    def format(self, cluster_id: str, classpath: Sequence[Path]) -> None:
+        """Prepare the data folder once.
+
+        The marker is written after a whole format and before the first start: without it the node has never
+        run, so whatever half a format left behind holds no record and is cleared.
+        """
+        if self._formatted.exists():
+            return
+        for leftover in (self.data / "meta.properties", self.data / "bootstrap.checkpoint"):
+            leftover.unlink(missing_ok=True)
+        java, _ = find_java()
+        command = [str(java), "-cp", _joined(classpath), "kafka.tools.StorageTool", "format"]
+        command += ["--cluster-id", cluster_id, "--config", str(self.properties), "--ignore-formatted"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        if done.returncode != 0:
+            reason = _last_words((done.stdout + done.stderr).splitlines())
+            raise Unprepared(
+                f"node {self.id} could not be prepared: {reason}",
+                safe="No record was in it",
+                fix="Look with: penstock doctor",
+            )
+        self._formatted.write_text(cluster_id + "\n", encoding="utf-8")
+
+    def start(self, classpath: Sequence[Path], heap_bytes: int) -> None:
+        """Start the process, detached: it outlives the command that started it."""
+        java, _ = find_java()
+        heap_kib = heap_bytes // 1024
+        command = [
+            str(java),
+            f"-Xms{heap_kib // 2}k",
+            f"-Xmx{heap_kib}k",
+            *["-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"],
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+            *["-cp", _joined(classpath), "kafka.Kafka", str(self.properties)],
+        ]
+        write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        redirections = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(self._console), write, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ]
+        # posix_spawn rather than Popen: nobody in this process waits for a node.
+        pid = os.posix_spawn(command[0], command, os.environ, file_actions=redirections, setsid=True)
+        started = psutil.Process(pid).create_time()
+        self._process_file.write_text(json.dumps({"pid": pid, "started": started}), encoding="utf-8")
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop cleanly, and after `timeout_s` by force, which loses no acknowledged record either."""
+        process = self.process()
+        if process is not None:
+            try:
+                process.terminate()
+                process.wait(timeout_s)
+            except psutil.TimeoutExpired:
+                process.kill()
+                process.wait(timeout_s)
+            except psutil.NoSuchProcess:
+                pass
+        self._process_file.unlink(missing_ok=True)
+
+    def last_words(self) -> str:
+        """Give the reason a node gave for stopping, from its logs."""
+        for path in (self.log, self._console):
+            reason = _last_words(_tail(path))
+            if reason:
+                return reason
+        return "it gave no reason"
+
+
+def _joined(classpath: Sequence[Path]) -> str:
+    return os.pathsep.join(map(str, classpath))
+
+
+def _tail(path: Path, lines: int = 200) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+    except OSError:
+        return []
+
+
+def _last_words(lines: Sequence[str]) -> str:
+    """Find the first cause among the last complaints: stack traces bury it."""
+    complaints = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
+    causes = [line for line in complaints if "Caused by" in line or "Exception:" in line or "Error:" in line]
+    chosen = causes[-1:] or complaints[-1:] or [line for line in lines[-1:] if "ERROR" in line or "Error" in line]
+    return chosen[0].strip()[:300] if chosen else ""

@@ -1,0 +1,76 @@
+"""server.properties of one node, from the cluster's state."""
+
+from pathlib import Path
+
+from penstock.broker.certificates import NODE_PRINCIPAL
+from penstock.broker.entrance import ADMIN_USER
+from penstock.broker.secrets_folder import SecretsFolder
+from penstock.broker.state import ClusterState, NodeState
+
+# Enough for one machine; Kafka's 50 partitions each would only slow the start.
+_INTERNAL_TOPIC_PARTITIONS = 8
+
+
+def server_properties(state: ClusterState, node: NodeState, data: Path, files: SecretsFolder) -> str:
+    """Write the node's configuration; it holds paths of secrets, never a secret."""
+    replication = state.replication
+    min_insync = max(1, replication - 1)
+    listeners = [f"CLIENT://{state.host}:{node.client_port}"]
+    if node.internal_port:
+        listeners.append(f"INTERNAL://{state.host}:{node.internal_port}")
+    announced = ",".join(listeners)
+    if node.controller:
+        listeners.append(f"CONTROLLER://{state.host}:{node.controller_port}")
+    settings = {
+        "node.id": node.id,
+        "process.roles": "broker,controller" if node.controller else "broker",
+        "controller.quorum.voters": ",".join(
+            f"{voter.id}@{state.host}:{voter.controller_port}" for voter in state.controllers
+        ),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": ",".join(listeners),
+        "advertised.listeners": announced,
+        "inter.broker.listener.name": "INTERNAL" if state.secure else "CLIENT",
+        "listener.security.protocol.map": (
+            "CLIENT:SASL_SSL,INTERNAL:SSL,CONTROLLER:SSL" if state.secure else "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        "log.dirs": data,
+        "default.replication.factor": replication,
+        "min.insync.replicas": min_insync,
+        "offsets.topic.replication.factor": replication,
+        "offsets.topic.num.partitions": _INTERNAL_TOPIC_PARTITIONS,
+        "transaction.state.log.replication.factor": replication,
+        "transaction.state.log.min.isr": min_insync,
+        "transaction.state.log.num.partitions": _INTERNAL_TOPIC_PARTITIONS,
+        "share.coordinator.state.topic.replication.factor": replication,
+        "share.coordinator.state.topic.min.isr": min_insync,
+        "share.coordinator.state.topic.num.partitions": _INTERNAL_TOPIC_PARTITIONS,
+        # A mistyped topic name must be an error, not a new topic that swallows events.
+        "auto.create.topics.enable": "false",
+        "unclean.leader.election.enable": "false",
+        "group.initial.rebalance.delay.ms": 0,
+        "broker.session.timeout.ms": 6000,
+        "num.recovery.threads.per.data.dir": 2,
+        **(_security(node, files) if state.secure else {}),
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _security(node: NodeState, files: SecretsFolder) -> dict[str, str]:
+    """Nodes know each other by certificate, clients log in by SCRAM, and what no ACL allows is denied."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(files.node_pem(node.id)),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(files.ca_pem),
+        "listener.name.internal.ssl.client.auth": "required",
+        "listener.name.controller.ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
+        "listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.client.scram-sha-512.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "false",
+        "super.users": f"User:{NODE_PRINCIPAL};User:{ADMIN_USER}",
+    }

@@ -1,0 +1,60 @@
+"""Where a secure cluster keeps its secrets: files that only their owner reads."""
+
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import BadInput
+
+_OWNER_ONLY = 0o600
+_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner reads, from its first byte on."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    aside = path.with_name(path.name + ".new")
+    aside.unlink(missing_ok=True)
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY), "wb") as file:
+        file.write(content)
+    aside.replace(path)
+
+
+@dataclass(frozen=True)
+class SecretsFolder:
+    """The names of the files."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, cluster_folder: Path) -> "SecretsFolder":
+        """Give the secrets of the cluster in a folder."""
+        return cls(cluster_folder / "secrets")
+
+    @property
+    def ca_pem(self) -> Path:
+        """The CA's certificate: what clients trust. Not a secret."""
+        return self.folder / "ca.pem"
+
+    @property
+    def ca_key(self) -> Path:
+        """The CA's key: who has it can make nodes."""
+        return self.folder / "ca.key"
+
+    def node_pem(self, node_id: int) -> Path:
+        """Key and certificate chain of a node, in one file as Kafka wants it."""
+        return self.folder / f"node-{node_id}.pem"
+
+    def password_file(self, user: str) -> Path:
+        """Say where a user's password is kept. The name is checked, so that it leads nowhere else."""
+        if not _USER.fullmatch(user):
+            raise BadInput(f"'{user}' is not a user name: letters, digits, dot, dash and underscore, 63 at most")
+        return self.folder / "users" / f"{user}.password"
+
+    def new_password(self, user: str) -> Path:
+        """Make up a password and keep it."""
+        path = self.password_file(user)
+        write_private(path, (secrets.token_urlsafe(24) + "\n").encode())
+        return path

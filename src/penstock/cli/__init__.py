@@ -1,0 +1,114 @@
+"""The command line. One file per command group; each loads what it needs when it runs."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from penstock import __version__
+from penstock.cli import (
+    acl,
+    bench,
+    broker,
+    consume,
+    demo,
+    doctor,
+    group,
+    init,
+    jars,
+    node,
+    produce,
+    topic,
+    user,
+)
+from penstock.cli.output import say
+from penstock.cli.session import Session
+from penstock.errors import PenstockError
+
+_DEFECT = 70
+_INTERRUPTED = 130
+
+
+class _Group(TyperGroup):
+    """Turns every error into one line and its exit code; see penstock.errors for the list."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PenstockError as error:
+            say(f"error: {error}")
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(_INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader of our output has gone; that is its right. Nothing more can be written.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if os.environ.get("PENSTOCK_DEBUG") or hasattr(error, "format_message"):
+                raise
+            say(
+                f"error: a defect in Penstock: {type(error).__name__}: {error}."
+                " Run it again with PENSTOCK_DEBUG=1 and report the traceback"
+            )
+            raise typer.Exit(_DEFECT) from None
+
+
+app = typer.Typer(
+    cls=_Group,
+    name="penstock",
+    help="Kafka events into tables, none lost, none doubled. Start with: penstock up",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    project: Annotated[Path | None, typer.Option(help="Project file; the nearest penstock.yaml if left out.")] = None,
+    home: Annotated[
+        Path | None, typer.Option(help="Folder for broker data; .penstock beside the project file.")
+    ] = None,
+    bootstrap: Annotated[str | None, typer.Option(help="host:port of an outside cluster.")] = None,
+    as_user: Annotated[str | None, typer.Option("--user", help="Act as this user of a secure local cluster.")] = None,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Settle what every command needs."""
+    context.obj = Session(project_file=project, home=home, bootstrap=bootstrap, user=as_user)
+
+
+for command in (broker.up, broker.down, broker.status, broker.logs, broker.restart):
+    app.command()(command)
+app.command("init")(init.init)
+app.command("doctor")(doctor.doctor)
+app.command("produce")(produce.produce)
+app.command("consume")(consume.consume)
+app.command("demo")(demo.demo)
+app.add_typer(topic.app, name="topic")
+app.add_typer(group.app, name="group")
+app.add_typer(user.app, name="user")
+app.add_typer(acl.app, name="acl")
+app.add_typer(node.app, name="node")
+app.add_typer(jars.app, name="jars")
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

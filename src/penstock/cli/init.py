@@ -1,0 +1,29 @@
+"""penstock init: a commented project file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.output import Json, print_json, say
+from penstock.errors import BadInput, Conflict
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write penstock.yaml.")] = Path(),
+    as_json: Json = False,
+) -> None:
+    """Write a commented penstock.yaml; never over one that is there."""
+    from penstock import project
+
+    path = folder / project.FILE_NAME
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(project.TEMPLATE)
+    except FileExistsError:
+        raise Conflict(f"{path} is there already", safe="It was not touched") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
+    say(f"{path} written; next: penstock up, then penstock topic apply")
+    if as_json:
+        print_json({"path": str(path)})

@@ -1,0 +1,93 @@
+"""Data to stdout, talk to stderr; `--json` for machines, tables for people."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import orjson
+import typer
+from pydantic import BaseModel
+
+from penstock.errors import BadInput
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
+
+def say(text: str) -> None:
+    """Tell the user something that is not data."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def print_json(data: Any) -> None:
+    """Write one JSON document."""
+    sys.stdout.buffer.write(orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError
+
+
+def print_rows(rows: Sequence[BaseModel], *, as_json: bool, empty: str = "nothing") -> None:
+    """Write models as a JSON list or as a table with a column per field."""
+    if as_json:
+        print_json(list(rows))
+    elif not rows:
+        say(empty)
+    else:
+        fields = list(type(rows[0]).model_fields)
+        print_table(fields, [[getattr(row, field) for field in fields] for row in rows])
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Write a table."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False)
+    if not console.is_terminal:
+        console.width = 200
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        numeric = rows and all(isinstance(row[len(table.columns)], int) for row in rows)
+        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        # Text, not markup: what comes from Kafka is shown as it is.
+        table.add_row(*(Text(_cell(value)) for value in row))
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "-"
+    return str(value)
+
+
+def confirmed(question: str, *, yes: bool) -> bool:
+    """Ask before something that cannot be undone; without a terminal the answer is no, and that is said."""
+    if yes:
+        return True
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return typer.confirm(question, err=True)
+    say("Nothing was changed. To do it, add --yes")
+    return False
+
+
+def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
+    """Read `name=value` options."""
+    parsed = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise BadInput(f"{option} takes NAME=VALUE, and '{pair}' is not that")
+        parsed[name] = value
+    return parsed

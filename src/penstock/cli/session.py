@@ -1,0 +1,72 @@
+"""What every command starts from: the settings, and the cluster they lead to."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from penstock.errors import Conflict
+
+if TYPE_CHECKING:
+    from penstock.broker.cluster import Cluster, Talk
+    from penstock.kafka.admin import Admin
+    from penstock.kafka.connection import Connection
+    from penstock.settings import Settings
+
+
+@dataclass
+class Session:
+    """The root options of one command line; everything else is looked up when a command needs it."""
+
+    project_file: Path | None = None
+    home: Path | None = None
+    bootstrap: str | None = None
+    user: str | None = None
+    _settings: "Settings | None" = field(default=None, repr=False)
+
+    @property
+    def settings(self) -> "Settings":
+        """Settle the settings once."""
+        if self._settings is None:
+            from penstock import settings
+
+            self._settings = settings.load(
+                project_file=self.project_file, home=self.home, bootstrap=self.bootstrap, user=self.user
+            )
+        return self._settings
+
+    def cluster(self, talk: "Talk | None" = None) -> "Cluster":
+        """Give the local cluster, whether or not it runs."""
+        from penstock.broker.cluster import Cluster
+
+        return Cluster(self.settings.home / "broker", self.settings.jars, talk=talk or (lambda _line: None))
+
+    def own_cluster(self, talk: "Talk | None" = None) -> "Cluster":
+        """Give the local cluster for a command that starts or stops it."""
+        if self.settings.outside is not None:
+            raise Conflict(
+                f"the cluster at {self.settings.outside.bootstrap_servers} is an outside one:"
+                " Penstock does not start or stop it",
+                fix="Set cluster.type to local in penstock.yaml, or leave out --bootstrap",
+            )
+        return self.cluster(talk)
+
+    def connection(self) -> "Connection":
+        """Give the way into the cluster that is meant."""
+        if self.settings.outside is not None:
+            return self.settings.outside
+        from penstock.broker.entrance import local_connection
+
+        return local_connection(self.settings.home / "broker", self.settings.user)
+
+    def admin(self) -> "Admin":
+        """Open an admin connection."""
+        from penstock.kafka.admin import Admin
+
+        return Admin(self.connection())
+
+
+def session(context: typer.Context) -> Session:
+    """Give the session of a command."""
+    return cast("Session", context.find_root().obj)

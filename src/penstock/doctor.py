@@ -1,0 +1,135 @@
+"""Is this machine fit? Each check is ok, or says what to do."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel, Field
+
+from penstock.broker import jars, ports, state
+from penstock.broker.cluster import DEFAULT_HEAP_BYTES, Cluster
+from penstock.broker.entrance import DEFAULT_PORT, local_connection
+from penstock.broker.java import find_java
+from penstock.errors import PenstockError
+from penstock.kafka import cluster as kafka_cluster
+from penstock.kafka.admin import Admin
+from penstock.settings import Settings
+
+_LEAST_DISK_BYTES = 2 * 10**9
+_OUTSIDE_THE_HEAP = 1.5
+_CLOCK_SLACK_S = 60.0
+
+
+class Check(BaseModel, frozen=True):
+    """One line of the report."""
+
+    check: str = Field(description="What was looked at.")
+    ok: bool = Field(description="Whether it is fit.")
+    detail: str = Field(description="What was found.")
+    fix: str = Field("", description="What to do, if it is not.")
+
+
+def examine(settings: Settings) -> Iterator[Check]:
+    """Look at everything a local cluster needs, and at the cluster that is meant."""
+    yield _guarded("java", _java)
+    yield _jars(settings)
+    yield _disk(settings.home)
+    yield _memory(settings)
+    if settings.outside is None:
+        yield _guarded("ports", lambda: _ports(settings))
+    yield _guarded("broker", lambda: _broker(settings))
+    yield _clock(settings.home)
+
+
+def _guarded(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(check=name, ok=True, detail=look())
+    except PenstockError as error:
+        return Check(check=name, ok=False, detail=error.what, fix=error.fix)
+
+
+def _java() -> str:
+    path, version = find_java()
+    return f"Java {version} at {path}"
+
+
+def _jars(settings: Settings) -> Check:
+    wanted = [jar for jar_set in jars.USED_SETS for jar in jars.locked(jar_set)]
+    wrong = [jar for jar in wanted if not jars.is_sound(jar, settings.jars)]
+    if wrong:
+        detail = f"{len(wrong)} of {len(wanted)} jars are missing or damaged in {settings.jars}"
+        return Check(check="jars", ok=False, detail=detail, fix="Run: penstock jars fetch")
+    return Check(check="jars", ok=True, detail=f"{len(wanted)} jars verified in {settings.jars}")
+
+
+def _existing(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def _disk(home: Path) -> Check:
+    free = shutil.disk_usage(_existing(home)).free
+    fix = f"Free some, or choose another folder with --home; Kafka stops when {home} is full"
+    return Check(
+        check="disk",
+        ok=free > _LEAST_DISK_BYTES,
+        detail=f"{free / 1e9:.1f} GB free for {home}",
+        fix=fix if free <= _LEAST_DISK_BYTES else "",
+    )
+
+
+def _memory(settings: Settings) -> Check:
+    known = state.load(settings.home / "broker")
+    nodes = len(known.nodes) if known else 1
+    heap = known.heap_bytes if known else DEFAULT_HEAP_BYTES
+    cluster = Cluster(settings.home / "broker", settings.jars)
+    to_start = nodes - len(cluster.running(known)) if known else nodes
+    needed = int(to_start * heap * _OUTSIDE_THE_HEAP)
+    free = psutil.virtual_memory().available
+    detail = f"{free / 1e9:.1f} GB available, {needed / 1e9:.1f} GB needed for {to_start} node(s) to start"
+    return Check(
+        check="memory",
+        ok=free > needed,
+        detail=detail,
+        fix="" if free > needed else "Use fewer nodes or a smaller --heap",
+    )
+
+
+def _ports(settings: Settings) -> str:
+    folder = settings.home / "broker"
+    known = state.load(folder)
+    if known is None:
+        ports.require_free("127.0.0.1", [DEFAULT_PORT])
+        return f"{DEFAULT_PORT} is free"
+    cluster = Cluster(folder, settings.jars)
+    running = cluster.running(known)
+    stopped = [node for node in known.nodes if node not in running]
+    ports.require_free(known.host, [port for node in stopped for port in node.ports])
+    used, free = (sum(len(node.ports) for node in nodes) for nodes in (running, stopped))
+    return f"{used} in use by this cluster, {free} free for it"
+
+
+def _broker(settings: Settings) -> str:
+    connection = settings.outside or local_connection(settings.home / "broker", settings.user)
+    found = kafka_cluster.describe(Admin(connection, timeout_s=5.0))
+    lacking = len(found.under_replicated)
+    return (
+        f"{len(found.nodes)} node(s) answer at {connection.bootstrap_servers}, {lacking} under-replicated partition(s)"
+    )
+
+
+def _clock(home: Path) -> Check:
+    """Kafka dates records with this clock: one that was set back would make retention and time look-ups wrong."""
+    newest = max((path.stat().st_mtime for path in home.glob("broker/node-*/logs/*.log")), default=0.0)
+    behind = newest - time.time()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    if behind > _CLOCK_SLACK_S:
+        return Check(
+            check="clock",
+            ok=False,
+            detail=f"{now}, {behind:.0f} s behind the broker's own log",
+            fix="Set the clock, by NTP if you can",
+        )
+    return Check(check="clock", ok=True, detail=now)

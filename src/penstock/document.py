@@ -1,0 +1,114 @@
+"""YAML files checked against a model: every complaint names file, line, key path and remedy."""
+
+import difflib
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from penstock.errors import BadInput, NotFound
+
+Model = TypeVar("Model", bound=BaseModel)
+KeyPath = tuple[str | int, ...]
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML lets the last of two equal keys win in silence; here a doubled key is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
+        seen = set()
+        for key_node, _ in node.value:
+            key = key_node.value
+            if key in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key '{key}' stands twice", problem_mark=key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(f"{path} is not there", fix="Run: penstock init") from None
+    except IsADirectoryError:
+        raise BadInput(f"{path} is a directory, and a YAML file belongs there") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} is not UTF-8 text") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _lines(node: yaml.Node, path: KeyPath = ()) -> dict[KeyPath, int]:
+    found = {path: node.start_mark.line + 1}
+    if isinstance(node, yaml.MappingNode):
+        for key_node, value_node in node.value:
+            found |= _lines(value_node, (*path, key_node.value))
+            found[(*path, key_node.value)] = key_node.start_mark.line + 1
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            found |= _lines(item, (*path, index))
+    return found
+
+
+def _known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """Collect every key that any model reachable from `model` knows: good enough to guess a typo."""
+    names: set[str] = set()
+    queue: list[type[BaseModel]] = [model]
+    seen: set[type[BaseModel]] = set()
+    while queue:
+        current = queue.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for name, field in current.model_fields.items():
+            names.add(field.alias or name)
+            queue += [part for part in _annotation_parts(field.annotation) if _is_model(part)]
+    return difflib.get_close_matches(str(path[-1]), sorted(names), n=1)
+
+
+def _annotation_parts(annotation: Any) -> list[Any]:
+    inner = getattr(annotation, "__args__", ())
+    return [annotation, *(part for argument in inner for part in _annotation_parts(argument))]
+
+
+def _is_model(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, BaseModel)
+
+
+def _complaint(path: Path, lines: dict[KeyPath, int], model: type[BaseModel], problem: Any) -> str:
+    location = tuple(problem["loc"])
+    # pydantic puts a union's tag into the location; drop the parts that are not in the document.
+    keys: KeyPath = ()
+    for part in location:
+        if (*keys, part) in lines:
+            keys = (*keys, part)
+    line = lines.get(keys, 1)
+    shown = ".".join(str(part) for part in location if part in keys or part == location[-1]) or "the file"
+    text = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        nearest = _known_keys(model, location)
+        text = "this key is not known" + (f"; did you mean '{nearest[0]}'?" if nearest else "")
+    elif problem["type"] == "missing":
+        text = "this key is required"
+    return f"{path}:{line}: {shown}: {text}"
+
+
+def load(path: Path, model: type[Model]) -> Model:
+    """Read `path` into `model`; raise `BadInput` with one line per problem, each with its place."""
+    text = _read(path)
+    try:
+        # Both calls use SafeLoader: no YAML tag can build a Python object.
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a subclass of SafeLoader
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise BadInput(f"{path}:{line}: not valid YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
+    lines = _lines(node) if node is not None else {}
+    try:
+        return model.model_validate(data if data is not None else {}, context={"base": path.parent})
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+        raise BadInput("\n".join(_complaint(path, lines, model, each) for each in problems)) from None

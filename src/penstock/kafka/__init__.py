@@ -1,0 +1,1 @@
+"""Talking to any Kafka: typed clients on confluent-kafka."""

@@ -1,0 +1,69 @@
+"""The admin connection that topics, groups, users and ACLs work through."""
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+from penstock.kafka.connection import Connection
+from penstock.kafka.failures import Causes, logger, translate
+
+Result = TypeVar("Result")
+_LOOK_EVERY_S = 0.1
+
+
+class Admin:
+    """One admin client. Calls return or raise a typed error within `timeout_s`, sooner if the cause is clear."""
+
+    def __init__(self, connection: Connection, *, timeout_s: float = 15.0) -> None:
+        self.connection = connection
+        self.timeout_s = timeout_s
+        self._causes = Causes(connection)
+        settings = {**connection.librdkafka(), "error_cb": self._causes}
+        self.client = AdminClient(settings, logger=logger)
+
+    def result(self, future: "Future[Result]", doing: str) -> Result:
+        """Wait for one answer."""
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                answer = future.result(timeout=_LOOK_EVERY_S)
+            except NotYet:
+                self._raise_if_hopeless(deadline, doing)
+            except KafkaException as failure:
+                self.client.poll(0)
+                raise self._causes.decisive() or translate(failure, self.connection, doing) from None
+            else:
+                self._causes.forget_outage()
+                return answer
+
+    def results(self, futures: "Mapping[Any, Future[Result]]", doing: str) -> list[Result]:
+        """Wait for several answers, in order."""
+        return [self.result(future, doing) for future in futures.values()]
+
+    def metadata(self, doing: str, topic: str | None = None) -> ClusterMetadata:
+        """Ask for nodes, topics and partitions."""
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                wait_s = max(0.1, min(1.0, deadline - time.monotonic()))
+                answer: ClusterMetadata = (
+                    self.client.list_topics(topic, timeout=wait_s) if topic else self.client.list_topics(timeout=wait_s)
+                )
+            except KafkaException:
+                self._raise_if_hopeless(deadline, doing)
+            else:
+                self._causes.forget_outage()
+                return answer
+
+    def _raise_if_hopeless(self, deadline: float, doing: str) -> None:
+        self.client.poll(0)
+        cause = self._causes.decisive()
+        if cause is not None:
+            raise cause
+        if time.monotonic() > deadline:
+            raise self._causes.timeout(doing)

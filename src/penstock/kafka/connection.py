@@ -1,0 +1,87 @@
+"""Where a Kafka cluster is, how to log in, and the few client settings that a user may change.
+
+Settings are an allowlist. Some of librdkafka's own settings load libraries, run shell commands or fetch
+URLs (`plugin.library.paths`, `sasl.kerberos.kinit.cmd`, `ssl.engine.location`,
+`sasl.oauthbearer.token.endpoint.url`), and some would quietly break a guarantee
+(`enable.auto.commit`, `acks`): none of these is reachable from a file or the environment.
+"""
+
+import difflib
+import re
+from typing import Any
+
+from pydantic import BaseModel, Field, field_validator
+
+from penstock.kafka.security import Plaintext, Security
+
+TUNABLE_SETTINGS = frozenset(
+    {
+        "broker.address.family",
+        "client.dns.lookup",
+        "client.id",
+        "client.rack",
+        "connections.max.idle.ms",
+        "fetch.max.bytes",
+        "fetch.min.bytes",
+        "fetch.wait.max.ms",
+        "heartbeat.interval.ms",
+        "max.in.flight.requests.per.connection",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "message.max.bytes",
+        "metadata.max.age.ms",
+        "queued.max.messages.kbytes",
+        "receive.message.max.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.ms",
+        "socket.keepalive.enable",
+        "socket.timeout.ms",
+        "statistics.interval.ms",
+    }
+)
+
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_MAX_PORT = 65_535
+
+
+class Connection(BaseModel, frozen=True, extra="forbid"):
+    """A cluster and the way in. Holds no secret: passwords are read when a client is opened."""
+
+    bootstrap_servers: str = Field(description="host:port of one or more nodes, separated by commas.")
+    security: Security = Field(default_factory=Plaintext, description="How the client logs in.")
+    client_settings: dict[str, str | int | bool] = Field(
+        default_factory=dict, description="Settings of librdkafka to change, from an allowlist."
+    )
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _servers_are_host_and_port(cls, value: str) -> str:
+        servers = [server.strip() for server in value.split(",") if server.strip()]
+        if not servers:
+            raise ValueError("name at least one server as host:port")
+        for server in servers:
+            match = _SERVER.fullmatch(server)
+            if match is None or not 0 < int(match[2]) <= _MAX_PORT:
+                raise ValueError(f"'{server}' is not host:port")
+        return ",".join(servers)
+
+    @field_validator("client_settings")
+    @classmethod
+    def _settings_are_allowed(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name in value:
+            if name not in TUNABLE_SETTINGS:
+                nearest = difflib.get_close_matches(name, TUNABLE_SETTINGS, n=1)
+                hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+                raise ValueError(f"'{name}' may not be set here{hint}")
+        return value
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Give the settings common to every client; reads the secrets, so never log the result."""
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            **self.client_settings,
+            **self.security.librdkafka(),
+        }

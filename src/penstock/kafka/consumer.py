@@ -1,0 +1,258 @@
+"""The group consumer: batches by size and time, positions that are never guessed.
+
+Guarantees. With `commit="manual"` (the default) nothing is lost: a position moves only when `batch.commit()`
+says so, and what was not committed comes again (at least once). With `commit="automatic"` positions move in
+the background as records are handed out, so a crash can lose the ones at hand (at most once).
+
+`start` counts only for a group that has no position in the topic yet, and is fixed by a commit before the
+first read, so that a restart cannot skip records; partitions added later are read from their beginning.
+Records that retention deleted before the group read them raise `Conflict`; nothing is skipped in silence.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer as Client
+from pydantic import BaseModel, Field
+
+from penstock.errors import Conflict, OwnershipLost
+from penstock.kafka import groups
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.failures import Causes, logger, translate
+from penstock.kafka.positions import EARLIEST, Position, resolve
+
+Partitions = list[tuple[str, int]]
+OnPartitions = Callable[[Partitions], None]
+
+_LOST_OWNERSHIP = {
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - librdkafka's own name
+}
+
+
+class ConsumerOptions(BaseModel, frozen=True, extra="forbid"):
+    """How a consumer reads."""
+
+    commit: Literal["manual", "automatic"] = Field("manual", description="Who moves the group's positions.")
+    max_poll_interval_ms: int = Field(
+        300_000, ge=1000, description="A member that is busy for longer than this loses its partitions."
+    )
+    session_timeout_ms: int = Field(
+        45_000, ge=1000, description="A member that is silent for this long counts as dead."
+    )
+    instance_id: str | None = Field(
+        None, min_length=1, description="Static membership: a restart under this name moves nothing."
+    )
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Give the client's settings."""
+        settings: dict[str, Any] = {
+            "enable.auto.commit": self.commit == "automatic",
+            "max.poll.interval.ms": self.max_poll_interval_ms,
+            "session.timeout.ms": self.session_timeout_ms,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "isolation.level": "read_committed",
+            # Positions are settled in _assigned; a position that is gone is an error, never a jump.
+            "auto.offset.reset": "error",
+        }
+        if self.instance_id:
+            settings["group.instance.id"] = self.instance_id
+        return settings
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records that arrived together, in order per partition."""
+
+    messages: list[Message]
+    _consumer: "Consumer"
+
+    def commit(self) -> None:
+        """Move the group's position behind this batch, durably; raises `OwnershipLost` after a rebalance."""
+        self._consumer.commit(self.next_offsets())
+
+    def next_offsets(self) -> list[TopicPartition]:
+        """Give the position behind the batch, per partition."""
+        ends = {
+            (str(message.topic()), int(message.partition() or 0)): int(message.offset() or 0)
+            for message in self.messages
+        }
+        return [TopicPartition(topic, partition, offset + 1) for (topic, partition), offset in ends.items()]
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+class Consumer:
+    """A member of a group. Use it in a `with` block: leaving it leaves the group at once."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        topics: list[str],
+        group: str,
+        options: ConsumerOptions | None = None,
+        *,
+        start: Position = EARLIEST,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+    ) -> None:
+        self.group = group
+        self._connection = connection
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._causes = Causes(connection)
+        self._stopping = threading.Event()
+        self._callback_error: BaseException | None = None
+        self._admin = Admin(connection)
+        for topic in topics:
+            self._settle_start(topic, start)
+        options = options or ConsumerOptions()
+        settings = {
+            **connection.librdkafka(),
+            **options.librdkafka(),
+            "group.id": group,
+            "error_cb": self._causes,
+        }
+        self._client = Client(settings, logger=logger)
+        self._client.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+
+    def _settle_start(self, topic: str, start: Position) -> None:
+        """Fix where a new group starts, for the whole topic, before joining.
+
+        1. The group has a position somewhere in the topic: it has started before, leave everything.
+        2. It has none: commit `start` for every partition. Kafka accepts that only while the group has no member,
+           so no progress can be overwritten; of two first members that start together, either's place will do.
+        3. Kafka refuses because a member is in: that one has done step 2 already.
+        """
+        found = self._admin.metadata(f"subscribing to topic '{topic}'", topic).topics[topic]
+        if found.error is not None:
+            raise translate(found.error, self._connection, f"subscribing to topic '{topic}'")
+        places = [(topic, number) for number in sorted(found.partitions)]
+        if groups.committed(self._admin, self.group, places):
+            return
+        with suppress(Conflict):
+            groups.commit(self._admin, self.group, resolve(self._admin, start, places))
+
+    @property
+    def assignment(self) -> Partitions:
+        """The partitions that this member owns now."""
+        return [(place.topic, place.partition) for place in self._client.assignment()]
+
+    def batches(
+        self, *, max_events: int = 500, max_wait_s: float = 1.0, idle_s: float | None = None
+    ) -> Iterator[Batch]:
+        """Give a batch when `max_events` are there or `max_wait_s` has passed; never an empty one.
+
+        Ends after `stop()`, or after `idle_s` without a record.
+        """
+        last_event = time.monotonic()
+        while not self._stopping.is_set():
+            heard = self._client.consume(max_events, max_wait_s)
+            self._raise_callback_error()
+            for message in heard:
+                if (error := message.error()) is not None:
+                    raise self._failure(error, message)
+            if heard:
+                yield Batch(heard, self)
+                last_event = time.monotonic()
+            elif cause := self._causes.decisive():
+                raise cause
+            elif idle_s is not None and time.monotonic() - last_event >= idle_s:
+                return
+
+    def __iter__(self) -> Iterator[Message]:
+        for batch in self.batches(max_wait_s=0.2):
+            yield from batch
+
+    def commit(self, offsets: list[TopicPartition]) -> None:
+        """Move the group's position to these offsets, durably."""
+        try:
+            done = self._client.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as failure:
+            raise self._commit_failure(failure.args[0]) from None
+        for place in done or []:
+            if place.error is not None:
+                raise self._commit_failure(place.error)
+
+    def _commit_failure(self, error: KafkaError) -> Exception:
+        if error.code() in _LOST_OWNERSHIP:
+            return OwnershipLost(
+                f"the partitions of this batch have moved to another member of group '{self.group}'",
+                safe="The batch was not committed and is delivered again there",
+                fix="Go on with the next batch",
+            )
+        return translate(error, self._connection, f"committing for group '{self.group}'")
+
+    def for_transaction(self, batch: Batch) -> tuple[list[TopicPartition], Any]:
+        """Give what `Transaction.send_offsets` takes, so that output and position move together."""
+        return batch.next_offsets(), self._client.consumer_group_metadata()
+
+    def stop(self) -> None:
+        """End `batches()` after the batch at hand; may be called from a signal handler or another thread."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Leave the group, so that the others take over at once."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _k: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        self.close()
+
+    def _assigned(self, client: Client, places: list[TopicPartition]) -> None:
+        try:
+            client.incremental_assign(self._with_positions(client, places))
+            if self._on_assigned:
+                self._on_assigned([(place.topic, place.partition) for place in places])
+        except Exception as error:  # noqa: BLE001 - librdkafka would lose it: it is raised from batches()
+            self._callback_error = error
+
+    def _revoked(self, client: Client, places: list[TopicPartition]) -> None:
+        try:
+            if self._on_revoked:
+                self._on_revoked([(place.topic, place.partition) for place in places])
+        except Exception as error:  # noqa: BLE001 - as above
+            self._callback_error = error
+        finally:
+            client.incremental_unassign(places)
+
+    def _with_positions(self, client: Client, places: list[TopicPartition]) -> list[TopicPartition]:
+        """Take the group's positions; a partition without one is newer than the group: begin at its beginning."""
+        committed = {(p.topic, p.partition): p.offset for p in client.committed(places, timeout=30)}
+        fresh = [place for place, offset in committed.items() if offset == OFFSET_INVALID]
+        settled = resolve(self._admin, EARLIEST, fresh)
+        return [TopicPartition(*place, settled.get(place, offset)) for place, offset in committed.items()]
+
+    def _raise_callback_error(self) -> None:
+        error, self._callback_error = self._callback_error, None
+        if isinstance(error, KafkaException):
+            raise translate(error, self._connection, f"joining group '{self.group}'") from None
+        if error is not None:
+            raise error
+
+    def _failure(self, error: KafkaError, message: Message) -> Exception:
+        if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
+            place = f"{message.topic()}/{message.partition()}"
+            return Conflict(
+                f"the position of group '{self.group}' in {place} is gone:"
+                " retention or a purge deleted records that it had not read",
+                safe="Nothing was skipped: the position is where it was",
+                fix=f"Accept the gap: penstock group reset {self.group} --topic {message.topic()} --to earliest --yes",
+            )
+        return translate(error, self._connection, f"reading as group '{self.group}'")

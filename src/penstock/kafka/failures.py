@@ -1,0 +1,153 @@
+"""From librdkafka's errors to ours: each names its cause.
+
+A client that cannot log in does not fail where the user stands: the call times out, and the reason goes
+to a callback. `Causes` is that callback; it turns what it heard into the error to raise.
+"""
+
+import logging
+import time
+
+from confluent_kafka import KafkaError, KafkaException
+
+from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, PenstockError, Refused
+from penstock.kafka.connection import Connection
+from penstock.kafka.security import Plain, Plaintext, Scram
+
+logger = logging.getLogger("penstock.kafka")
+logger.addHandler(logging.NullHandler())
+
+# One name can stand for several addresses: all are tried before "all brokers down" is believed.
+_PATIENCE_S = 1.0
+
+_REFUSED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "the group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional id",
+}
+_NOT_FOUND = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - librdkafka's names for its own errors begin so
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    KafkaError.GROUP_ID_NOT_FOUND,
+    KafkaError.RESOURCE_NOT_FOUND,
+}
+_BAD_INPUT = {
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.INVALID_REPLICA_ASSIGNMENT,
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_REQUEST,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError._INVALID_ARG,  # noqa: SLF001
+}
+_CONFLICT = {
+    KafkaError.TOPIC_ALREADY_EXISTS,
+    KafkaError.NON_EMPTY_GROUP,
+    KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
+    KafkaError.REASSIGNMENT_IN_PROGRESS,
+}
+_UNREACHABLE = {
+    KafkaError._TRANSPORT,  # noqa: SLF001
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError._RESOLVE,  # noqa: SLF001
+    KafkaError.REQUEST_TIMED_OUT,
+}
+
+
+def who(connection: Connection) -> str:
+    """Name the client as the cluster sees it."""
+    security = connection.security
+    return f"user '{security.username}'" if isinstance(security, Plain | Scram) else "this client"
+
+
+def translate(failure: KafkaError | KafkaException, connection: Connection, doing: str) -> PenstockError:
+    """Turn an error of librdkafka into ours; `doing` names the attempt, as in "creating topic 'orders'"."""
+    error = failure.args[0] if isinstance(failure, KafkaException) else failure
+    code, text = error.code(), error.str()
+    if code in _REFUSED:
+        return Refused(
+            f"{who(connection)} has no permission on {_REFUSED[code]} for {doing}",
+            fix="Ask for an ACL; on a local cluster, run: penstock acl allow",
+        )
+    if code in _NOT_FOUND:
+        hidden = "" if isinstance(connection.security, Plaintext) else f", or {who(connection)} may not see it"
+        return NotFound(f"{doing}: it does not exist{hidden}")
+    if code in _BAD_INPUT:
+        return BadInput(f"{doing}: {text}")
+    if code in _CONFLICT:
+        return Conflict(f"{doing}: {text}")
+    if code in _UNREACHABLE or error.retriable():
+        return BrokerUnavailable(
+            f"{doing}: no answer from Kafka at {connection.bootstrap_servers} ({text})",
+            fix="Look with: penstock status",
+        )
+    return Refused(f"{doing}: Kafka says {text} ({error.name()})")
+
+
+class Causes:
+    """Hear why a client cannot connect, and say it when a call does not return."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._login: PenstockError | None = None
+        self._down_since: float | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        """Take one report; librdkafka calls this from `poll`."""
+        servers = self._connection.bootstrap_servers
+        code, text = error.code(), error.str()
+        if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
+            self._login = Refused(
+                f"the login of {who(self._connection)} was refused by Kafka at {servers}: wrong user or password",
+                fix="Check the name and the secret that the security setting points to",
+            )
+        elif code == KafkaError._SSL:  # noqa: SLF001
+            self._login = self._tls_failure(servers, text)
+        elif "security.protocol" in text or ("disconnected" in text.lower() and "ApiVersion" in text):
+            self._login = Refused(
+                f"Kafka at {servers} closed the connection before a login: it expects another security type than"
+                f" '{self._connection.security.type}'",
+                fix="Set the security type that the cluster uses (plaintext, tls, mtls, plain or scram)",
+            )
+        elif code == KafkaError._ALL_BROKERS_DOWN and self._down_since is None:  # noqa: SLF001
+            self._down_since = time.monotonic()
+        logger.debug("%s", text)
+
+    @staticmethod
+    def _tls_failure(servers: str, text: str) -> Refused:
+        if "verify" in text or "unknown ca" in text.lower():
+            return Refused(
+                f"the certificate of Kafka at {servers} is not signed by the CA that this client trusts,"
+                " or names another host",
+                fix="Check ca_file in the security setting",
+            )
+        if "handshake" in text.lower() and "wrong version" in text.lower():
+            return Refused(
+                f"Kafka at {servers} does not speak TLS on this port",
+                fix="Use its TLS port, or the security type plaintext",
+            )
+        return Refused(f"TLS with Kafka at {servers} failed: {text.splitlines()[0]}", fix="Check the security setting")
+
+    def decisive(self) -> PenstockError | None:
+        """Give the reason why waiting longer is useless, if there is one by now."""
+        if self._login is not None:
+            return self._login
+        if self._down_since is not None and time.monotonic() - self._down_since > _PATIENCE_S:
+            return self.timeout("connecting")
+        return None
+
+    def timeout(self, doing: str) -> PenstockError:
+        """Give the best explanation for a call that never returned."""
+        return self._login or BrokerUnavailable(
+            f"{doing}: no Kafka answers at {self._connection.bootstrap_servers}",
+            fix="Start the local one with: penstock up; or see penstock status",
+        )
+
+    def forget_outage(self) -> None:
+        """Start afresh after an answer came: an outage that has passed explains nothing."""
+        self._down_since = None

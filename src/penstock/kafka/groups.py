@@ -1,0 +1,219 @@
+"""Consumer groups: who is in them, how far behind they are, and moving them."""
+
+from typing import Literal
+
+from confluent_kafka import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
+from pydantic import BaseModel, Field
+
+from penstock.errors import Conflict, NotFound, Refused
+from penstock.kafka.admin import Admin
+from penstock.kafka.positions import Position, bounds, resolve
+
+Place = tuple[str, int]
+
+
+class GroupSummary(BaseModel, frozen=True):
+    """One line of the group list."""
+
+    group: str = Field(description="The group's name.")
+    state: str = Field(description="stable, empty, dead or rebalancing.")
+    type: str = Field(description="classic or consumer: the protocol that its members speak.")
+
+
+class Member(BaseModel, frozen=True):
+    """One consumer in a group."""
+
+    member_id: str = Field(description="Id that the cluster gave it.")
+    client_id: str = Field(description="Name that the client gave itself.")
+    host: str = Field(description="Where it connects from.")
+    partitions: list[str] = Field(description="topic/partition that it owns.")
+
+
+class PartitionLag(BaseModel, frozen=True):
+    """How far a group is behind in one partition."""
+
+    topic: str = Field(description="Topic.")
+    partition: int = Field(description="Partition.")
+    committed: int | None = Field(description="Next offset that the group will read; none if it never committed.")
+    start: int = Field(description="First offset that is still there.")
+    end: int = Field(description="Offset that the next record will get.")
+    lag: int = Field(description="Records between the group and the end.")
+    member: str | None = Field(description="Client that owns the partition now.")
+
+
+class GroupDetail(BaseModel, frozen=True):
+    """A group with its members and its lag."""
+
+    group: str = Field(description="The group's name.")
+    state: str = Field(description="stable, empty, dead or rebalancing.")
+    coordinator: int = Field(description="Node that looks after the group.")
+    members: list[Member] = Field(description="Consumers that are in it now.")
+    partitions: list[PartitionLag] = Field(description="Lag per partition.")
+    lag: int = Field(description="Lag in all partitions together.")
+
+
+class ResetStep(BaseModel, frozen=True):
+    """What a reset does to one partition."""
+
+    topic: str = Field(description="Topic.")
+    partition: int = Field(description="Partition.")
+    current: int | None = Field(description="Position now.")
+    target: int = Field(description="Position afterwards.")
+    effect: Literal["reads again", "skips", "stays"] = Field(description="What that means for the group.")
+    records: int = Field(description="How many offsets are read again or skipped.")
+
+
+def list_groups(admin: Admin) -> list[GroupSummary]:
+    """List every group."""
+    found = admin.result(admin.client.list_consumer_groups(request_timeout=admin.timeout_s), "listing groups")
+    for error in found.errors or []:
+        raise Refused(f"listing groups: {error}")
+    return sorted(
+        (
+            GroupSummary(
+                group=each.group_id,
+                state=each.state.name.lower(),
+                type=(each.type.name.lower() if each.type else "classic"),
+            )
+            for each in found.valid or []
+        ),
+        key=lambda each: each.group,
+    )
+
+
+def committed(admin: Admin, group: str, places: list[Place] | None = None) -> dict[Place, int]:
+    """Give the positions that the group has committed; partitions without one are left out."""
+    asked = [TopicPartition(*place) for place in places] if places else None
+    request = ConsumerGroupTopicPartitions(group, asked) if asked else ConsumerGroupTopicPartitions(group)
+    futures = admin.client.list_consumer_group_offsets([request], request_timeout=admin.timeout_s)
+    (answer,) = admin.results(futures, f"reading the positions of group '{group}'")
+    for place in answer.topic_partitions or []:
+        if place.error is not None:
+            raise Refused(f"reading the positions of group '{group}': {place.error.str()}")
+    return {
+        (place.topic, place.partition): place.offset
+        for place in answer.topic_partitions or []
+        if place.offset not in (OFFSET_INVALID, -1)
+    }
+
+
+def commit(admin: Admin, group: str, offsets: dict[Place, int]) -> None:
+    """Set positions of a group that has no members; raise `Conflict` if it has."""
+    places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+    futures = admin.client.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, places)], request_timeout=admin.timeout_s
+    )
+    (answer,) = admin.results(futures, f"moving group '{group}'")
+    for place in answer.topic_partitions or []:
+        if place.error is not None:
+            if place.error.name() in {"UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "REBALANCE_IN_PROGRESS"}:
+                raise _has_members(group)
+            raise Refused(f"moving group '{group}': {place.error.str()}")
+
+
+def describe(admin: Admin, group: str) -> GroupDetail:
+    """Give members and lag; raise `NotFound` for a group that has neither members nor positions."""
+    futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
+    (found,) = admin.results(futures, f"describing group '{group}'")
+    positions = committed(admin, group)
+    owners = {
+        (place.topic, place.partition): member.client_id
+        for member in found.members or []
+        for place in (member.assignment.topic_partitions if member.assignment else [])
+    }
+    if not owners and not positions and found.state.name in {"DEAD", "UNKNOWN"}:
+        raise NotFound(f"there is no group '{group}'", fix="List them with: penstock group list")
+    limits = bounds(admin, sorted({*positions, *owners}))
+    lags = [
+        PartitionLag(
+            topic=place[0],
+            partition=place[1],
+            committed=positions.get(place),
+            start=start,
+            end=end,
+            lag=max(0, end - max(positions.get(place, start), start)),
+            member=owners.get(place),
+        )
+        for place, (start, end) in limits.items()
+    ]
+    members = [
+        Member(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            host=member.host,
+            partitions=sorted(f"{p.topic}/{p.partition}" for p in member.assignment.topic_partitions)
+            if member.assignment
+            else [],
+        )
+        for member in found.members or []
+    ]
+    return GroupDetail(
+        group=group,
+        state=found.state.name.lower(),
+        coordinator=found.coordinator.id if found.coordinator else -1,
+        members=members,
+        partitions=lags,
+        lag=sum(each.lag for each in lags),
+    )
+
+
+def plan_reset(
+    admin: Admin,
+    group: str,
+    places: list[Place],
+    *,
+    to: Position | None = None,
+    by: int | None = None,
+    like: str | None = None,
+) -> list[ResetStep]:
+    """Work out a reset without doing it: to a position, by so many records, or as another group stands."""
+    current = committed(admin, group, places)
+    limits = bounds(admin, places)
+    if to is not None:
+        targets = resolve(admin, to, places)
+    elif by is not None:
+        targets = {
+            place: min(max(current.get(place, limits[place][0]) + by, limits[place][0]), limits[place][1])
+            for place in places
+        }
+    else:
+        targets = committed(admin, like or "", places)
+        if not targets:
+            raise NotFound(f"group '{like}' has no positions in these topics")
+    return [_step(place, current.get(place), target) for place, target in targets.items()]
+
+
+def _step(place: Place, current: int | None, target: int) -> ResetStep:
+    moved = target - current if current is not None else 0
+    effect: Literal["reads again", "skips", "stays"] = "skips" if moved > 0 else "reads again" if moved < 0 else "stays"
+    return ResetStep(
+        topic=place[0], partition=place[1], current=current, target=target, effect=effect, records=abs(moved)
+    )
+
+
+def reset(admin: Admin, group: str, steps: list[ResetStep]) -> None:
+    """Carry out a planned reset. Kafka refuses it while the group has members."""
+    if member_count(admin, group):
+        raise _has_members(group)
+    commit(admin, group, {(step.topic, step.partition): step.target for step in steps})
+
+
+def member_count(admin: Admin, group: str) -> int:
+    """Count the members of a group."""
+    futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
+    (found,) = admin.results(futures, f"describing group '{group}'")
+    return len(found.members or [])
+
+
+def delete(admin: Admin, group: str) -> None:
+    """Forget a group and its positions."""
+    futures = admin.client.delete_consumer_groups([group], request_timeout=admin.timeout_s)
+    admin.results(futures, f"deleting group '{group}'")
+
+
+def _has_members(group: str) -> Conflict:
+    return Conflict(
+        f"group '{group}' has members, and Kafka moves only groups without",
+        safe="Nothing was changed",
+        fix=f"Stop its consumers first; see them with: penstock group describe {group}",
+    )

@@ -1,0 +1,90 @@
+"""Places in a topic: earliest, latest, an offset, a time, or so many records before the end."""
+
+import datetime
+import re
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from penstock.errors import BadInput
+from penstock.kafka.admin import Admin
+from penstock.quantities import parse_duration_ms
+
+_AGO = re.compile(r"\d+(\.\d+)?\s*[a-zA-Z]+")
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where to start or stop. `value` is an offset, milliseconds since 1970, or a count of records."""
+
+    kind: Literal["earliest", "latest", "offset", "timestamp", "before_end"]
+    value: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "Position":
+        """Read `earliest`, `latest`, an offset such as `42`, a time such as `2026-01-31T12:00`, or `15m` ago."""
+        cleaned = text.strip()
+        if cleaned in {"earliest", "beginning", "start"}:
+            return cls("earliest")
+        if cleaned in {"latest", "end"}:
+            return cls("latest")
+        if cleaned.isdigit():
+            return cls("offset", int(cleaned))
+        try:
+            if _AGO.fullmatch(cleaned):
+                return cls("timestamp", int(time.time() * 1000) - parse_duration_ms(cleaned))
+            moment = datetime.datetime.fromisoformat(cleaned)
+        except ValueError:
+            raise BadInput(
+                f"'{text}' is no place in a topic: say earliest, latest, an offset (42),"
+                " a time (2026-01-31T12:00) or how long ago (15m)"
+            ) from None
+        # A time without a zone is the user's own.
+        return cls("timestamp", int(moment.timestamp() * 1000))
+
+
+EARLIEST = Position("earliest")
+LATEST = Position("latest")
+
+
+def bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Give the first and the next offset of each partition."""
+    starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    ends = _list_offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    return {place: (starts[place], ends[place]) for place in partitions}
+
+
+def resolve(admin: Admin, position: Position, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Turn a position into one offset per partition, inside what the partition holds."""
+    limits = bounds(admin, partitions)
+    if position.kind == "timestamp":
+        found = _list_offsets(admin, partitions, OffsetSpec.for_timestamp(position.value))
+        # No record is that young: the place is the end.
+        return {place: offset if offset >= 0 else limits[place][1] for place, offset in found.items()}
+    return {place: offset_within(position, place, limits[place]) for place in partitions}
+
+
+def offset_within(position: Position, place: tuple[str, int], limits: tuple[int, int]) -> int:
+    """Settle a position that needs no look at timestamps."""
+    start, end = limits
+    if position.kind == "earliest":
+        return start
+    if position.kind == "latest":
+        return end
+    if position.kind == "before_end":
+        return max(start, end - position.value)
+    if not start <= position.value <= end:
+        raise BadInput(f"offset {position.value} is not in {place[0]}/{place[1]}, which holds {start} to {end}")
+    return position.value
+
+
+def _list_offsets(admin: Admin, partitions: list[tuple[str, int]], spec: OffsetSpec) -> dict[tuple[str, int], int]:
+    if not partitions:
+        return {}
+    asked = {TopicPartition(topic, number): spec for topic, number in partitions}
+    futures = admin.client.list_offsets(asked, request_timeout=admin.timeout_s)
+    doing = f"looking up offsets of topic '{partitions[0][0]}'"
+    return {(place.topic, place.partition): admin.result(future, doing).offset for place, future in futures.items()}

@@ -1,0 +1,267 @@
+"""The producer: what it took is either acknowledged or reported, never dropped.
+
+Guarantees. With the defaults (acks `all`, idempotent) a record that `flush` did not complain about is in the
+topic exactly once, in the order sent per partition. With acks `1` it can be lost with its leader, with `0`
+nobody knows. When the bounded queue is full, `send` waits; it never drops.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Producer as Client
+from pydantic import BaseModel, Field, model_validator
+
+from penstock.errors import Conflict, DeliveryFailed, QueueFull, Terminal
+from penstock.kafka.connection import Connection
+from penstock.kafka.failures import Causes, logger, translate
+
+Headers = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str | None]]
+OnDelivery = Callable[[KafkaError | None, Message], None]
+_REMEMBERED_FAILURES = 10
+
+
+class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
+    """How a producer sends."""
+
+    acks: Literal["0", "1", "all"] = Field(
+        "all", description="Copies that must have a record before it counts as sent."
+    )
+    idempotent: bool | None = Field(
+        None,
+        description="Retries never double or reorder; by default on with acks all, and impossible without.",
+    )
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field("lz4", description="Compression of batches.")
+    linger_ms: int = Field(5, ge=0, description="How long a batch waits for more records.")
+    queue_max_events: int = Field(100_000, ge=1, description="Records that may wait in memory before `send` waits.")
+    queue_max_bytes: int = Field(256 * 2**20, ge=2**20, description="Bytes that may wait in memory.")
+    delivery_timeout_ms: int = Field(
+        120_000, ge=1, description="After this long without an acknowledgement, a record failed."
+    )
+    transactional_id: str | None = Field(
+        None,
+        min_length=1,
+        description="Name that survives restarts; makes `transaction` available and fences an older producer.",
+    )
+
+    @model_validator(mode="after")
+    def _idempotence_needs_all(self) -> Self:
+        if self.idempotent and self.acks != "all":
+            raise ValueError(f"idempotent needs acks 'all', not '{self.acks}'")
+        if self.transactional_id and (self.acks != "all" or self.idempotent is False):
+            raise ValueError("transactions need acks 'all' and idempotent")
+        return self
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Give the client's settings."""
+        settings: dict[str, Any] = {
+            "acks": self.acks,
+            "enable.idempotence": self.acks == "all" if self.idempotent is None else self.idempotent,
+            "compression.type": self.compression,
+            "linger.ms": self.linger_ms,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": self.queue_max_events,
+            "queue.buffering.max.kbytes": self.queue_max_bytes // 1024,
+            "delivery.timeout.ms": self.delivery_timeout_ms,
+        }
+        if self.transactional_id:
+            settings["transactional.id"] = self.transactional_id
+        return settings
+
+
+class Producer:
+    """Sends records. Not for several threads at once; leaving the `with` block flushes.
+
+    `on_delivery(error, message)` hears of every record; without it only failures cost anything.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        options: ProducerOptions | None = None,
+        *,
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        options = options or ProducerOptions()
+        self._connection = connection
+        self._causes = Causes(connection)
+        self._user_on_delivery = on_delivery
+        self._failures: list[str] = []
+        self.sent = 0
+        self.failed = 0
+        settings = {**connection.librdkafka(), **options.librdkafka(), "error_cb": self._causes}
+        settings["on_delivery"] = self._delivered
+        settings["delivery.report.only.error"] = on_delivery is None
+        self._client = Client(settings, logger=logger)
+        if options.transactional_id:
+            self._transactional("opening transactions", lambda: self._client.init_transactions(60.0))
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed += 1
+            if len(self._failures) < _REMEMBERED_FAILURES:
+                self._failures.append(f"{message.topic()}: {error.str()}")
+        if self._user_on_delivery is not None:
+            self._user_on_delivery(error, message)
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        *,
+        key: bytes | str | None = None,
+        headers: Headers | None = None,
+        partition: int = -1,
+        timestamp_ms: int = 0,
+        timeout_s: float = 60.0,
+    ) -> None:
+        """Hand over one record. Waits while the queue is full, and raises `QueueFull` after `timeout_s` of that."""
+        listed = list(headers.items()) if isinstance(headers, Mapping) else headers
+        deadline = 0.0
+        while True:
+            try:
+                self._client.produce(
+                    topic,
+                    value,
+                    key,
+                    partition=partition,
+                    timestamp=timestamp_ms,
+                    headers=listed,  # type: ignore[arg-type]
+                )
+            except BufferError:
+                deadline = deadline or time.monotonic() + timeout_s
+                self._wait_for_room(deadline)
+            except KafkaException as failure:
+                raise translate(failure, self._connection, f"sending to topic '{topic}'") from None
+            else:
+                self.sent += 1
+                break
+        self._client.poll(0)
+
+    def send_many(
+        self, topic: str, records: list[dict[str, Any]], *, partition: int = -1, timeout_s: float = 60.0
+    ) -> None:
+        """Hand over many records at once, each `{"value": ..., "key": ...}`; three times as fast as `send`.
+
+        Records of one call keep their order per partition. Headers need `send`.
+        """
+        rest = records
+        deadline = time.monotonic() + timeout_s
+        while rest:
+            self._client.produce_batch(topic, rest, partition=partition)
+            refused = [record for record in rest if "_error" in record]
+            self.sent += len(rest) - len(refused)
+            for record in refused:
+                error = record.pop("_error")
+                if error.code() != KafkaError._QUEUE_FULL:  # noqa: SLF001 - librdkafka's own name
+                    raise translate(error, self._connection, f"sending to topic '{topic}'")
+            if refused:
+                self._wait_for_room(deadline)
+            rest = refused
+        self._client.poll(0)
+
+    def _wait_for_room(self, deadline: float) -> None:
+        self._client.poll(0.05)
+        cause = self._causes.decisive()
+        if isinstance(cause, Terminal):
+            raise cause
+        if time.monotonic() > deadline:
+            raise QueueFull(
+                f"the producer's queue stayed full: {len(self._client)} records wait for Kafka at"
+                f" {self._connection.bootstrap_servers}",
+                safe="Nothing was dropped, and this record was not taken",
+                fix="Try again, more slowly",
+            )
+
+    def flush(self, timeout_s: float = 120.0) -> None:
+        """Wait until every record is acknowledged; raise `DeliveryFailed` if any is not."""
+        deadline = time.monotonic() + timeout_s
+        while self._client.flush(0.2) > 0:
+            cause = self._causes.decisive()
+            if isinstance(cause, Terminal):
+                raise self._undelivered(str(cause)) from None
+            if time.monotonic() > deadline:
+                raise self._undelivered(str(self._causes.timeout("waiting for acknowledgements")))
+        if self.failed:
+            raise self._undelivered(self._failures[0])
+
+    def _undelivered(self, reason: str) -> DeliveryFailed:
+        waiting = len(self._client)
+        count = self.failed + waiting
+        return DeliveryFailed(
+            f"{count} of {self.sent} records are not in the topic ({reason})",
+            safe=f"{self.sent - count} are acknowledged",
+            fix="Send the others again",
+        )
+
+    @contextmanager
+    def transaction(self) -> Iterator["Transaction"]:
+        """All or nothing: records and offsets of the block appear together, or after an exception not at all."""
+        self._transactional("beginning a transaction", self._client.begin_transaction)
+        try:
+            yield Transaction(self)
+            self._transactional("committing a transaction", lambda: self._client.commit_transaction(60.0))
+        except BaseException:
+            self.failed = 0
+            self._failures.clear()
+            self._transactional("aborting a transaction", lambda: self._client.abort_transaction(60.0))
+            raise
+
+    def _transactional(self, doing: str, call: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 60.0
+        while True:
+            try:
+                call()
+            except KafkaException as failure:
+                error = failure.args[0]
+                if error.retriable() and time.monotonic() < deadline:
+                    continue
+                if error.code() in {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}:  # noqa: SLF001
+                    raise Conflict(
+                        f"{doing}: a newer producer with the same transactional id has taken over",
+                        safe="Its transactions are intact, this one was aborted",
+                        fix="Let only one run",
+                    ) from None
+                raise self._causes.decisive() or translate(error, self._connection, doing) from None
+            else:
+                return
+
+    def close(self) -> None:
+        """Flush, then let go."""
+        try:
+            self.flush()
+        finally:
+            self._client.purge()
+            self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._client.flush(5.0)
+            self._client.close()
+
+
+class Transaction:
+    """An open transaction: `send` as on the producer, plus the offsets that it has used up."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self.send = producer.send
+        self.send_many = producer.send_many
+
+    def send_offsets(self, offsets: list[TopicPartition], group_metadata: Any) -> None:
+        """Move a group's committed offsets inside the transaction; `Consumer.for_transaction` gives both."""
+        client = self._producer._client  # noqa: SLF001 - a transaction is part of its producer
+        self._producer._transactional(  # noqa: SLF001
+            "committing offsets in a transaction",
+            lambda: client.send_offsets_to_transaction(offsets, group_metadata, 60.0),
+        )

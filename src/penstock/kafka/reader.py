@@ -1,0 +1,116 @@
+"""Reading without a group: any stretch of a topic, as often as one likes, leaving no trace.
+
+Guarantee: every committed record between the two ends, once, in order per partition. Browsing and checking
+use this, so that they never move anybody's position.
+"""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from penstock.errors import NotFound
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.failures import Causes, logger, translate
+from penstock.kafka.positions import EARLIEST, LATEST, Position, resolve
+
+_BATCH = 10_000
+
+
+class Reader:
+    """Reads one topic from `start` to `end`; with `end=None` it goes on as records arrive."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        *,
+        start: Position = EARLIEST,
+        end: Position | None = LATEST,
+        partition: int | None = None,
+        committed_only: bool = True,
+    ) -> None:
+        self._connection = connection
+        self._causes = Causes(connection)
+        self.topic = topic
+        admin = Admin(connection)
+        places = self._places(admin, partition)
+        starts = resolve(admin, start, places)
+        ends = resolve(admin, end, places) if end is not None else None
+        self._open = {place: ends[place] if ends else None for place in places}
+        for place in [place for place in places if ends and starts[place] >= ends[place]]:
+            del self._open[place]
+        settings = {
+            **connection.librdkafka(),
+            "error_cb": self._causes,
+            # Required by librdkafka; nothing is ever joined or committed under this name.
+            "group.id": "penstock.reader",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            # Records deleted while we read are an error, not a jump.
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+            "queued.max.messages.kbytes": 64 * 1024,
+        }
+        self._client = Consumer(settings, logger=logger)
+        self._client.assign([TopicPartition(*place, starts.get(place, OFFSET_BEGINNING)) for place in self._open])
+
+    def _places(self, admin: Admin, partition: int | None) -> list[tuple[str, int]]:
+        found = admin.metadata(f"reading topic '{self.topic}'", self.topic).topics[self.topic]
+        if found.error is not None:
+            raise translate(found.error, self._connection, f"reading topic '{self.topic}'")
+        if partition is not None and partition not in found.partitions:
+            raise NotFound(
+                f"topic '{self.topic}' has no partition {partition}; it has 0 to {len(found.partitions) - 1}"
+            )
+        return [(self.topic, number) for number in sorted(found.partitions) if partition in (None, number)]
+
+    def batches(self, *, max_events: int = _BATCH, max_wait_s: float = 0.1) -> Iterator[list[Message]]:
+        """Give records as they come; an empty list says that `max_wait_s` passed without any."""
+        while self._open:
+            heard = self._client.consume(max_events, max_wait_s)
+            if not heard and (cause := self._causes.decisive()):
+                raise cause
+            batch = [message for message in heard if self._belongs(message)]
+            if batch or not heard:
+                yield batch
+
+    def __iter__(self) -> Iterator[Message]:
+        for batch in self.batches():
+            yield from batch
+
+    def _belongs(self, message: Message) -> bool:
+        place = (str(message.topic()), int(message.partition() or 0))
+        error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+            raise translate(error, self._connection, f"reading topic '{self.topic}'")
+        if place not in self._open:
+            return False
+        end = self._open[place]
+        offset = int(message.offset() or 0)
+        # At the end of a partition the "offset" is the next one; markers and compaction leave holes before it.
+        reached = offset if error is not None else offset + 1
+        if end is not None and reached >= end:
+            del self._open[place]
+            if self._open:
+                self._client.pause([TopicPartition(*place)])
+        return error is None and (end is None or offset < end)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _k: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        self.close()
+
+
+def read_all(connection: Connection, topic: str) -> list[Message]:
+    """Read everything committed that is in the topic now."""
+    with Reader(connection, topic) as reader:
+        return list(reader)

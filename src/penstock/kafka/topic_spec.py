@@ -1,0 +1,52 @@
+"""What a topic should be, in the units people use."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from penstock.quantities import DurationMs, SizeBytes
+
+
+class TopicSpec(BaseModel, frozen=True, extra="forbid"):
+    """A topic as the project wants it. What is left out is left to the cluster."""
+
+    partitions: int | None = Field(None, ge=1, le=10_000, description="Number of partitions; it can only grow.")
+    replication: int | None = Field(
+        None, ge=1, le=9, description="Copies of each partition, set when the topic is made."
+    )
+    cleanup: Literal["delete", "compact", "both"] | None = Field(
+        None, description="delete: drop old records; compact: keep the newest of each key; both."
+    )
+    retention: DurationMs | None = Field(None, ge=-1, description="How long records are kept, such as 7d or forever.")
+    retention_size: SizeBytes | None = Field(
+        None, ge=-1, description="How many bytes each partition keeps, such as 1GB or unlimited."
+    )
+    config: dict[str, str | int | bool] = Field(
+        default_factory=dict,
+        description="Further topic settings by Kafka's own names, such as min.insync.replicas.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> "TopicSpec":
+        named = {
+            "cleanup.policy": "cleanup",
+            "retention.ms": "retention",
+            "retention.bytes": "retention_size",
+        }
+        for key in self.config:
+            if key in named:
+                raise ValueError(f"say '{named[key]}' instead of config '{key}'")
+        return self
+
+    def kafka_config(self) -> dict[str, str]:
+        """Give the topic's settings by Kafka's own names."""
+        config = {
+            name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in self.config.items()
+        }
+        if self.cleanup is not None:
+            config["cleanup.policy"] = "compact,delete" if self.cleanup == "both" else self.cleanup
+        if self.retention is not None:
+            config["retention.ms"] = str(self.retention)
+        if self.retention_size is not None:
+            config["retention.bytes"] = str(self.retention_size)
+        return config

@@ -1,0 +1,173 @@
+"""Topics: making, looking, changing, emptying, deleting."""
+
+from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+from pydantic import BaseModel, Field
+
+from penstock.errors import BadInput, Conflict, NotFound
+from penstock.kafka.admin import Admin
+from penstock.kafka.positions import bounds
+from penstock.kafka.topic_spec import TopicSpec
+
+
+class TopicSummary(BaseModel, frozen=True):
+    """One line of the topic list."""
+
+    topic: str = Field(description="The topic's name.")
+    partitions: int = Field(description="How many partitions it has.")
+    replication: int = Field(description="Copies of each partition.")
+    under_replicated: int = Field(description="Partitions that lack a copy right now.")
+
+
+class PartitionDetail(BaseModel, frozen=True):
+    """One partition: where it lives and what it holds."""
+
+    partition: int = Field(description="Number.")
+    leader: int | None = Field(description="Node that serves it; none while it is offline.")
+    replicas: list[int] = Field(description="Nodes that should have a copy.")
+    isr: list[int] = Field(description="Nodes whose copy is up to date.")
+    start: int | None = Field(description="First offset that is still there.")
+    end: int | None = Field(description="Offset that the next record will get.")
+
+
+class TopicDetail(BaseModel, frozen=True):
+    """Everything about a topic."""
+
+    topic: str = Field(description="The topic's name.")
+    topic_id: str = Field(description="Changes when a topic is deleted and made again under the same name.")
+    internal: bool = Field(description="Whether Kafka keeps it for itself.")
+    partitions: list[PartitionDetail] = Field(description="Its partitions.")
+    config: dict[str, str] = Field(description="Settings that differ from the cluster's defaults.")
+
+
+def list_topics(admin: Admin, *, internal: bool = False) -> list[TopicSummary]:
+    """List topics; those whose names begin with two underscores only if asked for."""
+    found = admin.metadata("listing topics").topics
+    return [
+        TopicSummary(
+            topic=name,
+            partitions=len(topic.partitions),
+            replication=max((len(part.replicas) for part in topic.partitions.values()), default=0),
+            under_replicated=sum(len(part.isrs) < len(part.replicas) for part in topic.partitions.values()),
+        )
+        for name, topic in sorted(found.items())
+        if internal or not name.startswith("__")
+    ]
+
+
+def describe(admin: Admin, name: str) -> TopicDetail:
+    """Give a topic's id, partitions, offsets and settings."""
+    doing = f"describing topic '{name}'"
+    futures = admin.client.describe_topics(TopicCollection([name]), request_timeout=admin.timeout_s)
+    (found,) = admin.results(futures, doing)
+    led = [(name, part.id) for part in found.partitions if part.leader is not None]
+    limits = bounds(admin, led)
+    partitions = [
+        PartitionDetail(
+            partition=part.id,
+            leader=part.leader.id if part.leader is not None else None,
+            replicas=[node.id for node in part.replicas],
+            isr=[node.id for node in part.isr],
+            start=limits.get((name, part.id), (None, None))[0],
+            end=limits.get((name, part.id), (None, None))[1],
+        )
+        for part in found.partitions
+    ]
+    return TopicDetail(
+        topic=name,
+        topic_id=str(found.topic_id),
+        internal=bool(found.is_internal),
+        partitions=partitions,
+        config={key: entry for key, (entry, own) in config(admin, name).items() if own},
+    )
+
+
+def config(admin: Admin, name: str) -> dict[str, tuple[str, bool]]:
+    """Give every setting of a topic, and whether it is the topic's own rather than a default."""
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    futures = admin.client.describe_configs([resource], request_timeout=admin.timeout_s)
+    (found,) = admin.results(futures, f"reading the settings of topic '{name}'")
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {key: (str(entry.value), entry.source == own) for key, entry in sorted(found.items())}
+
+
+def create(admin: Admin, name: str, spec: TopicSpec) -> None:
+    """Make a topic; raise `Conflict` if it is there already, whatever its settings."""
+    wanted = NewTopic(
+        name,
+        num_partitions=spec.partitions or 1,
+        replication_factor=spec.replication or -1,
+        config=spec.kafka_config(),
+    )
+    futures = admin.client.create_topics([wanted], request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
+    admin.results(futures, f"creating topic '{name}'")
+
+
+def alter_config(admin: Admin, name: str, changes: dict[str, str | None]) -> None:
+    """Change settings by Kafka's names; None gives a setting back to the cluster's default."""
+    partition_count(admin, name)
+    entries = [
+        ConfigEntry(
+            key,
+            value if value is not None else "",
+            incremental_operation=AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE,
+        )
+        for key, value in changes.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+    futures = admin.client.incremental_alter_configs([resource], request_timeout=admin.timeout_s)
+    admin.results(futures, f"changing the settings of topic '{name}'")
+
+
+def add_partitions(admin: Admin, name: str, total: int) -> None:
+    """Grow a topic to `total` partitions. Keys then map to other partitions: order per key holds only from here on."""
+    have = partition_count(admin, name)
+    if total < have:
+        raise BadInput(f"topic '{name}' has {have} partitions, and Kafka cannot take partitions away")
+    if total == have:
+        raise Conflict(f"topic '{name}' has {have} partitions already")
+    futures = admin.client.create_partitions([NewPartitions(name, total)], request_timeout=admin.timeout_s)
+    admin.results(futures, f"adding partitions to topic '{name}'")
+
+
+def delete(admin: Admin, name: str) -> None:
+    """Delete a topic and every record in it."""
+    futures = admin.client.delete_topics([name], request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
+    admin.results(futures, f"deleting topic '{name}'")
+
+
+def purge(admin: Admin, name: str, before: dict[int, int] | None = None) -> dict[int, int]:
+    """Delete records before an offset per partition, or all that are there now; give the new first offsets."""
+    policy = config(admin, name).get("cleanup.policy", ("", False))[0]
+    if "delete" not in policy:
+        raise Conflict(
+            f"topic '{name}' is compacted only, and Kafka purges just topics that may delete",
+            safe="Nothing was deleted",
+            fix=f"Allow it first: penstock topic alter {name} --cleanup both",
+        )
+    parts = range(partition_count(admin, name))
+    targets = before or {
+        place[1]: end for place, (_, end) in bounds(admin, [(name, number) for number in parts]).items()
+    }
+    places = [TopicPartition(name, number, offset) for number, offset in targets.items()]
+    futures = admin.client.delete_records(places, request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
+    return {
+        place.partition: admin.result(future, f"purging topic '{name}'").low_watermark
+        for place, future in futures.items()
+    }
+
+
+def partition_count(admin: Admin, name: str) -> int:
+    """Give the number of partitions; raise `NotFound` for a topic that is not there."""
+    found = admin.metadata(f"looking up topic '{name}'", name).topics[name]
+    if found.error is not None or not found.partitions:
+        raise NotFound(f"there is no topic '{name}'", fix="List them with: penstock topic list")
+    return len(found.partitions)

@@ -1,0 +1,57 @@
+"""SCRAM users of a cluster."""
+
+from concurrent.futures import Future
+
+from confluent_kafka.admin import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from pydantic import BaseModel, Field
+
+from penstock.errors import NotFound
+from penstock.kafka.admin import Admin
+
+_ITERATIONS = 8192
+
+
+class User(BaseModel, frozen=True):
+    """A user that can log in."""
+
+    user: str = Field(description="The user's name.")
+    mechanisms: list[str] = Field(description="SCRAM mechanisms that the user has a password for.")
+
+
+def put(admin: Admin, name: str, password: str) -> None:
+    """Make a user, or give an old one a new password. The password goes nowhere but to Kafka, salted."""
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
+    change = UserScramCredentialUpsertion(name, credential, password.encode())
+    futures = admin.client.alter_user_scram_credentials([change], request_timeout=admin.timeout_s)
+    admin.results(futures, f"adding user '{name}'")
+
+
+def list_users(admin: Admin) -> list[User]:
+    """List everybody who has a SCRAM password."""
+    future = admin.client.describe_user_scram_credentials(request_timeout=admin.timeout_s)
+    assert isinstance(future, Future)  # noqa: S101 - without names the client gives one future for all
+    found = admin.result(future, "listing users")
+    return sorted(
+        (
+            User(
+                user=name,
+                mechanisms=[info.mechanism.name.replace("_", "-") for info in entry.scram_credential_infos],
+            )
+            for name, entry in found.items()
+        ),
+        key=lambda each: each.user,
+    )
+
+
+def remove(admin: Admin, name: str) -> None:
+    """Take a user's password away; it cannot log in again."""
+    if name not in {user.user for user in list_users(admin)}:
+        raise NotFound(f"there is no user '{name}'", fix="List them with: penstock user list")
+    change = UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_512)
+    futures = admin.client.alter_user_scram_credentials([change], request_timeout=admin.timeout_s)
+    admin.results(futures, f"removing user '{name}'")

@@ -1,0 +1,78 @@
+"""Durations and sizes as people write them: `7d`, `90s`, `1GB`, `forever`.
+
+Sizes follow the standard: 1 GB is 10^9 bytes, 1 GiB is 2^30.
+"""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+UNLIMITED = -1
+
+_MS_PER = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_BYTES_PER = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+
+def _parse(text: str, units: dict[str, int], kind: str, example: str) -> int:
+    if text.strip().lower() in {"forever", "unlimited", "-1"}:
+        return UNLIMITED
+    match = _QUANTITY.fullmatch(text)
+    by_lower = {unit.lower(): factor for unit, factor in units.items()}
+    if match is None or match[2].lower() not in by_lower:
+        known = ", ".join(units)
+        raise ValueError(f"{text!r} is not a {kind}: write a number and one of {known}, such as {example}")
+    return round(float(match[1]) * by_lower[match[2].lower()])
+
+
+def parse_duration_ms(text: str) -> int:
+    """Turn `7d` or `1.5h` into milliseconds, and `forever` into -1."""
+    return _parse(text, _MS_PER, "duration", "7d")
+
+
+def parse_size_bytes(text: str) -> int:
+    """Turn `1GB` or `512MiB` into bytes, and `unlimited` into -1."""
+    return _parse(text, _BYTES_PER, "size", "1GB")
+
+
+def _largest_unit(amount: int, units: dict[str, int]) -> str:
+    exact = [unit for unit, factor in units.items() if amount % factor == 0]
+    unit = max(exact, key=lambda name: units[name])
+    return f"{amount // units[unit]}{unit}"
+
+
+def format_duration(duration_ms: int) -> str:
+    """Write milliseconds back in the largest unit that needs no fraction."""
+    if duration_ms == UNLIMITED:
+        return "forever"
+    return _largest_unit(duration_ms, _MS_PER) if duration_ms else "0s"
+
+
+def format_size(size_bytes: int) -> str:
+    """Write bytes back in the largest unit that needs no fraction."""
+    if size_bytes == UNLIMITED:
+        return "unlimited"
+    return _largest_unit(size_bytes, _BYTES_PER) if size_bytes else "0B"
+
+
+def _duration(value: Any) -> Any:
+    return parse_duration_ms(value) if isinstance(value, str) else value
+
+
+def _size(value: Any) -> Any:
+    return parse_size_bytes(value) if isinstance(value, str) else value
+
+
+DurationMs = Annotated[int, BeforeValidator(_duration)]
+SizeBytes = Annotated[int, BeforeValidator(_size)]

@@ -1,0 +1,92 @@
+"""A secret that is named rather than written: `env:NAME` or `file:PATH`.
+
+The value is read at the moment of use and is in no repr, no dump and no error.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from penstock.errors import BadInput, NotFound
+
+
+def base_folder(info: ValidationInfo) -> Path:
+    """Give the folder that relative paths count from: the one of the file being read."""
+    context: dict[str, Path] = info.context or {}
+    return context.get("base", Path())
+
+
+def _from_base(path: Path, info: ValidationInfo) -> Path:
+    return base_folder(info) / path.expanduser()
+
+
+PathFromFile = Annotated[Path, AfterValidator(_from_base)]
+"""A path that, in a project file, counts from that file's folder."""
+
+
+class Secret:
+    """Where a password is kept. `Secret.of(value)` wraps one that a program already holds."""
+
+    __slots__ = ("_source", "_value")
+
+    def __init__(self, source: str, value: str | None = None) -> None:
+        self._source = source
+        self._value = value
+
+    @classmethod
+    def of(cls, value: str) -> "Secret":
+        """Wrap a value that the program holds, for example from a vault."""
+        return cls("held by the program", value)
+
+    @classmethod
+    def parse(cls, reference: Any, base: Path = Path()) -> "Secret":
+        """Accept `env:NAME` and `file:PATH` only, so that no secret stands in a project file."""
+        if isinstance(reference, Secret):
+            return reference
+        kind, _, name = str(reference).partition(":")
+        if not isinstance(reference, str) or kind not in {"env", "file"} or not name:
+            raise ValueError("a secret is not written here: name it as env:NAME or file:PATH")
+        return cls(reference if kind == "env" else f"file:{base / Path(name).expanduser()}")
+
+    def reveal(self) -> str:
+        """Read the value now."""
+        if self._value is not None:
+            return self._value
+        kind, _, name = self._source.partition(":")
+        if kind == "env":
+            value = os.environ.get(name)
+            if not value:
+                raise NotFound(f"the environment variable {name}, which should hold a secret, is not set")
+            return value
+        try:
+            return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+        except OSError as error:
+            raise NotFound(f"the secret file {name} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise BadInput(f"the secret file {name} is not text") from None
+
+    def __repr__(self) -> str:
+        return f"Secret({self._source})"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and (self._source, self._value) == (other._source, other._value)
+
+    def __hash__(self) -> int:
+        return hash(self._source)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            lambda value, info: cls.parse(value, base_folder(info)),
+            serialization=core_schema.plain_serializer_function_ser_schema(str),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "pattern": "^(env|file):.+"}

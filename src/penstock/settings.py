@@ -1,0 +1,117 @@
+"""Where things are and which setting wins.
+
+The one place that decides. From strongest to weakest:
+
+1. an option on the command line (`--bootstrap`, `--home`, `--project`, `--user`);
+2. the environment: PENSTOCK_BOOTSTRAP_SERVERS, PENSTOCK_SECURITY_<FIELD>, PENSTOCK_HOME, PENSTOCK_PROJECT,
+   PENSTOCK_USER, PENSTOCK_CACHE;
+3. penstock.yaml, in the working folder or the nearest folder above it;
+4. the defaults: a local cluster of one node on 127.0.0.1:9092, its data in `.penstock/` beside penstock.yaml
+   (without one, in the working folder).
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from penstock import project
+from penstock.errors import BadInput
+from penstock.kafka.connection import Connection
+from penstock.kafka.security import Plaintext, Security
+
+HOME_NAME = ".penstock"
+_SECURITY_PREFIX = "PENSTOCK_SECURITY_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one run of Penstock works with."""
+
+    home: Path
+    cache: Path
+    project_file: Path | None
+    project: project.Project
+    outside: Connection | None
+    user: str | None
+
+    @property
+    def jars(self) -> Path:
+        """The jars, shared by all projects of this user."""
+        return self.cache / "jars"
+
+
+def load(
+    *,
+    project_file: Path | None = None,
+    home: Path | None = None,
+    bootstrap: str | None = None,
+    user: str | None = None,
+) -> Settings:
+    """Settle every setting by the order above."""
+    environment = os.environ
+    named = project_file or (Path(environment["PENSTOCK_PROJECT"]) if "PENSTOCK_PROJECT" in environment else None)
+    file = named or _nearest_project_file()
+    loaded = project.load(file) if file else project.Project()
+    base = file.parent if file else Path.cwd()
+    chosen_home = home or Path(environment.get("PENSTOCK_HOME", base / HOME_NAME))
+    cache = Path(environment.get("PENSTOCK_CACHE") or _user_cache())
+    outside = _outside(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
+    return Settings(
+        home=chosen_home.resolve(),
+        cache=cache,
+        project_file=file,
+        project=loaded,
+        outside=outside,
+        user=user or environment.get("PENSTOCK_USER"),
+    )
+
+
+def _nearest_project_file() -> Path | None:
+    here = Path.cwd()
+    candidates = (folder / project.FILE_NAME for folder in (here, *here.parents))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _user_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "penstock"
+
+
+def _outside(bootstrap: str | None, loaded: project.Project) -> Connection | None:
+    """Give the outside cluster that is meant, or None for the local one."""
+    named = loaded.cluster.connection() if isinstance(loaded.cluster, project.OutsideCluster) else None
+    security = _security_from_environment()
+    if bootstrap is None and named is None:
+        if security is not None:
+            raise BadInput(
+                f"{_SECURITY_PREFIX}TYPE is set, but no outside cluster is named",
+                fix="Set PENSTOCK_BOOTSTRAP_SERVERS too",
+            )
+        return None
+    try:
+        return Connection(
+            bootstrap_servers=bootstrap or (named.bootstrap_servers if named else ""),
+            security=security or (named.security if named else Plaintext()),
+            client_settings=named.client_settings if named else {},
+        )
+    except ValidationError as error:
+        raise BadInput(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+def _security_from_environment() -> Security | None:
+    """Read PENSTOCK_SECURITY_TYPE and its fellows; a secret's variable is named, its value is not read here."""
+    names = [name for name in os.environ if name.startswith(_SECURITY_PREFIX)]
+    if not names:
+        return None
+    fields = {name.removeprefix(_SECURITY_PREFIX).lower(): os.environ[name] for name in names}
+    for secret in {"password", "key_password"} & fields.keys():
+        fields[secret] = f"env:{_SECURITY_PREFIX}{secret.upper()}"
+    try:
+        security: Security = TypeAdapter(Security).validate_python(fields)
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        field = str(problem["loc"][-1]).upper() if problem["loc"] else "TYPE"
+        raise BadInput(f"{_SECURITY_PREFIX}{field}: {problem['msg'].removeprefix('Value error, ')}") from None
+    return security
