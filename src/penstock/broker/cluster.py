@@ -186,6 +186,7 @@ class Cluster:
             secure=secure,
             heap_bytes=wish.heap or DEFAULT_HEAP_BYTES,
             replication=min(3, count),
+            first_nodes=count,
             next_node_id=count + 1,
             nodes=tuple(
                 NodeState(
@@ -201,9 +202,8 @@ class Cluster:
 
     def _same_or_refuse(self, known: ClusterState, wish: LocalCluster) -> ClusterState:
         """Keep what the data were made with; refuse a wish that contradicts it. The heap alone may change."""
-        originals = sum(1 for node in known.nodes if node.id < known.next_node_id)
         contradictions = {
-            "nodes": (wish.nodes, originals),
+            "nodes": (wish.nodes, known.first_nodes),
             "port": (wish.port or None, known.nodes[0].client_port),
             "host": (wish.host, known.host),
             "secure": (wish.secure, known.secure),

@@ -1,0 +1,139 @@
+"""One Kafka for a whole run: started when the first test asks for it, stopped by process id at the end."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import settings
+from penstock.broker.cluster import Cluster
+from penstock.broker.jars import KAFKA, JarSet
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.topic_spec import TopicSpec
+from penstock.project import LocalCluster
+
+_VERSIONS: dict[str, JarSet] = {"4.3": KAFKA, "3.9": "kafka-3.9.1"}
+_numbers = itertools.count(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kafka", choices=list(_VERSIONS), default="4.3", help="Version of the broker under test.")
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests see no PENSTOCK_ variable but the ones they set themselves; the jar cache stays."""
+    for name in [name for name in os.environ if name.startswith("PENSTOCK_") and name != "PENSTOCK_CACHE"]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def jar_folder() -> Path:
+    return settings.load().jars
+
+
+@dataclass(frozen=True)
+class RunningKafka:
+    """A cluster under test."""
+
+    cluster: Cluster
+    home: Path
+
+    @property
+    def connection(self) -> Connection:
+        return self.cluster.connection()
+
+    def admin(self) -> Admin:
+        return Admin(self.connection)
+
+    def topic(self, name: str = "topic", **spec: Any) -> str:
+        """Make a topic that no other test uses."""
+        unique = f"{name}-{next(_numbers)}"
+        topics.create(self.admin(), unique, TopicSpec(**spec))
+        return unique
+
+
+def _run(wish: LocalCluster, jar_folder: Path, kafka: JarSet) -> Iterator[RunningKafka]:
+    with tempfile.TemporaryDirectory(prefix="penstock-test-") as place:
+        home = Path(place)
+        cluster = Cluster(home / "broker", jar_folder, kafka=kafka)
+        try:
+            cluster.up(wish)
+            yield RunningKafka(cluster, home)
+        finally:
+            cluster.down()
+
+
+@pytest.fixture(scope="session")
+def kafka(jar_folder: Path, request: pytest.FixtureRequest) -> Iterator[RunningKafka]:
+    """One node, plaintext."""
+    yield from _run(LocalCluster(port=0), jar_folder, _VERSIONS[request.config.getoption("--kafka")])
+
+
+@pytest.fixture(scope="session")
+def three_nodes(jar_folder: Path) -> Iterator[RunningKafka]:
+    """Three nodes, replication 3. A test that breaks something mends it with `cluster.up`."""
+    yield from _run(LocalCluster(nodes=3, port=0), jar_folder, KAFKA)
+
+
+@pytest.fixture(scope="session")
+def secure_kafka(jar_folder: Path) -> Iterator[RunningKafka]:
+    """One node with TLS, SCRAM users and ACLs."""
+    yield from _run(LocalCluster(port=0, secure=True), jar_folder, KAFKA)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error_lines(self) -> list[str]:
+        return [line for line in self.err.splitlines() if line.startswith("error:")]
+
+
+Cli = Callable[..., Said]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Run `penstock` as a user would, in an empty folder unless `home` or `cwd` says otherwise."""
+
+    def run(
+        *arguments: str | Path | int,
+        home: Path | None = None,
+        cwd: Path | None = None,
+        stdin: str | bytes = "",
+        **env: str,
+    ) -> Said:
+        command = [sys.executable, "-m", "penstock", *(["--home", str(home)] if home else []), *map(str, arguments)]
+        content = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            command,
+            cwd=cwd or tmp_path,
+            input=content,
+            capture_output=True,
+            timeout=180,
+            check=False,
+            env={**os.environ, **env},
+        )
+        return Said(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    return run
