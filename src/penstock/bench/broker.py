@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from penstock.broker.cluster import Cluster
-from penstock.broker.readiness import wait_until
 from penstock.broker.tools import run_tool
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
@@ -179,9 +178,4 @@ def _fresh_topic(admin: Admin) -> None:
     """Each producer writes to an empty topic, and consumers read what the last one wrote."""
     if any(topic.topic == TOPIC for topic in topics.list_topics(admin)):
         topics.delete(admin, TOPIC)
-        wait_until(
-            lambda: all(topic.topic != TOPIC for topic in topics.list_topics(admin)),
-            timeout_s=60.0,
-            waiting_for="deleting the last round's topic",
-        )
     topics.create(admin, TOPIC, TopicSpec(partitions=_PARTITIONS))

@@ -1,16 +1,17 @@
 """The admin connection that topics, groups, users and ACLs work through."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
+from penstock.errors import BrokerUnavailable
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import Causes, logger, translate
+from penstock.kafka.failures import Causes, logger, opening, translate
 
 Result = TypeVar("Result")
 _LOOK_EVERY_S = 0.1
@@ -24,7 +25,8 @@ class Admin:
         self.timeout_s = timeout_s
         self._causes = Causes(connection)
         settings = {**connection.librdkafka(), "error_cb": self._causes}
-        self.client = AdminClient(settings, logger=logger)
+        with opening(connection):
+            self.client = AdminClient(settings, logger=logger)
 
     def result(self, future: "Future[Result]", doing: str) -> Result:
         """Wait for one answer."""
@@ -59,6 +61,14 @@ class Admin:
             else:
                 self._causes.forget_outage()
                 return answer
+
+    def settle(self, topic: str, done: Callable[[TopicMetadata], bool], doing: str) -> None:
+        """Wait until a change that Kafka accepted is visible, so that the next call sees it."""
+        deadline = time.monotonic() + self.timeout_s
+        while not done(self.metadata(doing, topic).topics[topic]):
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(f"{doing}: accepted by Kafka, but not visible after {self.timeout_s:.0f} s")
+            time.sleep(_LOOK_EVERY_S / 5)
 
     def _raise_if_hopeless(self, deadline: float, doing: str) -> None:
         self.client.poll(0)

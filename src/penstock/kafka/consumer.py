@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from pydantic import BaseModel, Field
 
 from penstock.errors import Conflict, OwnershipLost
 from penstock.kafka import groups
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import Causes, logger, translate
+from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.positions import EARLIEST, Position, resolve
 
 Partitions = list[tuple[str, int]]
@@ -127,7 +127,8 @@ class Consumer:
             "group.id": group,
             "error_cb": self._causes,
         }
-        self._client = Client(settings, logger=logger)
+        with opening(connection):
+            self._client = Client(settings, logger=logger)
         self._client.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     def _settle_start(self, topic: str, start: Position) -> None:
@@ -217,7 +218,7 @@ class Consumer:
 
     def _assigned(self, client: Client, places: list[TopicPartition]) -> None:
         try:
-            client.incremental_assign(self._with_positions(client, places))
+            client.incremental_assign(self._with_positions(places))
             if self._on_assigned:
                 self._on_assigned([(place.topic, place.partition) for place in places])
         except Exception as error:  # noqa: BLE001 - librdkafka would lose it: it is raised from batches()
@@ -232,12 +233,15 @@ class Consumer:
         finally:
             client.incremental_unassign(places)
 
-    def _with_positions(self, client: Client, places: list[TopicPartition]) -> list[TopicPartition]:
-        """Take the group's positions; a partition without one is newer than the group: begin at its beginning."""
-        committed = {(p.topic, p.partition): p.offset for p in client.committed(places, timeout=30)}
-        fresh = [place for place, offset in committed.items() if offset == OFFSET_INVALID]
-        settled = resolve(self._admin, EARLIEST, fresh)
-        return [TopicPartition(*place, settled.get(place, offset)) for place, offset in committed.items()]
+    def _with_positions(self, assigned: list[TopicPartition]) -> list[TopicPartition]:
+        """Take the group's positions; a partition without one is newer than the group: begin at its beginning.
+
+        Asked through the admin connection: this client may be closing, and would then wait for itself.
+        """
+        places = [(place.topic, place.partition) for place in assigned]
+        committed = groups.committed(self._admin, self.group, places)
+        begun = resolve(self._admin, EARLIEST, [place for place in places if place not in committed])
+        return [TopicPartition(*place, (committed | begun)[place]) for place in places]
 
     def _raise_callback_error(self) -> None:
         error, self._callback_error = self._callback_error, None

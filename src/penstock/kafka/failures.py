@@ -6,6 +6,8 @@ to a callback. `Causes` is that callback; it turns what it heard into the error 
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -87,6 +89,19 @@ def translate(failure: KafkaError | KafkaException, connection: Connection, doin
             fix="Look with: penstock status",
         )
     return Refused(f"{doing}: Kafka says {text} ({error.name()})")
+
+
+@contextmanager
+def opening(connection: Connection) -> Iterator[None]:
+    """Explain a client that cannot even be made: a certificate file that is not there, a setting out of range."""
+    try:
+        yield
+    except KafkaException as failure:
+        reason = failure.args[0].str().splitlines()[0]
+        raise BadInput(
+            f"the connection to {connection.bootstrap_servers} cannot be opened: {reason}",
+            fix="Check the security setting and client_settings",
+        ) from None
 
 
 class Causes:

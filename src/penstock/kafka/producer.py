@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from penstock.errors import Conflict, DeliveryFailed, QueueFull, Terminal
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import Causes, logger, translate
+from penstock.kafka.failures import Causes, logger, opening, translate
 
 Headers = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
@@ -46,6 +46,9 @@ class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
         min_length=1,
         description="Name that survives restarts; makes `transaction` available and fences an older producer.",
     )
+    transaction_timeout_ms: int = Field(
+        60_000, ge=1000, le=900_000, description="Kafka aborts a transaction that stays open for longer than this."
+    )
 
     @model_validator(mode="after")
     def _idempotence_needs_all(self) -> Self:
@@ -69,6 +72,8 @@ class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
         }
         if self.transactional_id:
             settings["transactional.id"] = self.transactional_id
+            settings["transaction.timeout.ms"] = self.transaction_timeout_ms
+            settings["delivery.timeout.ms"] = min(self.delivery_timeout_ms, self.transaction_timeout_ms)
         return settings
 
 
@@ -95,7 +100,8 @@ class Producer:
         settings = {**connection.librdkafka(), **options.librdkafka(), "error_cb": self._causes}
         settings["on_delivery"] = self._delivered
         settings["delivery.report.only.error"] = on_delivery is None
-        self._client = Client(settings, logger=logger)
+        with opening(connection):
+            self._client = Client(settings, logger=logger)
         if options.transactional_id:
             self._transactional("opening transactions", lambda: self._client.init_transactions(60.0))
 
@@ -200,14 +206,16 @@ class Producer:
     @contextmanager
     def transaction(self) -> Iterator["Transaction"]:
         """All or nothing: records and offsets of the block appear together, or after an exception not at all."""
+        before = (self.sent, self.failed)
         self._transactional("beginning a transaction", self._client.begin_transaction)
         try:
             yield Transaction(self)
             self._transactional("committing a transaction", lambda: self._client.commit_transaction(60.0))
         except BaseException:
-            self.failed = 0
-            self._failures.clear()
             self._transactional("aborting a transaction", lambda: self._client.abort_transaction(60.0))
+            # What was aborted was neither sent nor lost.
+            self.sent, self.failed = before
+            self._failures.clear()
             raise
 
     def _transactional(self, doing: str, call: Callable[[], object]) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from penstock.errors import NotFound
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import Causes, logger, translate
+from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.positions import EARLIEST, LATEST, Position, resolve
 
 _BATCH = 10_000
@@ -55,7 +55,8 @@ class Reader:
             "isolation.level": "read_committed" if committed_only else "read_uncommitted",
             "queued.max.messages.kbytes": 64 * 1024,
         }
-        self._client = Consumer(settings, logger=logger)
+        with opening(connection):
+            self._client = Consumer(settings, logger=logger)
         self._client.assign([TopicPartition(*place, starts.get(place, OFFSET_BEGINNING)) for place in self._open])
 
     def _places(self, admin: Admin, partition: int | None) -> list[tuple[str, int]]:

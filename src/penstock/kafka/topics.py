@@ -9,6 +9,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     ResourceType,
+    TopicMetadata,
 )
 from pydantic import BaseModel, Field
 
@@ -109,6 +110,7 @@ def create(admin: Admin, name: str, spec: TopicSpec) -> None:
     )
     futures = admin.client.create_topics([wanted], request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
     admin.results(futures, f"creating topic '{name}'")
+    admin.settle(name, lambda topic: _led_partitions(topic) > 0, f"creating topic '{name}'")
 
 
 def alter_config(admin: Admin, name: str, changes: dict[str, str | None]) -> None:
@@ -136,12 +138,14 @@ def add_partitions(admin: Admin, name: str, total: int) -> None:
         raise Conflict(f"topic '{name}' has {have} partitions already")
     futures = admin.client.create_partitions([NewPartitions(name, total)], request_timeout=admin.timeout_s)
     admin.results(futures, f"adding partitions to topic '{name}'")
+    admin.settle(name, lambda topic: _led_partitions(topic) == total, f"adding partitions to topic '{name}'")
 
 
 def delete(admin: Admin, name: str) -> None:
     """Delete a topic and every record in it."""
     futures = admin.client.delete_topics([name], request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
     admin.results(futures, f"deleting topic '{name}'")
+    admin.settle(name, lambda topic: not topic.partitions, f"deleting topic '{name}'")
 
 
 def purge(admin: Admin, name: str, before: dict[int, int] | None = None) -> dict[int, int]:
@@ -163,6 +167,11 @@ def purge(admin: Admin, name: str, before: dict[int, int] | None = None) -> dict
         place.partition: admin.result(future, f"purging topic '{name}'").low_watermark
         for place, future in futures.items()
     }
+
+
+def _led_partitions(topic: TopicMetadata) -> int:
+    """Count partitions; zero while one of them has no leader."""
+    return len(topic.partitions) if all(part.leader >= 0 for part in topic.partitions.values()) else 0
 
 
 def partition_count(admin: Admin, name: str) -> int:

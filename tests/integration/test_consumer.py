@@ -1,0 +1,232 @@
+import threading
+from collections import Counter
+
+import pytest
+
+from penstock.errors import Conflict, NotFound, OwnershipLost
+from penstock.kafka import groups, topics
+from penstock.kafka.consumer import Consumer, ConsumerOptions
+from penstock.kafka.positions import LATEST, Position
+from penstock.kafka.producer import Producer, ProducerOptions
+from penstock.kafka.reader import read_all
+
+from conftest import RunningKafka
+from support.waiting import until
+
+pytestmark = pytest.mark.clients
+
+
+def fill(kafka: RunningKafka, topic: str, count: int, *, first: int = 0, partition: int = -1) -> None:
+    with Producer(kafka.connection) as producer:
+        producer.send_many(topic, [{"value": str(n)} for n in range(first, first + count)], partition=partition)
+
+
+def drain(consumer: Consumer, count: int, *, commit: bool = True) -> list[int]:
+    seen: list[int] = []
+    for batch in consumer.batches(max_events=100, max_wait_s=0.1, idle_s=30):
+        seen += [int(message.value() or b"") for message in batch]
+        if commit:
+            batch.commit()
+        if len(seen) >= count:
+            break
+    return seen
+
+
+def test_what_is_committed_after_processing_is_not_read_again(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 250)
+
+    with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
+        first = drain(consumer, 200)
+    with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
+        rest = drain(consumer, 250 - len(first))
+
+    assert list(range(250)) == first + rest
+    assert groups.describe(kafka.admin(), f"{topic}-group").lag == 0
+
+
+def test_what_is_not_committed_comes_again(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 50)
+
+    with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
+        drain(consumer, 50, commit=False)
+    with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
+        again = drain(consumer, 50)
+
+    assert list(range(50)) == again
+
+
+def test_automatic_commits_move_the_group_when_it_closes(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 50)
+
+    with Consumer(kafka.connection, [topic], f"{topic}-group", ConsumerOptions(commit="automatic")) as consumer:
+        drain(consumer, 50, commit=False)
+
+    assert {(topic, 0): 50} == groups.committed(kafka.admin(), f"{topic}-group")
+
+
+def test_batches_are_bounded_by_size_and_by_time(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 25)
+
+    sizes = []
+    with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
+        for batch in consumer.batches(max_events=10, max_wait_s=0.5, idle_s=30):
+            sizes.append(len(batch))
+            if sum(sizes) == 25:
+                break
+
+    assert max(sizes) <= 10
+    assert sum(sizes) == 25
+
+
+def test_a_new_group_starts_at_an_offset(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 20)
+
+    with Consumer(kafka.connection, [topic], f"{topic}-group", start=Position("offset", 15)) as consumer:
+        seen = drain(consumer, 5)
+
+    assert [15, 16, 17, 18, 19] == seen
+
+
+def test_a_new_group_starts_at_a_time(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    with Producer(kafka.connection) as producer:
+        for number in range(10):
+            producer.send(topic, str(number), timestamp_ms=1_700_000_000_000 + number * 1000)
+
+    start = Position("timestamp", 1_700_000_000_000 + 6500)
+    with Consumer(kafka.connection, [topic], f"{topic}-group", start=start) as consumer:
+        seen = drain(consumer, 3)
+
+    assert [7, 8, 9] == seen
+
+
+def test_a_group_that_starts_at_latest_skips_nothing_that_comes_after_its_first_start(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 10)
+
+    with Consumer(kafka.connection, [topic], f"{topic}-group", start=LATEST) as consumer:
+        for _ in consumer.batches(max_wait_s=0.1, idle_s=0.5):
+            pytest.fail("there was nothing after the start yet")
+    fill(kafka, topic, 5, first=10)
+    with Consumer(kafka.connection, [topic], f"{topic}-group", start=LATEST) as consumer:
+        seen = drain(consumer, 5)
+
+    assert [10, 11, 12, 13, 14] == seen
+
+
+def test_partitions_added_later_are_read_from_their_beginning_even_by_a_group_that_started_at_latest(
+    kafka: RunningKafka,
+) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 10)
+    with Consumer(kafka.connection, [topic], f"{topic}-group", start=LATEST) as consumer:
+        for _ in consumer.batches(max_wait_s=0.1, idle_s=0.2):
+            pytest.fail("there was nothing after the start yet")
+
+    topics.add_partitions(kafka.admin(), topic, 2)
+    fill(kafka, topic, 5, first=100, partition=1)
+    with Consumer(kafka.connection, [topic], f"{topic}-group", start=LATEST) as consumer:
+        seen = drain(consumer, 5)
+
+    assert [100, 101, 102, 103, 104] == seen
+
+
+def test_records_deleted_before_they_were_read_stop_the_consumer_instead_of_being_skipped(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 10)
+    with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
+        drain(consumer, 10)
+    fill(kafka, topic, 10, first=10)
+    topics.purge(kafka.admin(), topic, {0: 15})
+
+    with (
+        Consumer(kafka.connection, [topic], f"{topic}-group") as consumer,
+        pytest.raises(Conflict, match="deleted records that it had not read"),
+    ):
+        drain(consumer, 1)
+
+    assert {(topic, 0): 10} == groups.committed(kafka.admin(), f"{topic}-group")
+
+
+def test_two_members_share_the_partitions_and_see_them_come_and_go(kafka: RunningKafka) -> None:
+    topic = kafka.topic(partitions=4)
+    owned: dict[str, list[str]] = {"first": [], "second": []}
+
+    def member(name: str, seen: Counter[int]) -> None:
+        with Consumer(
+            kafka.connection,
+            [topic],
+            f"{topic}-group",
+            on_assigned=lambda places: owned[name].extend(f"+{number}" for _, number in places),
+            on_revoked=lambda places: owned[name].extend(f"-{number}" for _, number in places),
+        ) as consumer:
+            members[name] = consumer
+            for batch in consumer.batches(max_wait_s=0.1, idle_s=60):
+                seen.update(int(message.value() or b"") for message in batch)
+                batch.commit()
+
+    members: dict[str, Consumer] = {}
+    seen: dict[str, Counter[int]] = {"first": Counter(), "second": Counter()}
+    threads = {name: threading.Thread(target=member, args=(name, seen[name])) for name in seen}
+    threads["first"].start()
+    until(lambda: len(owned["first"]) == 4)
+    threads["second"].start()
+    until(lambda: len(owned["second"]) == 2)
+    fill(kafka, topic, 1000)
+    until(lambda: seen["first"].total() + seen["second"].total() >= 1000)
+    for name, thread in threads.items():
+        members[name].stop()
+        thread.join(30)
+
+    assert 2 == sum(each.startswith("-") for each in owned["first"][:6])
+    assert Counter(range(1000)) == seen["first"] + seen["second"]
+    assert all(seen.values())
+
+
+def test_a_commit_after_losing_the_partitions_is_refused(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 10)
+    options = ConsumerOptions(max_poll_interval_ms=6000, session_timeout_ms=6000)
+
+    with Consumer(kafka.connection, [topic], f"{topic}-group", options) as slow:
+        batch = next(slow.batches(max_wait_s=0.1))
+        with Consumer(kafka.connection, [topic], f"{topic}-group") as other:
+            taken_over = drain(other, 10)
+        with pytest.raises(OwnershipLost, match="moved to another member"):
+            batch.commit()
+
+    assert list(range(10)) == taken_over
+
+
+def test_output_and_position_move_together_in_a_transaction(kafka: RunningKafka) -> None:
+    source, target = kafka.topic("source"), kafka.topic("target")
+    fill(kafka, source, 100)
+
+    with (
+        Consumer(kafka.connection, [source], f"{source}-group") as consumer,
+        Producer(kafka.connection, ProducerOptions(transactional_id=f"{source}-copy")) as producer,
+    ):
+        batch = next(consumer.batches(max_events=100, max_wait_s=0.5))
+        with pytest.raises(ZeroDivisionError), producer.transaction() as transaction:
+            transaction.send(target, "doomed")
+            transaction.send_offsets(*consumer.for_transaction(batch))
+            _ = 1 / 0
+        after_abort = groups.committed(kafka.admin(), f"{source}-group")
+        with producer.transaction() as transaction:
+            for message in batch:
+                transaction.send(target, message.value())
+            transaction.send_offsets(*consumer.for_transaction(batch))
+
+    assert {(source, 0): 0} == after_abort
+    assert {(source, 0): len(batch)} == groups.committed(kafka.admin(), f"{source}-group")
+    assert [m.value() for m in batch] == [m.value() for m in read_all(kafka.connection, target)]
+
+
+def test_a_misspelt_topic_is_an_error_at_once(kafka: RunningKafka) -> None:
+    with pytest.raises(NotFound, match="no-such-topic"):
+        Consumer(kafka.connection, ["no-such-topic"], "anybody")
