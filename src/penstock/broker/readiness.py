@@ -9,7 +9,6 @@ from confluent_kafka.admin import NewPartitions, NewTopic
 from penstock.errors import BrokerUnavailable, PenstockError, Refused, Transient
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import translate
 from penstock.kafka.positions import Position
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import Reader
@@ -98,7 +97,7 @@ def _partition_led_by(admin: Admin, node_id: int) -> int | None:
         more = NewPartitions(PROBE_TOPIC, len(placed) + 1, replica_assignment=[[node_id]])
         futures = admin.client.create_partitions([more], **timeout)
     for future in futures.values():
-        error = future.exception()
-        if error is not None and "already exists" not in str(error):
-            raise translate(error, admin.connection, "making the probe topic")  # type: ignore[arg-type]
+        # A node that is a step behind may not show yet what was made a moment ago: look again.
+        if (error := future.exception()) is not None:
+            raise BrokerUnavailable(f"making the probe topic: {error}")
     return None

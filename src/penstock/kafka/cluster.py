@@ -1,6 +1,5 @@
 """The cluster as a whole: its nodes, its controller, and what lacks a copy."""
 
-from confluent_kafka.admin import DescribeClusterResult
 from pydantic import BaseModel, Field
 
 from penstock.kafka.admin import Admin
@@ -27,17 +26,14 @@ class ClusterDetail(BaseModel, frozen=True):
 
 
 def describe(admin: Admin) -> ClusterDetail:
-    """Look at the whole cluster."""
-    answer: DescribeClusterResult = admin.result(
-        admin.client.describe_cluster(request_timeout=admin.timeout_s), "describing the cluster"
-    )
-    topics = admin.metadata("describing the cluster").topics
-    partitions = [(name, part) for name, topic in sorted(topics.items()) for part in topic.partitions.values()]
+    """Look at the whole cluster. Any node can answer, so this works while another one is down."""
+    found = admin.metadata("describing the cluster")
+    partitions = [(name, part) for name, topic in sorted(found.topics.items()) for part in topic.partitions.values()]
     return ClusterDetail(
-        cluster_id=answer.cluster_id or "",
-        controller=answer.controller.id if answer.controller else None,
-        nodes=[Broker(id=node.id, host=node.host, port=node.port) for node in sorted(answer.nodes, key=lambda n: n.id)],
-        topics=len(topics),
+        cluster_id=found.cluster_id or "",
+        controller=found.controller_id if found.controller_id >= 0 else None,
+        nodes=[Broker(id=node.id, host=node.host, port=node.port) for _, node in sorted(found.brokers.items())],
+        topics=len(found.topics),
         partitions=len(partitions),
         under_replicated=[f"{name}/{part.id}" for name, part in partitions if len(part.isrs) < len(part.replicas)],
         offline=[f"{name}/{part.id}" for name, part in partitions if part.leader < 0],

@@ -1,0 +1,110 @@
+"""What was sent and acknowledged, and the judge who compares it with a fresh full read."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from confluent_kafka import KafkaError, Message
+
+from penstock.errors import DeliveryFailed
+from penstock.kafka.connection import Connection
+from penstock.kafka.producer import Producer, ProducerOptions
+
+
+@dataclass(frozen=True)
+class Event:
+    """One record as the topic holds it."""
+
+    key: str
+    number: int
+    partition: int
+    offset: int
+
+
+@dataclass
+class History:
+    """Every send ends as acknowledged, failed or unknown; unknown ones may be in the topic or not."""
+
+    sent: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    acknowledged: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    failed: set[tuple[str, int]] = field(default_factory=set)
+
+    def report(self, error: KafkaError | None, message: Message) -> None:
+        event = parse(message)
+        if error is None:
+            self.acknowledged[event.key, event.number] = (event.partition, event.offset)
+        else:
+            self.failed.add((event.key, event.number))
+
+
+def parse(message: Message) -> Event:
+    key, _, number = (message.value() or b"").decode().partition(":")
+    return Event(key, int(number), int(message.partition() or 0), int(message.offset() or 0))
+
+
+class LoadGenerator:
+    """Sends numbered events of many keys on its own thread, with acks all, and records what became of each."""
+
+    def __init__(self, connection: Connection, topic: str, count: int, *, keys: int = 97) -> None:
+        self.history = History()
+        self.count = count
+        self._connection, self._topic, self._keys = connection, topic, keys
+        self._thread = threading.Thread(target=self._run)
+        self.error: BaseException | None = None
+
+    @property
+    def done(self) -> int:
+        return len(self.history.acknowledged)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(180)
+        assert not self._thread.is_alive(), "the producer did not finish"
+        if self.error is not None:
+            raise self.error
+
+    def _run(self) -> None:
+        try:
+            # A small queue, so that the fault falls among events that are still to be sent.
+            options = ProducerOptions(queue_max_events=5000)
+            with Producer(self._connection, options, on_delivery=self.history.report) as producer:
+                for number in range(self.count):
+                    key = f"key-{number % self._keys}"
+                    producer.send(self._topic, f"{key}:{self.history.sent[key]}", key=key, timeout_s=120)
+                    self.history.sent[key] += 1
+        except DeliveryFailed:
+            pass  # the judge knows which ones
+        except BaseException as error:  # noqa: BLE001 - raised again where the test sees it
+            self.error = error
+
+
+def verdict(history: History, events: Iterable[Event]) -> list[str]:
+    """Judge a fresh full read: nothing lost, doubled, invented, moved or out of order. An empty list is a pass."""
+    faults: list[str] = []
+    places: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    last: dict[str, int] = {}
+    for event in events:
+        places[event.key, event.number].append((event.partition, event.offset))
+        if event.number <= last.get(event.key, -1):
+            faults.append(f"out of order: {event}")
+        last[event.key] = event.number
+    faults += [f"doubled: {event} at {found}" for event, found in places.items() if len(found) > 1]
+    faults += [f"lost: {event}" for event in history.acknowledged if event not in places]
+    faults += [f"a failed send is there: {event}" for event in history.failed if event in places]
+    faults += [f"never sent: {key}:{number}" for key, number in places if number >= history.sent[key]]
+    faults += [
+        f"acknowledged at {place}, read at {places[event]}: {event}"
+        for event, place in history.acknowledged.items()
+        if event in places and place not in places[event]
+    ]
+    return faults
+
+
+def wait_for_progress(load: LoadGenerator, fraction: float, until: Callable[[Callable[[], bool]], None]) -> None:
+    """Wait until so much of the load is acknowledged."""
+    until(lambda: load.done >= load.count * fraction or load.error is not None)
