@@ -13,17 +13,28 @@ Model = TypeVar("Model", bound=BaseModel)
 KeyPath = tuple[str | int, ...]
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML lets the last of two equal keys win in silence; here a doubled key is an error."""
+class _PlainLoader(yaml.SafeLoader):
+    """YAML as people write it: no aliases, no keys that are not text or numbers, no key twice."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            # An alias can hold itself, or multiply a small file into a huge one.
+            raise _refuse("aliases (*name) are not used here", self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
         seen = set()
         for key_node, _ in node.value:
-            key = key_node.value
-            if key in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key '{key}' stands twice", problem_mark=key_node.start_mark)
-            seen.add(key)
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise _refuse("a key must be a plain word", key_node.start_mark)
+            if key_node.value in seen:
+                raise _refuse(f"the key '{key_node.value}' stands twice", key_node.start_mark)
+            seen.add(key_node.value)
         return super().construct_mapping(node, deep=deep)
+
+
+def _refuse(problem: str, mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 def _read(path: Path) -> str:
@@ -51,8 +62,8 @@ def _lines(node: yaml.Node, path: KeyPath = ()) -> dict[KeyPath, int]:
     return found
 
 
-def _known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """Collect every key that any model reachable from `model` knows: good enough to guess a typo."""
+def _nearest_key(model: type[BaseModel], typed: str) -> str | None:
+    """Find the likest among all keys that any model reachable from `model` knows: good enough for a typo."""
     names: set[str] = set()
     queue: list[type[BaseModel]] = [model]
     seen: set[type[BaseModel]] = set()
@@ -64,7 +75,7 @@ def _known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
         for name, field in current.model_fields.items():
             names.add(field.alias or name)
             queue += [part for part in _annotation_parts(field.annotation) if _is_model(part)]
-    return difflib.get_close_matches(str(path[-1]), sorted(names), n=1)
+    return next(iter(difflib.get_close_matches(typed, sorted(names), n=1)), None)
 
 
 def _annotation_parts(annotation: Any) -> list[Any]:
@@ -83,14 +94,14 @@ def _complaint(path: Path, lines: dict[KeyPath, int], model: type[BaseModel], pr
     for part in location:
         if (*keys, part) in lines:
             keys = (*keys, part)
-    line = lines.get(keys, 1)
-    shown = ".".join(str(part) for part in location if part in keys or part == location[-1]) or "the file"
     text = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        nearest = _known_keys(model, location)
-        text = "this key is not known" + (f"; did you mean '{nearest[0]}'?" if nearest else "")
+        nearest = _nearest_key(model, str(location[-1]))
+        text = "this key is not known" + (f"; did you mean '{nearest}'?" if nearest else "")
     elif problem["type"] == "missing":
-        text = "this key is required"
+        keys, text = (*keys, location[-1]), "this key is required"
+    line = lines.get(keys) or lines.get(keys[:-1], 1)
+    shown = ".".join(map(str, keys)) or "the file"
     return f"{path}:{line}: {shown}: {text}"
 
 
@@ -98,17 +109,18 @@ def load(path: Path, model: type[Model]) -> Model:
     """Read `path` into `model`; raise `BadInput` with one line per problem, each with its place."""
     text = _read(path)
     try:
-        # Both calls use SafeLoader: no YAML tag can build a Python object.
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a subclass of SafeLoader
+        # A subclass of SafeLoader: no YAML tag can build a Python object.
+        node = yaml.compose(text, Loader=_PlainLoader)
+        data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise BadInput(f"{path}:{line}: not valid YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
     lines = _lines(node) if node is not None else {}
     try:
         return model.model_validate(data if data is not None else {}, context={"base": path.parent})
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
-        raise BadInput("\n".join(_complaint(path, lines, model, each) for each in problems)) from None
+        complaints = dict.fromkeys(_complaint(path, lines, model, each) for each in problems)
+        raise BadInput("\n".join(complaints)) from None

@@ -22,11 +22,13 @@ class LocalCluster(BaseModel, frozen=True, extra="forbid"):
     port: int | None = Field(
         None,
         ge=0,
-        le=65_000,
+        le=45_000,
         description="Client port of the first node, the others follow; 9092 by default, 0 picks free ones.",
     )
     host: str | None = Field(
-        None, min_length=1, description="Address that the nodes listen on and announce; 127.0.0.1 by default."
+        None,
+        pattern=r"^[A-Za-z0-9.-]+$",
+        description="Name or IPv4 address that the nodes listen on and announce; 127.0.0.1 by default.",
     )
     secure: bool | None = Field(None, description="TLS, SCRAM users and ACLs, deny by default; off by default.")
     heap: SizeBytes | None = Field(
@@ -48,7 +50,7 @@ class OutsideCluster(Connection):
         )
 
 
-class Project(BaseModel, frozen=True, extra="forbid"):
+class Project(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
     """Everything in penstock.yaml."""
 
     cluster: Annotated[LocalCluster | OutsideCluster, Field(discriminator="type")] = Field(

@@ -4,11 +4,13 @@ Sizes follow the standard: 1 GB is 10^9 bytes, 1 GiB is 2^30.
 """
 
 import re
+from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationInfo
 
 UNLIMITED = -1
+_LARGEST = 2**63 - 1
 
 _MS_PER = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _BYTES_PER = {
@@ -33,7 +35,10 @@ def _parse(text: str, units: dict[str, int], kind: str, example: str) -> int:
     if match is None or match[2].lower() not in by_lower:
         known = ", ".join(units)
         raise ValueError(f"{text!r} is not a {kind}: write a number and one of {known}, such as {example}")
-    return round(float(match[1]) * by_lower[match[2].lower()])
+    amount = round(Decimal(match[1]) * by_lower[match[2].lower()])
+    if amount > _LARGEST:
+        raise ValueError(f"{text!r} is more than Kafka can count")
+    return amount
 
 
 def parse_duration_ms(text: str) -> int:
@@ -66,11 +71,19 @@ def format_size(size_bytes: int) -> str:
     return _largest_unit(size_bytes, _BYTES_PER) if size_bytes else "0B"
 
 
-def _duration(value: Any) -> Any:
+def _require_unit(value: Any, info: ValidationInfo, example: str) -> None:
+    """In a file a bare number is ambiguous: 7 would be milliseconds or bytes. In code the name says it."""
+    if isinstance(value, bool) or (info.context is not None and isinstance(value, int) and value not in {0, UNLIMITED}):
+        raise ValueError(f"write the unit too, such as {example}")
+
+
+def _duration(value: Any, info: ValidationInfo) -> Any:
+    _require_unit(value, info, "7d")
     return parse_duration_ms(value) if isinstance(value, str) else value
 
 
-def _size(value: Any) -> Any:
+def _size(value: Any, info: ValidationInfo) -> Any:
+    _require_unit(value, info, "1GB")
     return parse_size_bytes(value) if isinstance(value, str) else value
 
 

@@ -20,8 +20,15 @@ def base_folder(info: ValidationInfo) -> Path:
     return context.get("base", Path())
 
 
+def _expanded(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError(f"the home folder in {path} is not known") from None
+
+
 def _from_base(path: Path, info: ValidationInfo) -> Path:
-    return base_folder(info) / path.expanduser()
+    return base_folder(info) / _expanded(path)
 
 
 PathFromFile = Annotated[Path, AfterValidator(_from_base)]
@@ -50,7 +57,7 @@ class Secret:
         kind, _, name = str(reference).partition(":")
         if not isinstance(reference, str) or kind not in {"env", "file"} or not name:
             raise ValueError("a secret is not written here: name it as env:NAME or file:PATH")
-        return cls(reference if kind == "env" else f"file:{base / Path(name).expanduser()}")
+        return cls(reference if kind == "env" else f"file:{base / _expanded(Path(name))}")
 
     def reveal(self) -> str:
         """Read the value now."""
@@ -63,11 +70,14 @@ class Secret:
                 raise NotFound(f"the environment variable {name}, which should hold a secret, is not set")
             return value
         try:
-            return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+            value = Path(name).read_text(encoding="utf-8").rstrip("\r\n")
         except OSError as error:
             raise NotFound(f"the secret file {name} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise BadInput(f"the secret file {name} is not text") from None
+        if not value:
+            raise BadInput(f"the secret file {name} is empty")
+        return value
 
     def __repr__(self) -> str:
         return f"Secret({self._source})"

@@ -50,13 +50,14 @@ def load(
     user: str | None = None,
 ) -> Settings:
     """Settle every setting by the order above."""
-    environment = os.environ
-    named = project_file or (Path(environment["PENSTOCK_PROJECT"]) if "PENSTOCK_PROJECT" in environment else None)
-    file = named or _nearest_project_file()
+    # An empty variable counts as unset.
+    environment = {name: value for name, value in os.environ.items() if value}
+    named = environment.get("PENSTOCK_PROJECT")
+    file = project_file or (Path(named) if named else _nearest_project_file())
     loaded = project.load(file) if file else project.Project()
     base = file.parent if file else Path.cwd()
     chosen_home = home or Path(environment.get("PENSTOCK_HOME", base / HOME_NAME))
-    cache = Path(environment.get("PENSTOCK_CACHE") or _user_cache())
+    cache = Path(environment.get("PENSTOCK_CACHE", _user_cache()))
     outside = _outside(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
     return Settings(
         home=chosen_home.resolve(),
@@ -102,7 +103,7 @@ def _outside(bootstrap: str | None, loaded: project.Project) -> Connection | Non
 
 def _security_from_environment() -> Security | None:
     """Read PENSTOCK_SECURITY_TYPE and its fellows; a secret's variable is named, its value is not read here."""
-    names = [name for name in os.environ if name.startswith(_SECURITY_PREFIX)]
+    names = [name for name, value in os.environ.items() if name.startswith(_SECURITY_PREFIX) and value]
     if not names:
         return None
     fields = {name.removeprefix(_SECURITY_PREFIX).lower(): os.environ[name] for name in names}

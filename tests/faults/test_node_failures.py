@@ -69,18 +69,20 @@ def test_a_fourth_node_joins_takes_partitions_and_leaves_again_under_load(
     three_nodes: RunningKafka, topic: str
 ) -> None:
     classpath = three_nodes.cluster.classpath()
-    with LoadGenerator(three_nodes.connection, topic, EVENTS) as load:
+    with LoadGenerator(three_nodes.connection, topic, EVENTS, per_s=6000) as load:
         wait_for_progress(load, 0.1, until)
         added = three_nodes.cluster.add_node()
         moves = rebalance.plan(three_nodes.admin(), topics=[topic])
         rebalance.execute(three_nodes.admin(), moves, classpath, lambda _done, _total: None)
         with_four = topics.describe(three_nodes.admin(), topic)
+        sent_before_the_move_ended = load.done
     leaving = rebalance.plan(three_nodes.admin(), leaving=[added.id])
     rebalance.execute(three_nodes.admin(), leaving, classpath, lambda _done, _total: None)
     three_nodes.cluster.forget_node(added.id)
     rebalance.unregister(three_nodes.admin(), added.id, classpath)
 
     judge(three_nodes, load, topic)
+    assert sent_before_the_move_ended < EVENTS == load.done
     assert added.id in {node for part in with_four.partitions for node in part.replicas}
     assert {1, 2, 3} == {
         node for part in topics.describe(three_nodes.admin(), topic).partitions for node in part.replicas
@@ -117,9 +119,10 @@ def test_the_default_of_three_nodes_is_three_copies_of_which_two_must_be_in_step
 
 
 def test_a_rolling_restart_under_load_is_not_noticed(three_nodes: RunningKafka, topic: str) -> None:
-    with LoadGenerator(three_nodes.connection, topic, EVENTS) as load:
-        wait_for_progress(load, 0.1, until)
+    with LoadGenerator(three_nodes.connection, topic, 100_000, per_s=2000) as load:
+        wait_for_progress(load, 0.02, until)
         three_nodes.cluster.restart()
+        sent_before_the_last_node_was_back = load.done
 
     judge(three_nodes, load, topic)
-    assert EVENTS == load.done
+    assert sent_before_the_last_node_was_back < 100_000 == load.done

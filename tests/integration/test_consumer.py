@@ -230,3 +230,17 @@ def test_output_and_position_move_together_in_a_transaction(kafka: RunningKafka)
 def test_a_misspelt_topic_is_an_error_at_once(kafka: RunningKafka) -> None:
     with pytest.raises(NotFound, match="no-such-topic"):
         Consumer(kafka.connection, ["no-such-topic"], "anybody")
+
+
+def test_an_idle_consumer_outlives_a_restart_of_the_broker(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 1)
+    with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
+        before = drain(consumer, 1)
+        kafka.cluster.restart()
+        batches = consumer.batches(max_wait_s=0.1, idle_s=3)
+        while_idle = [len(batch) for batch in batches]
+        fill(kafka, topic, 5, first=1)
+        after = drain(consumer, 5)
+
+    assert ([0], [], [1, 2, 3, 4, 5]) == (before, while_idle, after)

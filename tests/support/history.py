@@ -1,6 +1,7 @@
 """What was sent and acknowledged, and the judge who compares it with a fresh full read."""
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -47,10 +48,10 @@ def parse(message: Message) -> Event:
 class LoadGenerator:
     """Sends numbered events of many keys on its own thread, with acks all, and records what became of each."""
 
-    def __init__(self, connection: Connection, topic: str, count: int, *, keys: int = 97) -> None:
+    def __init__(self, connection: Connection, topic: str, count: int, *, per_s: int = 10**9, keys: int = 97) -> None:
         self.history = History()
         self.count = count
-        self._connection, self._topic, self._keys = connection, topic, keys
+        self._connection, self._topic, self._keys, self._per_s = connection, topic, keys, per_s
         self._thread = threading.Thread(target=self._run)
         self.error: BaseException | None = None
 
@@ -73,7 +74,11 @@ class LoadGenerator:
             # A small queue, so that the fault falls among events that are still to be sent.
             options = ProducerOptions(queue_max_events=5000)
             with Producer(self._connection, options, on_delivery=self.history.report) as producer:
+                began = time.monotonic()
                 for number in range(self.count):
+                    # The pace that keeps the load going while a fault takes its time; nothing waits for it.
+                    while time.monotonic() - began < number / self._per_s:
+                        time.sleep(0.001)
                     key = f"key-{number % self._keys}"
                     producer.send(self._topic, f"{key}:{self.history.sent[key]}", key=key, timeout_s=120)
                     self.history.sent[key] += 1

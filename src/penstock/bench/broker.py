@@ -84,7 +84,7 @@ class _Run:
         return float(rows[-1].split(",")[names.index("nMsg.sec")])
 
     def _java(self, main_class: str, arguments: list[str]) -> str:
-        return run_tool(self.classpath, main_class, arguments, timeout_s=_TIMEOUT_S, heap="512m")
+        return run_tool(self.classpath, main_class, arguments, timeout_s=_TIMEOUT_S, quick=False)
 
     def send(self) -> float:
         began = time.perf_counter()

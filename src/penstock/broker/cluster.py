@@ -16,7 +16,7 @@ from penstock.broker.properties import server_properties
 from penstock.broker.readiness import probe_every_node, wait_until
 from penstock.broker.secrets_folder import SecretsFolder
 from penstock.broker.state import ClusterState, NodeState
-from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
+from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, Unprepared
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import users
 from penstock.kafka.admin import Admin
@@ -24,9 +24,10 @@ from penstock.kafka.connection import Connection
 from penstock.project import LocalCluster
 from penstock.secret import Secret
 
-DEFAULT_HEAP_BYTES = 512 * 2**20
+DEFAULT_HEAP_BYTES = 512 * 10**6
 _CONTROLLER_PORTS_FROM = 10_000
 _INTERNAL_PORTS_FROM = 20_000
+_HIGHEST_PORT = 65_535
 _STOP_TIMEOUT_S = 30.0
 
 Talk = Callable[[str], None]
@@ -172,6 +173,13 @@ class Cluster:
         count = wish.nodes or 1
         secure = bool(wish.secure)
         port = DEFAULT_PORT if wish.port is None else wish.port
+        highest = port + _INTERNAL_PORTS_FROM + count
+        if port and highest > _HIGHEST_PORT:
+            raise BadInput(
+                f"port {port} is too high: ports up to {highest} would be used", fix="Choose one below 45000"
+            )
+        if "," in str(self.folder):
+            raise BadInput(f"{self.folder} has a comma, which Kafka takes for two folders", fix="Choose another --home")
         if port:
             triples = [
                 (port + i, port + _CONTROLLER_PORTS_FROM + i, port + _INTERNAL_PORTS_FROM + i) for i in range(count)

@@ -1,6 +1,5 @@
 """One Kafka node: its folder, its process, its log."""
 
-import json
 import os
 import subprocess
 from collections.abc import Sequence
@@ -28,7 +27,9 @@ appender.file.strategy.max = 5
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = file
 """
-_SAME_START_S = 0.05
+_MAIN_CLASS = "kafka.Kafka"
+# Short-lived: a quick start matters more than peak speed.
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,16 @@ class Node:
         return self.folder / "formatted"
 
     @property
-    def _process_file(self) -> Path:
-        return self.folder / "process.json"
+    def _pid_file(self) -> Path:
+        return self.folder / "pid"
 
     def process(self) -> psutil.Process | None:
         """Find the running process. A stale pid file, even with the pid in use by another, is no process."""
         try:
-            known = json.loads(self._process_file.read_text(encoding="utf-8"))
-            process = psutil.Process(known["pid"])
-            same = abs(process.create_time() - known["started"]) < _SAME_START_S
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+            process = psutil.Process(int(self._pid_file.read_text(encoding="utf-8")))
+            # Known by its command line rather than by its start: clocks are set, command lines stay.
+            return process if process.cmdline()[-2:] == [_MAIN_CLASS, str(self.properties)] else None
+        except (OSError, ValueError, OverflowError, psutil.Error):
             return None
 
     def configure(self, properties: str) -> None:
@@ -93,7 +93,7 @@ class Node:
         for leftover in (self.data / "meta.properties", self.data / "bootstrap.checkpoint"):
             leftover.unlink(missing_ok=True)
         java, _ = find_java()
-        command = [str(java), "-cp", _joined(classpath), "kafka.tools.StorageTool", "format"]
+        command = [str(java), *QUICK_START, "-cp", _joined(classpath), "kafka.tools.StorageTool", "format"]
         command += ["--cluster-id", cluster_id, "--config", str(self.properties), "--ignore-formatted"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode != 0:
@@ -115,7 +115,7 @@ class Node:
             f"-Xmx{heap_kib}k",
             *["-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"],
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
-            *["-cp", _joined(classpath), "kafka.Kafka", str(self.properties)],
+            *["-cp", _joined(classpath), _MAIN_CLASS, str(self.properties)],
         ]
         write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         redirections = [
@@ -125,8 +125,7 @@ class Node:
         ]
         # posix_spawn rather than Popen: nobody in this process waits for a node.
         pid = os.posix_spawn(command[0], command, os.environ, file_actions=redirections, setsid=True)
-        started = psutil.Process(pid).create_time()
-        self._process_file.write_text(json.dumps({"pid": pid, "started": started}), encoding="utf-8")
+        self._pid_file.write_text(f"{pid}\n", encoding="utf-8")
 
     def stop(self, timeout_s: float) -> None:
         """Stop cleanly, and after `timeout_s` by force, which loses no acknowledged record either."""
@@ -140,7 +139,7 @@ class Node:
                 process.wait(timeout_s)
             except psutil.NoSuchProcess:
                 pass
-        self._process_file.unlink(missing_ok=True)
+        self._pid_file.unlink(missing_ok=True)
 
     def last_words(self) -> str:
         """Give the reason a node gave for stopping, from its logs."""
@@ -164,7 +163,8 @@ def _tail(path: Path, lines: int = 200) -> list[str]:
 
 def _last_words(lines: Sequence[str]) -> str:
     """Find the first cause among the last complaints: stack traces bury it."""
-    complaints = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
+    signs = (" ERROR ", " FATAL ", "Exception", "Caused by")
+    complaints = [line for line in lines if any(sign in line for sign in signs)]
     causes = [line for line in complaints if "Caused by" in line or "Exception:" in line or "Error:" in line]
     chosen = causes[-1:] or complaints[-1:] or [line for line in lines[-1:] if "ERROR" in line or "Error" in line]
     return chosen[0].strip()[:300] if chosen else ""

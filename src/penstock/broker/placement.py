@@ -1,6 +1,6 @@
 """Where partitions should live: the fewest moves that even them out. Pure, so that it can be proved."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
 
 from penstock.errors import Conflict
@@ -16,71 +16,81 @@ def plan(current: Placement, nodes: Collection[int]) -> Placement:
     end empty; the copies of each topic, then of all topics, then the leaders differ by at most one between nodes
     where single moves can achieve it; nothing moves that need not.
     """
-    wanted = {place: list(replicas) for place, replicas in current.items()}
-    _leave(wanted, nodes)
-    _even_out(wanted, nodes)
-    _even_out_leaders(wanted, nodes)
-    return {place: replicas for place, replicas in wanted.items() if replicas != current[place]}
+    spread = _Spread(current, sorted(nodes))
+    spread.leave()
+    spread.even_out()
+    spread.even_out_leaders()
+    return {place: replicas for place, replicas in spread.wanted.items() if replicas != current[place]}
 
 
-def _loads(placement: Placement, nodes: Collection[int], topic: str | None = None) -> Counter[int]:
-    loads = Counter(dict.fromkeys(nodes, 0))
-    for (name, _), replicas in placement.items():
-        if topic in (None, name):
-            loads.update(replicas)
-    return loads
+class _Spread:
+    """A placement in the making, with its counts kept up to date."""
 
+    def __init__(self, current: Placement, nodes: list[int]) -> None:
+        self.nodes = nodes
+        self.wanted = {place: list(replicas) for place, replicas in sorted(current.items())}
+        self.of_all: Counter[int] = Counter()
+        self.of_topic: dict[str, Counter[int]] = defaultdict(Counter)
+        for (topic, _), replicas in self.wanted.items():
+            self.of_all.update(replicas)
+            self.of_topic[topic].update(replicas)
 
-def _leave(placement: Placement, nodes: Collection[int]) -> None:
-    """Move every copy off the nodes that go."""
-    for place, replicas in sorted(placement.items()):
-        for index, node in enumerate(replicas):
-            if node in nodes:
-                continue
-            candidates = [other for other in nodes if other not in replicas]
-            if not candidates:
-                raise Conflict(
-                    f"{place[0]}/{place[1]} has {len(replicas)} copies, and only {len(nodes)} node(s) would be left",
-                    safe="Nothing was moved",
-                    fix="Add a node first, or delete the topic",
-                )
-            of_topic, of_all = _loads(placement, nodes, place[0]), _loads(placement, nodes)
-            replicas[index] = min(candidates, key=lambda other: (of_topic[other], of_all[other], other))
-
-
-def _even_out(placement: Placement, nodes: Collection[int]) -> None:
-    """Move one copy at a time from a fuller node to an emptier one, until no single move helps."""
-    while (move := _best_move(placement, nodes)) is not None:
-        place, source, target = move
-        replicas = placement[place]
+    def _move(self, place: Place, source: int, target: int) -> None:
+        replicas = self.wanted[place]
         replicas[replicas.index(source)] = target
+        for loads in (self.of_all, self.of_topic[place[0]]):
+            loads[source] -= 1
+            loads[target] += 1
 
+    def _emptiest(self, place: Place) -> int | None:
+        """Give the node without a copy of this partition that holds least of its topic, then of all."""
+        loads = self.of_topic[place[0]]
+        free = [node for node in self.nodes if node not in self.wanted[place]]
+        return min(free, key=lambda node: (loads[node], self.of_all[node], node), default=None)
 
-def _best_move(placement: Placement, nodes: Collection[int]) -> tuple[Place, int, int] | None:
-    of_all = _loads(placement, nodes)
-    by_topic = {topic: _loads(placement, nodes, topic) for topic in {name for name, _ in placement}}
-    for place, replicas in sorted(placement.items()):
-        loads = by_topic[place[0]]
-        for source in sorted(replicas, key=lambda node: (-loads[node], -of_all[node], node)):
-            for target in sorted(set(nodes) - set(replicas), key=lambda node: (loads[node], of_all[node], node)):
+    def leave(self) -> None:
+        """Move every copy off the nodes that go."""
+        for place, replicas in self.wanted.items():
+            for source in [node for node in replicas if node not in self.nodes]:
+                target = self._emptiest(place)
+                if target is None:
+                    raise Conflict(
+                        f"{place[0]}/{place[1]} has {len(replicas)} copies, and {len(self.nodes)} node(s) would stay",
+                        safe="Nothing was moved",
+                        fix="Add a node first, or delete the topic",
+                    )
+                self._move(place, source, target)
+
+    def even_out(self) -> None:
+        """Move one copy at a time from a fuller node to an emptier one, until no single move helps.
+
+        It ends: each move lowers the sum of squares of a topic's loads, or keeps it and lowers that of all loads.
+        """
+        moved = True
+        while moved:
+            moved = False
+            for place, replicas in self.wanted.items():
+                loads = self.of_topic[place[0]]
+                source = max(replicas, key=lambda node: (loads[node], self.of_all[node], node), default=None)
+                target = self._emptiest(place)
+                if source is None or target is None:
+                    continue
                 gap = loads[source] - loads[target]
-                if gap > 1 or (gap == 1 and of_all[source] - of_all[target] > 1):
-                    return place, source, target
-    return None
+                if gap > 1 or (gap == 1 and self.of_all[source] - self.of_all[target] > 1):
+                    self._move(place, source, target)
+                    moved = True
 
-
-def _even_out_leaders(placement: Placement, nodes: Collection[int]) -> None:
-    """Put another copy first where one node leads too much; that moves no data."""
-    leads = Counter(dict.fromkeys(nodes, 0))
-    leads.update(replicas[0] for replicas in placement.values())
-    changed = True
-    while changed:
-        changed = False
-        for _, replicas in sorted(placement.items()):
-            best = min(replicas, key=lambda node: (leads[node], node))
-            if leads[replicas[0]] - leads[best] > 1:
-                leads[replicas[0]] -= 1
-                leads[best] += 1
-                replicas.remove(best)
-                replicas.insert(0, best)
-                changed = True
+    def even_out_leaders(self) -> None:
+        """Put another copy first where one node leads too much; that moves no data."""
+        leads = Counter(replicas[0] for replicas in self.wanted.values() if replicas)
+        changed = True
+        while changed:
+            changed = False
+            for replicas in self.wanted.values():
+                best = min(replicas, key=lambda node: (leads[node], node))
+                if leads[replicas[0]] - leads[best] > 1:
+                    leads[replicas[0]] -= 1
+                    leads[best] += 1
+                    replicas.remove(best)
+                    replicas.insert(0, best)
+                    changed = True

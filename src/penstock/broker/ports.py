@@ -1,6 +1,7 @@
 """Ports: whether one is free, who has it, and finding free ones."""
 
 import contextlib
+import errno
 import socket
 from collections.abc import Iterable
 
@@ -18,8 +19,10 @@ def require_free(host: str, ports: Iterable[int]) -> None:
             try:
                 attempt.bind((host, port))
             except OSError as error:
-                if isinstance(error, socket.gaierror) or error.errno == 99:  # noqa: PLR2004 - EADDRNOTAVAIL
+                if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
                     raise BadInput(f"{host} is not an address of this machine") from None
+                if error.errno == errno.EACCES:
+                    raise BadInput(f"only root may listen on port {port}", fix="Choose one above 1023") from None
                 raise Conflict(
                     f"port {port} on {host} is in use{_holder(port)}",
                     safe="Nothing was started",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from penstock.broker.certificates import NODE_PRINCIPAL
 from penstock.broker.entrance import ADMIN_USER
+from penstock.broker.java_properties import properties_text
 from penstock.broker.secrets_folder import SecretsFolder
 from penstock.broker.state import ClusterState, NodeState
 
@@ -53,7 +54,7 @@ def server_properties(state: ClusterState, node: NodeState, data: Path, files: S
         "num.recovery.threads.per.data.dir": 2,
         **(_security(node, files) if state.secure else {}),
     }
-    return "".join(f"{name}={value}\n" for name, value in settings.items())
+    return properties_text(settings)
 
 
 def _security(node: NodeState, files: SecretsFolder) -> dict[str, str]:

@@ -14,6 +14,7 @@ from penstock.broker import placement
 from penstock.broker.placement import Placement
 from penstock.broker.readiness import PROBE_TOPIC, wait_until
 from penstock.broker.tools import client_properties, run_tool
+from penstock.errors import Conflict
 from penstock.kafka.admin import Admin
 
 _REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -45,6 +46,13 @@ def plan(admin: Admin, *, leaving: Collection[int] = (), topics: Collection[str]
         # Each probe partition belongs to its node; it moves only when that node goes.
         if (not topics or name in topics) and (name != PROBE_TOPIC or set(part.replicas) & set(leaving))
     }
+    down = {node for replicas in current.values() for node in replicas} - set(metadata.brokers)
+    if down:
+        raise Conflict(
+            f"node(s) {', '.join(map(str, sorted(down)))} hold copies and are down",
+            safe="Nothing was moved",
+            fix="Start every node first: penstock up",
+        )
     targets = placement.plan(current, nodes)
     return [
         Move(topic=topic, partition=number, replicas=current[topic, number], target=target)

@@ -84,9 +84,9 @@ def load(folder: Path) -> ClusterState | None:
                 fix=f"Put {_FILE} back from a copy, or move {folder} away to start a new cluster",
             ) from None
         return None
-    except (ValidationError, UnicodeDecodeError):
+    except (ValidationError, UnicodeDecodeError, OSError):
         raise Conflict(
-            f"{path} is damaged",
+            f"{path} is damaged or cannot be read",
             safe="The data are untouched",
             fix=f"Put {_FILE} back from a copy, or move {folder} away to start a new cluster",
         ) from None

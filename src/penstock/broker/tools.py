@@ -8,19 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.broker.java import find_java
+from penstock.broker.java_properties import properties_text
+from penstock.broker.node import QUICK_START
 from penstock.broker.secrets_folder import write_private
 from penstock.errors import Refused
 from penstock.kafka.connection import Connection
-
-_PROPERTY_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-def properties_text(settings: dict[str, str]) -> str:
-    """Write a Java properties file."""
-    escaped = {
-        name: "".join(_PROPERTY_ESCAPES.get(letter, letter) for letter in value) for name, value in settings.items()
-    }
-    return "".join(f"{name}={value}\n" for name, value in escaped.items())
 
 
 @contextmanager
@@ -28,7 +20,7 @@ def client_properties(connection: Connection) -> Iterator[Path]:
     """Write a Java client's login into a private file that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         path = Path(folder) / "client.properties"
-        write_private(path, properties_text(connection.security.java()).encode("utf-8"))
+        write_private(path, properties_text(connection.security.java()).encode("ascii"))
         yield path
 
 
@@ -38,11 +30,18 @@ def run_tool(
     arguments: Sequence[str],
     *,
     timeout_s: float = 120.0,
-    heap: str = "256m",
+    quick: bool = True,
 ) -> str:
     """Run a tool to its end and give what it printed."""
     java, _ = find_java()
-    command = [str(java), f"-Xmx{heap}", "-cp", os.pathsep.join(map(str, classpath)), main_class, *arguments]
+    command = [
+        str(java),
+        *(QUICK_START if quick else ["-Xmx512m"]),
+        "-cp",
+        os.pathsep.join(map(str, classpath)),
+        main_class,
+        *arguments,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     if done.returncode != 0:
         said = [

@@ -35,12 +35,13 @@ def up(
     chosen = {"nodes": nodes, "port": port, "host": host, "secure": secure, "heap": heap}
     current = session(context)
     in_file = current.settings.project.cluster
-    base = in_file.model_dump() if isinstance(in_file, LocalCluster) else {}
     try:
-        wish = LocalCluster.model_validate(base | {name: value for name, value in chosen.items() if value is not None})
+        said = LocalCluster.model_validate({name: value for name, value in chosen.items() if value is not None})
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise BadInput(f"--{problem['loc'][0]}: {problem['msg'].removeprefix('Value error, ')}") from None
+    wish = in_file if isinstance(in_file, LocalCluster) else LocalCluster()
+    wish = wish.model_copy(update=said.model_dump(exclude_unset=True))
     with bar("looking at what is there") as shown:
         cluster = current.own_cluster(shown.describe)
         state = cluster.up(wish)

@@ -43,11 +43,11 @@ TUNABLE_SETTINGS = frozenset(
     }
 )
 
-_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _MAX_PORT = 65_535
 
 
-class Connection(BaseModel, frozen=True, extra="forbid"):
+class Connection(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
     """A cluster and the way in. Holds no secret: passwords are read when a client is opened."""
 
     bootstrap_servers: str = Field(description="host:port of one or more nodes, separated by commas.")

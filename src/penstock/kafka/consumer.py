@@ -2,7 +2,8 @@
 
 Guarantees. With `commit="manual"` (the default) nothing is lost: a position moves only when `batch.commit()`
 says so, and what was not committed comes again (at least once). With `commit="automatic"` positions move in
-the background as records are handed out, so a crash can lose the ones at hand (at most once).
+the background, every 5 seconds, as records are handed out: a crash can lose the ones at hand and repeat the
+ones since the last commit. An outage of the brokers is waited out; a refused login is raised.
 
 `start` counts only for a group that has no position in the topic yet, and is fixed by a commit before the
 first read, so that a restart cannot skip records; partitions added later are read from their beginning.
@@ -31,10 +32,11 @@ from penstock.kafka.positions import EARLIEST, Position, resolve
 Partitions = list[tuple[str, int]]
 OnPartitions = Callable[[Partitions], None]
 
-_LOST_OWNERSHIP = {
-    KafkaError.ILLEGAL_GENERATION,
+_COMMIT_PATIENCE_S = 10.0
+_COMMIT_PAUSE_S = 0.05
+_REBALANCING = {KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
+_LOST_OWNERSHIP = _REBALANCING | {
     KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.FENCED_INSTANCE_ID,
     KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - librdkafka's own name
 }
@@ -44,11 +46,11 @@ class ConsumerOptions(BaseModel, frozen=True, extra="forbid"):
     """How a consumer reads."""
 
     commit: Literal["manual", "automatic"] = Field("manual", description="Who moves the group's positions.")
-    max_poll_interval_ms: int = Field(
-        300_000, ge=1000, description="A member that is busy for longer than this loses its partitions."
+    max_poll_interval_ms: int | None = Field(
+        None, ge=1000, description="A member that is busy for longer than this (5 minutes) loses its partitions."
     )
-    session_timeout_ms: int = Field(
-        45_000, ge=1000, description="A member that is silent for this long counts as dead."
+    session_timeout_ms: int | None = Field(
+        None, ge=1000, description="A member silent for this long (45 seconds) counts as dead."
     )
     instance_id: str | None = Field(
         None, min_length=1, description="Static membership: a restart under this name moves nothing."
@@ -58,16 +60,17 @@ class ConsumerOptions(BaseModel, frozen=True, extra="forbid"):
         """Give the client's settings."""
         settings: dict[str, Any] = {
             "enable.auto.commit": self.commit == "automatic",
-            "max.poll.interval.ms": self.max_poll_interval_ms,
-            "session.timeout.ms": self.session_timeout_ms,
             "partition.assignment.strategy": "cooperative-sticky",
             "isolation.level": "read_committed",
             # Positions are settled in _assigned; a position that is gone is an error, never a jump.
             "auto.offset.reset": "error",
         }
-        if self.instance_id:
-            settings["group.instance.id"] = self.instance_id
-        return settings
+        chosen = {
+            "max.poll.interval.ms": self.max_poll_interval_ms,
+            "session.timeout.ms": self.session_timeout_ms,
+            "group.instance.id": self.instance_id,
+        }
+        return settings | {name: value for name, value in chosen.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -170,8 +173,8 @@ class Consumer:
             if heard:
                 yield Batch(heard, self)
                 last_event = time.monotonic()
-            elif cause := self._causes.decisive():
-                raise cause
+            elif refusal := self._causes.refusal():
+                raise refusal
             elif idle_s is not None and time.monotonic() - last_event >= idle_s:
                 return
 
@@ -180,14 +183,25 @@ class Consumer:
             yield from batch
 
     def commit(self, offsets: list[TopicPartition]) -> None:
-        """Move the group's position to these offsets, durably."""
+        """Move the group's position to these offsets, durably.
+
+        While other members join or leave, Kafka refuses commits even for partitions that stay here: those are
+        tried again for as long as this member owns them all.
+        """
+        deadline = time.monotonic() + _COMMIT_PATIENCE_S
+        while (error := self._try_commit(offsets)) is not None:
+            ours = {(place.topic, place.partition) for place in offsets} <= set(self.assignment)
+            if error.code() not in _REBALANCING or not ours or time.monotonic() > deadline:
+                raise self._commit_failure(error)
+            time.sleep(_COMMIT_PAUSE_S)
+
+    def _try_commit(self, offsets: list[TopicPartition]) -> KafkaError | None:
         try:
             done = self._client.commit(offsets=offsets, asynchronous=False)
         except KafkaException as failure:
-            raise self._commit_failure(failure.args[0]) from None
-        for place in done or []:
-            if place.error is not None:
-                raise self._commit_failure(place.error)
+            error: KafkaError = failure.args[0]
+            return error
+        return next((place.error for place in done or [] if place.error is not None), None)
 
     def _commit_failure(self, error: KafkaError) -> Exception:
         if error.code() in _LOST_OWNERSHIP:
@@ -209,6 +223,7 @@ class Consumer:
     def close(self) -> None:
         """Leave the group, so that the others take over at once."""
         self._client.close()
+        self._raise_callback_error()
 
     def __enter__(self) -> Self:
         return self

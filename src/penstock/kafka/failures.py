@@ -148,6 +148,10 @@ class Causes:
             )
         return Refused(f"TLS with Kafka at {servers} failed: {text.splitlines()[0]}", fix="Check the security setting")
 
+    def refusal(self) -> PenstockError | None:
+        """Give the reason why the cluster does not let this client in, if it does not; outages may pass."""
+        return self._login
+
     def decisive(self) -> PenstockError | None:
         """Give the reason why waiting longer is useless, if there is one by now."""
         if self._login is not None:

@@ -1,15 +1,18 @@
 """Consumer groups: who is in them, how far behind they are, and moving them."""
 
+import time
 from typing import Literal
 
-from confluent_kafka import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 from pydantic import BaseModel, Field
 
 from penstock.errors import Conflict, NotFound, Refused
 from penstock.kafka.admin import Admin
+from penstock.kafka.failures import translate
 from penstock.kafka.positions import Position, bounds, resolve
 
 Place = tuple[str, int]
+_UNSTABLE_PAUSE_S = 0.05
 
 
 class GroupSummary(BaseModel, frozen=True):
@@ -82,19 +85,28 @@ def list_groups(admin: Admin) -> list[GroupSummary]:
 
 
 def committed(admin: Admin, group: str, places: list[Place] | None = None) -> dict[Place, int]:
-    """Give the positions that the group has committed; partitions without one are left out."""
+    """Give the positions that the group has committed; partitions without one are left out.
+
+    A position that a transaction is just moving is waited for, so that a stale one is never given.
+    """
     asked = [TopicPartition(*place) for place in places] if places else None
     request = ConsumerGroupTopicPartitions(group, asked) if asked else ConsumerGroupTopicPartitions(group)
-    futures = admin.client.list_consumer_group_offsets([request], request_timeout=admin.timeout_s)
-    (answer,) = admin.results(futures, f"reading the positions of group '{group}'")
-    for place in answer.topic_partitions or []:
-        if place.error is not None:
-            raise Refused(f"reading the positions of group '{group}': {place.error.str()}")
-    return {
-        (place.topic, place.partition): place.offset
-        for place in answer.topic_partitions or []
-        if place.offset not in (OFFSET_INVALID, -1)
-    }
+    doing = f"reading the positions of group '{group}'"
+    deadline = time.monotonic() + admin.timeout_s
+    while True:
+        futures = admin.client.list_consumer_group_offsets(
+            [request], require_stable=True, request_timeout=admin.timeout_s
+        )
+        (answer,) = admin.results(futures, doing)
+        found = answer.topic_partitions or []
+        errors = [place.error for place in found if place.error is not None]
+        if any(error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT for error in errors):
+            raise translate(errors[0], admin.connection, doing)
+        if not errors:
+            return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+        if time.monotonic() > deadline:
+            raise translate(errors[0], admin.connection, doing)
+        time.sleep(_UNSTABLE_PAUSE_S)
 
 
 def commit(admin: Admin, group: str, offsets: dict[Place, int]) -> None:

@@ -31,19 +31,19 @@ class Position:
             return cls("earliest")
         if cleaned in {"latest", "end"}:
             return cls("latest")
-        if cleaned.isdigit():
+        if cleaned.isascii() and cleaned.isdecimal():
             return cls("offset", int(cleaned))
         try:
             if _AGO.fullmatch(cleaned):
                 return cls("timestamp", int(time.time() * 1000) - parse_duration_ms(cleaned))
-            moment = datetime.datetime.fromisoformat(cleaned)
-        except ValueError:
+            # A time without a zone is the user's own.
+            moment_ms = int(datetime.datetime.fromisoformat(cleaned).timestamp() * 1000)
+        except (ValueError, OverflowError):
             raise BadInput(
                 f"'{text}' is no place in a topic: say earliest, latest, an offset (42),"
                 " a time (2026-01-31T12:00) or how long ago (15m)"
             ) from None
-        # A time without a zone is the user's own.
-        return cls("timestamp", int(moment.timestamp() * 1000))
+        return cls("timestamp", moment_ms)
 
 
 EARLIEST = Position("earliest")

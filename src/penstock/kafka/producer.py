@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as Client
 from pydantic import BaseModel, Field, model_validator
 
-from penstock.errors import Conflict, DeliveryFailed, QueueFull, Terminal
+from penstock.errors import Conflict, DeliveryFailed, QueueFull
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 
@@ -171,9 +171,8 @@ class Producer:
 
     def _wait_for_room(self, deadline: float) -> None:
         self._client.poll(0.05)
-        cause = self._causes.decisive()
-        if isinstance(cause, Terminal):
-            raise cause
+        if refusal := self._causes.refusal():
+            raise refusal
         if time.monotonic() > deadline:
             raise QueueFull(
                 f"the producer's queue stayed full: {len(self._client)} records wait for Kafka at"
@@ -186,9 +185,8 @@ class Producer:
         """Wait until every record is acknowledged; raise `DeliveryFailed` if any is not."""
         deadline = time.monotonic() + timeout_s
         while self._client.flush(0.2) > 0:
-            cause = self._causes.decisive()
-            if isinstance(cause, Terminal):
-                raise self._undelivered(str(cause)) from None
+            if refusal := self._causes.refusal():
+                raise self._undelivered(str(refusal))
             if time.monotonic() > deadline:
                 raise self._undelivered(str(self._causes.timeout("waiting for acknowledgements")))
         if self.failed:
@@ -233,7 +231,7 @@ class Producer:
                         safe="Its transactions are intact, this one was aborted",
                         fix="Let only one run",
                     ) from None
-                raise self._causes.decisive() or translate(error, self._connection, doing) from None
+                raise self._causes.refusal() or translate(error, self._connection, doing) from None
             else:
                 return
 

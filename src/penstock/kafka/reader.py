@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.errors import NotFound
 from penstock.kafka.admin import Admin
@@ -43,6 +43,7 @@ class Reader:
         for place in [place for place in places if ends and starts[place] >= ends[place]]:
             del self._open[place]
         settings = {
+            "queued.max.messages.kbytes": 64 * 1024,
             **connection.librdkafka(),
             "error_cb": self._causes,
             # Required by librdkafka; nothing is ever joined or committed under this name.
@@ -53,7 +54,6 @@ class Reader:
             # Records deleted while we read are an error, not a jump.
             "auto.offset.reset": "error",
             "isolation.level": "read_committed" if committed_only else "read_uncommitted",
-            "queued.max.messages.kbytes": 64 * 1024,
         }
         with opening(connection):
             self._client = Consumer(settings, logger=logger)
@@ -73,8 +73,8 @@ class Reader:
         """Give records as they come; an empty list says that `max_wait_s` passed without any."""
         while self._open:
             heard = self._client.consume(max_events, max_wait_s)
-            if not heard and (cause := self._causes.decisive()):
-                raise cause
+            if not heard:
+                self._raise_if_hopeless()
             batch = [message for message in heard if self._belongs(message)]
             if batch or not heard:
                 yield batch
@@ -82,6 +82,18 @@ class Reader:
     def __iter__(self) -> Iterator[Message]:
         for batch in self.batches():
             yield from batch
+
+    def _raise_if_hopeless(self) -> None:
+        """Raise a refused login, and an outage during a bounded read; an unbounded one waits it out."""
+        if refusal := self._causes.refusal():
+            raise refusal
+        if None in self._open.values() or (cause := self._causes.decisive()) is None:
+            return
+        try:
+            self._client.list_topics(self.topic, timeout=2.0)
+        except KafkaException:
+            raise cause from None
+        self._causes.forget_outage()
 
     def _belongs(self, message: Message) -> bool:
         place = (str(message.topic()), int(message.partition() or 0))

@@ -1,0 +1,99 @@
+import hashlib
+import re
+from importlib import resources
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from penstock.broker import jars
+from penstock.broker.jars import Jar, JarSet
+
+SETS: tuple[JarSet, ...] = get_args(JarSet)
+CONTENT = b"the bytes of a jar"
+JAR = Jar(organisation="org.example", name="thing", revision="1.2", sha256=hashlib.sha256(CONTENT).hexdigest())
+
+
+def lock_text() -> str:
+    return resources.files("penstock.broker").joinpath("jars.lock.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("jar_set", SETS)
+def test_every_jar_of_the_lock_has_a_sha256(jar_set: JarSet) -> None:
+    locked = jars.locked(jar_set)
+
+    assert len(locked) > 0
+    assert [] == [jar for jar in locked if not re.fullmatch("[0-9a-f]{64}", jar.sha256)]
+
+
+@pytest.mark.parametrize("jar_set", SETS)
+def test_no_field_of_the_lock_can_leave_the_folder_or_name_a_host(jar_set: JarSet) -> None:
+    fields = [text for jar in jars.locked(jar_set) for text in (jar.organisation, jar.name, jar.revision)]
+    host = re.compile(r"\.(org|com|net|io|dev|local|internal|lan)$")
+
+    assert [] == [text for text in fields if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", text)]
+    assert [] == [text for text in fields if host.search(text)]
+
+
+def test_the_lock_names_no_repository() -> None:
+    assert [] == re.findall(r"https?:|ftp:|file:|//|@|maven\.org|artifactory|nexus", lock_text(), re.IGNORECASE)
+
+
+@pytest.mark.parametrize("jar_set", SETS)
+def test_a_set_holds_each_artifact_once(jar_set: JarSet) -> None:
+    names = [f"{jar.organisation}:{jar.name}" for jar in jars.locked(jar_set)]
+
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_the_same_jar_has_the_same_checksum_in_every_set() -> None:
+    checksums: dict[str, set[str]] = {}
+    for jar_set in SETS:
+        for jar in jars.locked(jar_set):
+            checksums.setdefault(jar.file_name, set()).add(jar.sha256)
+
+    assert {} == {name: found for name, found in checksums.items() if len(found) > 1}
+
+
+@pytest.mark.parametrize(("jar_set", "revision"), [("kafka-4.3.1", "4.3.1"), ("kafka-3.9.1", "3.9.1")])
+def test_a_kafka_set_holds_that_kafka_and_its_tools(jar_set: JarSet, revision: str) -> None:
+    of_kafka = {jar.name: jar.revision for jar in jars.locked(jar_set) if jar.organisation == "org.apache.kafka"}
+
+    assert {"kafka_2.13", "kafka-clients", "kafka-tools"} <= set(of_kafka)
+    assert {revision} == set(of_kafka.values())
+
+
+def test_a_jar_is_kept_under_its_group_name_and_version() -> None:
+    assert "org.example__thing-1.2.jar" == JAR.file_name
+
+
+def test_a_whole_jar_is_sound(tmp_path: Path) -> None:
+    (tmp_path / JAR.file_name).write_bytes(CONTENT)
+
+    assert jars.is_sound(JAR, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(CONTENT[:-1], id="truncated"),
+        pytest.param(b"T" + CONTENT[1:], id="one byte changed"),
+        pytest.param(CONTENT + b"\n", id="one byte more"),
+    ],
+)
+def test_a_damaged_jar_is_found(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / JAR.file_name).write_bytes(content)
+
+    assert not jars.is_sound(JAR, tmp_path)
+
+
+def test_a_missing_jar_is_found(tmp_path: Path) -> None:
+    assert not jars.is_sound(JAR, tmp_path)
+    assert not jars.is_sound(JAR, tmp_path / "no-folder")
+
+
+def test_a_folder_in_a_jars_place_is_found(tmp_path: Path) -> None:
+    (tmp_path / JAR.file_name).mkdir()
+
+    assert not jars.is_sound(JAR, tmp_path)

@@ -1,0 +1,149 @@
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from penstock.broker.node import Node
+
+PATIENT = "import signal; print(flush=True); signal.pause()"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(1, tmp_path)
+
+
+def imitate(program: str, properties: Path) -> "subprocess.Popen[bytes]":
+    """Start a process whose command line ends as a node's does, and wait until it is at work."""
+    command = [sys.executable, "-c", program, "kafka.Kafka", str(properties)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+@pytest.fixture
+def child(node: Node) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that looks like the node's own."""
+    with imitate(PATIENT, node.properties) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A node of another cluster."""
+    with imitate(PATIENT, tmp_path / "elsewhere" / "server.properties") as process:
+        yield process
+        process.kill()
+
+
+def remember(node: Node, pid: int) -> None:
+    (node.folder / "pid").write_text(f"{pid}\n")
+
+
+def test_without_a_file_there_is_no_process(node: Node) -> None:
+    assert node.process() is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"garbage",
+        b"\xff\xfe",
+        b"-1",
+        b"0",
+        b"1",
+        b"99999999999999999999",
+    ],
+    ids=repr,
+)
+def test_a_file_of_garbage_names_no_process(node: Node, content: bytes) -> None:
+    (node.folder / "pid").write_bytes(content)
+
+    assert node.process() is None
+
+
+def test_a_number_that_now_belongs_to_another_program_is_no_process_of_ours(node: Node) -> None:
+    remember(node, os.getpid())
+
+    assert node.process() is None
+
+
+def test_a_number_that_now_belongs_to_another_node_is_no_process_of_ours(
+    node: Node, stranger: "subprocess.Popen[bytes]"
+) -> None:
+    remember(node, stranger.pid)
+
+    assert node.process() is None
+
+
+def test_a_running_process_is_found(node: Node, child: "subprocess.Popen[bytes]") -> None:
+    remember(node, child.pid)
+
+    found = node.process()
+
+    assert found is not None
+    assert child.pid == found.pid
+
+
+def test_a_killed_process_is_not_found(node: Node, child: "subprocess.Popen[bytes]") -> None:
+    remember(node, child.pid)
+    child.kill()
+    child.wait()
+
+    assert node.process() is None
+
+
+def test_a_dead_process_that_nobody_buried_is_not_found(node: Node, child: "subprocess.Popen[bytes]") -> None:
+    remember(node, child.pid)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    assert node.process() is None
+
+
+def test_stopping_ends_the_process_and_forgets_it(node: Node, child: "subprocess.Popen[bytes]") -> None:
+    remember(node, child.pid)
+
+    node.stop(timeout_s=10.0)
+
+    assert not psutil.pid_exists(child.pid)
+    assert [] == list(node.folder.iterdir())
+
+
+def test_a_process_that_does_not_heed_the_signal_is_stopped_by_force(node: Node) -> None:
+    with imitate(STUBBORN, node.properties) as child:
+        remember(node, child.pid)
+
+        node.stop(timeout_s=0.1)
+
+        assert not psutil.pid_exists(child.pid)
+
+
+def test_stopping_never_touches_a_process_that_only_has_the_same_number(
+    node: Node, stranger: "subprocess.Popen[bytes]"
+) -> None:
+    remember(node, stranger.pid)
+
+    node.stop(timeout_s=10.0)
+
+    assert stranger.poll() is None
+    assert [] == list(node.folder.iterdir())
+
+
+def test_stopping_what_has_stopped_is_no_error(node: Node, child: "subprocess.Popen[bytes]") -> None:
+    remember(node, child.pid)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+
+    node.stop(timeout_s=10.0)
+
+    assert [] == list(node.folder.iterdir())

@@ -1,0 +1,58 @@
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.broker import ports
+from penstock.errors import BadInput, Conflict
+
+HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that this process listens on."""
+    with socket.create_server((HOST, 0)) as server:
+        yield int(server.getsockname()[1])
+
+
+def test_a_taken_port_is_named_with_the_process_that_has_it(taken: int) -> None:
+    with pytest.raises(Conflict) as caught:
+        ports.require_free(HOST, [taken])
+
+    assert caught.value.what.startswith(f"port {taken} on {HOST} is in use by ")
+    assert caught.value.what.endswith(f"(process {os.getpid()})")
+    assert "Nothing was started" == caught.value.safe
+
+
+def test_a_taken_port_among_free_ones_is_found(taken: int) -> None:
+    (free,) = ports.find_free(HOST, 1)
+
+    with pytest.raises(Conflict, match=f"port {taken} "):
+        ports.require_free(HOST, [free, taken])
+
+
+def test_a_port_that_was_let_go_is_free_again() -> None:
+    with socket.create_server((HOST, 0)) as server, socket.create_connection(server.getsockname()):
+        port = int(server.getsockname()[1])
+        server.accept()[0].close()
+
+    ports.require_free(HOST, [port])
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^192\.0\.2\.1 is not an address of this machine$"):
+        ports.require_free("192.0.2.1", [9092])
+
+
+def test_the_found_ports_are_distinct_and_free() -> None:
+    found = ports.find_free(HOST, 30)
+
+    ports.require_free(HOST, found)
+    assert 30 == len(set(found))
+    assert min(found) > 1023
+
+
+def test_finding_none_gives_none() -> None:
+    assert [] == ports.find_free(HOST, 0)

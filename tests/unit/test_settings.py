@@ -1,0 +1,116 @@
+from pathlib import Path
+
+import pytest
+
+from penstock import settings
+from penstock.errors import BadInput
+
+OUTSIDE = "cluster: {type: outside, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two folders below the one where a project may be."""
+    folder = tmp_path / "project" / "deep" / "deeper"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return tmp_path / "project"
+
+
+def write(file: Path, text: str = "") -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("file", "variable", "option", "expected"),
+    [
+        pytest.param(False, None, None, None, id="default"),
+        pytest.param(True, None, None, "file:1", id="file"),
+        pytest.param(True, "variable:1", None, "variable:1", id="variable over file"),
+        pytest.param(True, "variable:1", "option:1", "option:1", id="option over variable"),
+        pytest.param(False, None, "option:1", "option:1", id="option over default"),
+    ],
+)
+def test_the_strongest_bootstrap_wins(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    file: bool,
+    variable: str | None,
+    option: str | None,
+    expected: str | None,
+) -> None:
+    if file:
+        write(here / "penstock.yaml", OUTSIDE)
+    if variable:
+        monkeypatch.setenv("PENSTOCK_BOOTSTRAP_SERVERS", variable)
+
+    outside = settings.load(bootstrap=option).outside
+
+    assert expected == (outside.bootstrap_servers if outside else None)
+
+
+def test_the_strongest_home_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default = settings.load().home
+    write(here / "penstock.yaml")
+    beside_the_file = settings.load().home
+    monkeypatch.setenv("PENSTOCK_HOME", str(here / "from-variable"))
+    variable = settings.load().home
+    option = settings.load(home=here / "from-option").home
+
+    expected = [Path.cwd() / ".penstock", here / ".penstock", here / "from-variable", here / "from-option"]
+    assert expected == [default, beside_the_file, variable, option]
+
+
+def test_the_strongest_project_file_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default = settings.load().project_file
+    nearest = write(here / "penstock.yaml")
+    found = settings.load().project_file
+    monkeypatch.setenv("PENSTOCK_PROJECT", str(write(here / "variable" / "penstock.yaml")))
+    variable = settings.load()
+    option = settings.load(project_file=write(here / "option" / "other.yaml"))
+
+    expected = [None, nearest, here / "variable/penstock.yaml", here / "option/other.yaml"]
+    assert expected == [default, found, variable.project_file, option.project_file]
+    assert [here / "variable/.penstock", here / "option/.penstock"] == [variable.home, option.home]
+
+
+def test_the_nearest_of_two_project_files_above_is_found(here: Path) -> None:
+    write(here / "penstock.yaml", "topics: {farther: {}}\n")
+    nearer = write(here / "deep" / "penstock.yaml", "topics: {nearer: {}}\n")
+
+    loaded = settings.load()
+
+    assert nearer == loaded.project_file
+    assert ["nearer"] == list(loaded.project.topics)
+
+
+@pytest.mark.usefixtures("here")
+def test_the_strongest_user_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    default = settings.load().user
+    monkeypatch.setenv("PENSTOCK_USER", "variable")
+    variable = settings.load().user
+    option = settings.load(user="option").user
+
+    assert [None, "variable", "option"] == [default, variable, option]
+
+
+def test_the_strongest_cache_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(here))
+    default = settings.load().jars
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "xdg"))
+    xdg = settings.load().jars
+    monkeypatch.setenv("PENSTOCK_CACHE", str(here / "cache"))
+    variable = settings.load().jars
+
+    assert [here / ".cache/penstock/jars", here / "xdg/penstock/jars", here / "cache/jars"] == [default, xdg, variable]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_bad_bootstrap_is_refused() -> None:
+    with pytest.raises(BadInput, match="'nonsense' is not host:port"):
+        settings.load(bootstrap="nonsense")
