@@ -82,7 +82,7 @@ def consumer_acls(user: str, topics: Iterable[str], groups: Iterable[str]) -> li
 
 def allow(admin: Admin, acls: list[Acl]) -> None:
     """Add permissions; those that are there already stay as they are."""
-    futures = admin.client.create_acls([acl.binding() for acl in acls], request_timeout=admin.timeout_s)
+    futures = admin.client.create_acls([acl.binding() for acl in dict.fromkeys(acls)], request_timeout=admin.timeout_s)
     admin.results(futures, "adding permissions")
 
 
@@ -106,7 +106,7 @@ def remove(admin: Admin, acls: list[Acl]) -> int:
             acl.binding().operation,
             acl.binding().permission_type,
         )
-        for acl in acls
+        for acl in dict.fromkeys(acls)
     ]
     if not filters:
         return 0

@@ -13,11 +13,13 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, PenstockError, Refused
 from penstock.kafka.connection import Connection
+from penstock.kafka.knock import explain_silence
 from penstock.kafka.security import Plain, Plaintext, Scram
 
 logger = logging.getLogger("penstock.kafka")
 logger.addHandler(logging.NullHandler())
 
+_LOOK_AGAIN_S = 5.0
 # One name can stand for several addresses: all are tried before "all brokers down" is believed.
 _PATIENCE_S = 1.0
 
@@ -111,6 +113,7 @@ class Causes:
         self._connection = connection
         self._login: PenstockError | None = None
         self._down_since: float | None = None
+        self._looked: tuple[float, PenstockError] | None = None
 
     def __call__(self, error: KafkaError) -> None:
         """Take one report; librdkafka calls this from `poll`."""
@@ -122,51 +125,44 @@ class Causes:
                 fix="Check the name and the secret that the security setting points to",
             )
         elif code == KafkaError._SSL:  # noqa: SLF001
-            self._login = self._tls_failure(servers, text)
-        elif "security.protocol" in text or ("disconnected" in text.lower() and "ApiVersion" in text):
-            self._login = Refused(
-                f"Kafka at {servers} closed the connection before a login: it expects another security type than"
-                f" '{self._connection.security.type}'",
-                fix="Set the security type that the cluster uses (plaintext, tls, mtls, plain or scram)",
-            )
+            self._login = _tls_failure(servers, text)
         elif code == KafkaError._ALL_BROKERS_DOWN and self._down_since is None:  # noqa: SLF001
             self._down_since = time.monotonic()
         logger.debug("%s", text)
 
-    @staticmethod
-    def _tls_failure(servers: str, text: str) -> Refused:
-        if "verify" in text or "unknown ca" in text.lower():
-            return Refused(
-                f"the certificate of Kafka at {servers} is not signed by the CA that this client trusts,"
-                " or names another host",
-                fix="Check ca_file in the security setting",
-            )
-        if "handshake" in text.lower() and "wrong version" in text.lower():
-            return Refused(
-                f"Kafka at {servers} does not speak TLS on this port",
-                fix="Use its TLS port, or the security type plaintext",
-            )
-        return Refused(f"TLS with Kafka at {servers} failed: {text.splitlines()[0]}", fix="Check the security setting")
-
     def refusal(self) -> PenstockError | None:
         """Give the reason why the cluster does not let this client in, if it does not; outages may pass."""
-        return self._login
+        cause = self.decisive()
+        return cause if isinstance(cause, Refused) else None
 
     def decisive(self) -> PenstockError | None:
         """Give the reason why waiting longer is useless, if there is one by now."""
         if self._login is not None:
             return self._login
         if self._down_since is not None and time.monotonic() - self._down_since > _PATIENCE_S:
-            return self.timeout("connecting")
+            return self._look("connecting")
         return None
 
     def timeout(self, doing: str) -> PenstockError:
         """Give the best explanation for a call that never returned."""
-        return self._login or BrokerUnavailable(
-            f"{doing}: no Kafka answers at {self._connection.bootstrap_servers}",
-            fix="Start the local one with: penstock up; or see penstock status",
-        )
+        return self._login or self._look(doing)
+
+    def _look(self, doing: str) -> PenstockError:
+        """Knock at the door ourselves, now and then: librdkafka reports a wrong protocol as a broker that is down."""
+        if self._looked is None or time.monotonic() - self._looked[0] > _LOOK_AGAIN_S:
+            self._looked = (time.monotonic(), explain_silence(self._connection, doing))
+        return self._looked[1]
 
     def forget_outage(self) -> None:
         """Start afresh after an answer came: an outage that has passed explains nothing."""
         self._down_since = None
+
+
+def _tls_failure(servers: str, text: str) -> Refused:
+    if "verify" in text or "unknown ca" in text.lower():
+        return Refused(
+            f"the certificate of Kafka at {servers} is not signed by the CA that this client trusts,"
+            " or names another host",
+            fix="Check ca_file in the security setting",
+        )
+    return Refused(f"TLS with Kafka at {servers} failed: {text.splitlines()[0]}", fix="Check the security setting")

@@ -184,13 +184,20 @@ class Producer:
     def flush(self, timeout_s: float = 120.0) -> None:
         """Wait until every record is acknowledged; raise `DeliveryFailed` if any is not."""
         deadline = time.monotonic() + timeout_s
-        while self._client.flush(0.2) > 0:
+        while self._waiting() > 0:
             if refusal := self._causes.refusal():
                 raise self._undelivered(str(refusal))
             if time.monotonic() > deadline:
                 raise self._undelivered(str(self._causes.timeout("waiting for acknowledgements")))
         if self.failed:
             raise self._undelivered(self._failures[0])
+
+    def _waiting(self) -> int:
+        """Wait a little and give how many are still unacknowledged; a fatal error ends the waiting."""
+        try:
+            return self._client.flush(0.2)
+        except KafkaException as failure:
+            raise self._undelivered(str(translate(failure, self._connection, "sending"))) from None
 
     def _undelivered(self, reason: str) -> DeliveryFailed:
         waiting = len(self._client)

@@ -98,6 +98,8 @@ class Reader:
     def _belongs(self, message: Message) -> bool:
         place = (str(message.topic()), int(message.partition() or 0))
         error = message.error()
+        if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return False  # librdkafka asks for the coordinator of any group id; a reader needs none
         if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
             raise translate(error, self._connection, f"reading topic '{self.topic}'")
         if place not in self._open:

@@ -3,6 +3,7 @@
 from concurrent.futures import Future
 
 from confluent_kafka.admin import (
+    AclOperation,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
@@ -10,8 +11,9 @@ from confluent_kafka.admin import (
 )
 from pydantic import BaseModel, Field
 
-from penstock.errors import NotFound
+from penstock.errors import NotFound, Refused
 from penstock.kafka.admin import Admin
+from penstock.kafka.failures import who
 
 _ITERATIONS = 8192
 
@@ -23,8 +25,19 @@ class User(BaseModel, frozen=True):
     mechanisms: list[str] = Field(description="SCRAM mechanisms that the user has a password for.")
 
 
+def _require(admin: Admin, operation: AclOperation, doing: str) -> None:
+    """Ask first whether this client may: librdkafka 2.16 aborts the whole process on a refusal of these calls."""
+    future = admin.client.describe_cluster(include_authorized_operations=True, request_timeout=admin.timeout_s)
+    if operation not in (admin.result(future, doing).authorized_operations or []):
+        raise Refused(
+            f"{who(admin.connection)} has no permission on the cluster for {doing}",
+            fix="Ask for an ACL; on a local cluster, run: penstock acl allow",
+        )
+
+
 def put(admin: Admin, name: str, password: str) -> None:
     """Make a user, or give an old one a new password. The password goes nowhere but to Kafka, salted."""
+    _require(admin, AclOperation.ALTER, f"adding user '{name}'")
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
     change = UserScramCredentialUpsertion(name, credential, password.encode())
     futures = admin.client.alter_user_scram_credentials([change], request_timeout=admin.timeout_s)
@@ -33,6 +46,7 @@ def put(admin: Admin, name: str, password: str) -> None:
 
 def list_users(admin: Admin) -> list[User]:
     """List everybody who has a SCRAM password."""
+    _require(admin, AclOperation.DESCRIBE, "listing users")
     future = admin.client.describe_user_scram_credentials(request_timeout=admin.timeout_s)
     assert isinstance(future, Future)  # noqa: S101 - without names the client gives one future for all
     found = admin.result(future, "listing users")

@@ -1,0 +1,275 @@
+"""The command line as a user types it: what comes out where, and how bad input ends."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.kafka import groups, topics
+from penstock.kafka.reader import read_all
+
+from conftest import Cli, RunningKafka, Said
+
+DOWN = ["--bootstrap", "127.0.0.1:1"]
+
+
+def one_clear_line(said: Said, code: int) -> str:
+    assert said.code == code, said.err
+    assert "Traceback" not in said.err
+    (line,) = said.error_lines
+    assert "" == said.out
+    return line
+
+
+def test_json_lines_go_in_with_their_keys_and_headers_and_come_out_as_they_were(kafka: RunningKafka, cli: Cli) -> None:
+    topic = kafka.topic(partitions=2)
+    lines = "".join(json.dumps({"id": f"k{n % 3}", "n": n}) + "\n" for n in range(10))
+
+    sent = cli("produce", topic, "--key-field", "id", "--header", "source=test", home=kafka.home, stdin=lines)
+    got = cli("consume", topic, "--json", home=kafka.home)
+    records = [json.loads(line) for line in got.out.splitlines()]
+
+    assert sent.code == 0, sent.err
+    assert "10 record(s) acknowledged" in sent.err
+    assert "" == sent.out
+    assert sorted(lines.splitlines()) == sorted(record["value"] for record in records)
+    assert all(record["key"] == json.loads(record["value"])["id"] for record in records)
+    assert {"[['source', 'test']]"} == {str(record["headers"]) for record in records}
+
+
+def test_filters_and_limits_choose_records(kafka: RunningKafka, cli: Cli) -> None:
+    topic, home = kafka.topic(), kafka.home
+    cli("produce", topic, "--key", "a", "--header", "kind=odd", home=home, stdin="one\nthree\n")
+    cli("produce", topic, "--key", "b", "--header", "kind=even", home=home, stdin="two\nfour\n")
+
+    def got(*options: str) -> list[str]:
+        return cli("consume", topic, *options, home=home).out.splitlines()
+
+    assert ["one", "three"] == got("--key", "a")
+    assert ["three", "two", "four"] == got("--from", "1")
+    assert ["one", "three"] == got("--until", "2")
+    assert ["two", "four"] == got("--header", "kind=even")
+    assert ["one", "two", "four"] == got("--value", "o")
+    assert ["one"] == got("--count", "1")
+    assert ["four"] == got("--tail", "1")
+    assert [] == got("--from", "latest")
+    assert ["one", "three", "two", "four"] == got("--from", "1h")
+
+
+def test_looking_joins_no_group_and_a_named_group_moves_on(kafka: RunningKafka, cli: Cli) -> None:
+    topic, home = kafka.topic(), kafka.home
+    cli("produce", topic, home=home, stdin="1\n2\n3\n")
+
+    cli("consume", topic, home=home)
+    before = {group.group for group in groups.list_groups(kafka.admin())}
+    first = cli("consume", topic, "--group", f"{topic}-group", "--count", "2", home=home)
+    second = cli("consume", topic, "--group", f"{topic}-group", "--count", "1", home=home)
+
+    assert not {group for group in before if topic in group or "penstock" in group}
+    assert (["1", "2"], ["3"]) == (first.out.splitlines(), second.out.splitlines())
+    assert {(topic, 0): 3} == groups.committed(kafka.admin(), f"{topic}-group")
+
+
+def test_a_malformed_line_stops_with_its_number_and_says_how_to_go_on(
+    kafka: RunningKafka, cli: Cli, tmp_path: Path
+) -> None:
+    topic, home = kafka.topic(), kafka.home
+    file = tmp_path / "lines.json"
+    file.write_text('{"n": 1}\n{"n": 2}\n{"n": 3\n{"n": 4}\n')
+
+    line = one_clear_line(cli("produce", topic, file, "--format", "json", home=home), 2)
+    file.write_text(file.read_text().replace('{"n": 3\n', '{"n": 3}\n'))
+    went_on = cli("produce", topic, file, "--format", "json", "--skip", "2", home=home)
+
+    assert "line 3 is not JSON" in line
+    assert "The 2 record(s) before it are acknowledged, nothing after it was sent" in line
+    assert "--skip 2" in line
+    assert went_on.code == 0
+    assert [1, 2, 3, 4] == [json.loads(m.value() or b"")["n"] for m in read_all(kafka.connection, topic)]
+
+
+def test_empty_lines_are_left_out_and_counted(kafka: RunningKafka, cli: Cli) -> None:
+    topic = kafka.topic()
+
+    said = cli("produce", topic, "--json", home=kafka.home, stdin="a\n\nb\n\n\n")
+
+    assert {"topic": topic, "sent": 2, "acknowledged": True, "empty_lines": 3} == said.json
+    assert "3 empty line(s) left out" in said.err
+
+
+def test_bytes_that_are_not_text_survive_json(kafka: RunningKafka, cli: Cli) -> None:
+    topic = kafka.topic()
+    cli("produce", topic, home=kafka.home, stdin=b"\xff\x00\x01\n")
+
+    assert {"base64": "/wAB"} == cli("consume", topic, "--json", home=kafka.home).json["value"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["topic", "describe", "no-such"], 3, "it does not exist"),
+        (["topic", "delete", "no-such", "--yes"], 3, "it does not exist"),
+        (["topic", "purge", "no-such", "--yes"], 3, "does not exist"),
+        (["topic", "alter", "no-such", "--retention", "1d"], 3, "there is no topic 'no-such'"),
+        (["topic", "alter", "no-such"], 2, "nothing to change"),
+        (["topic", "create", "bad name"], 2, "bad name"),
+        (["topic", "create", "x", "--retention", "soon"], 2, "--retention: 'soon' is not a duration"),
+        (["topic", "create", "x", "--cleanup", "shred"], 2, "--cleanup"),
+        (["topic", "create", "x", "--config", "nonsense"], 2, "NAME=VALUE"),
+        (["topic", "create", "x", "--config", "no.such.setting=1"], 2, "no.such.setting"),
+        (["topic", "apply"], 3, "there is no penstock.yaml"),
+        (["group", "describe", "no-such"], 3, "there is no group 'no-such'"),
+        (["group", "delete", "no-such", "--yes"], 3, "there is no group 'no-such'"),
+        (["group", "reset", "g", "--to", "sometime"], 2, "no place in a topic"),
+        (["group", "reset", "g"], 2, "exactly one of"),
+        (["produce", "no-such"], 3, "there is no topic 'no-such'"),
+        (["consume", "no-such"], 3, "it does not exist"),
+        (["consume", "x", "--from", "1", "--tail", "2"], 2, "not both"),
+        (["user", "list"], 6, "is not secure"),
+        (["acl", "allow", "u", "--producer"], 2, "--producer needs --topic"),
+        (["acl", "allow", "u", "--operation", "fly", "--topic", "t"], 2, "'fly' is not an operation"),
+        (["node", "remove", "9"], 3, "there is no node 9"),
+        (["restart", "--node", "9"], 3, "there is no node 9"),
+        (["logs", "--node", "9"], 3, "node 9 has no log"),
+        (["up", "--heap", "huge"], 2, "--heap: 'huge' is not a size"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_gets_one_clear_line_and_its_exit_code(
+    kafka: RunningKafka, cli: Cli, arguments: list[str], code: int, complaint: str
+) -> None:
+    assert complaint in one_clear_line(cli(*arguments, home=kafka.home), code)
+
+
+def test_files_that_cannot_be_read_are_told_apart(kafka: RunningKafka, cli: Cli, tmp_path: Path) -> None:
+    topic = kafka.topic()
+
+    assert "is a directory" in one_clear_line(cli("produce", topic, tmp_path, home=kafka.home), 2)
+    assert "there is no file" in one_clear_line(cli("produce", topic, tmp_path / "missing", home=kafka.home), 3)
+    assert "is a directory" in one_clear_line(cli("--project", tmp_path, "topic", "list"), 2)
+    assert [] == read_all(kafka.connection, topic)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["topic", "list"], ["group", "list"], ["produce", "x"], ["consume", "x"], ["topic", "create", "x"]],
+    ids=" ".join,
+)
+def test_a_broker_that_is_down_is_said_in_one_line_within_seconds(cli: Cli, arguments: list[str]) -> None:
+    line = one_clear_line(cli(*DOWN, *arguments), 4)
+
+    assert "no Kafka answers at 127.0.0.1:1" in line
+
+
+def test_unknown_options_end_with_code_2(cli: Cli) -> None:
+    assert 2 == cli("topic", "list", "--nonsense").code
+    assert 2 == cli("fly").code
+
+
+def test_deleting_and_purging_ask_first(kafka: RunningKafka, cli: Cli) -> None:
+    topic, home = kafka.topic(), kafka.home
+    cli("produce", topic, home=home, stdin="a\nb\n")
+
+    for command in ("delete", "purge"):
+        said = cli("topic", command, topic, home=home)
+        assert (0, True) == (said.code, "Nothing was changed" in said.err)
+    kept = cli("consume", topic, home=home).out
+    purged = cli("topic", "purge", topic, "--yes", "--json", home=home)
+    deleted = cli("topic", "delete", topic, "--yes", home=home)
+
+    assert "a\nb\n" == kept
+    assert 2 == purged.json["records"]
+    assert deleted.code == 0
+    assert topic not in {each.topic for each in topics.list_topics(kafka.admin())}
+
+
+def test_a_group_is_moved_only_after_the_dry_run_was_confirmed(kafka: RunningKafka, cli: Cli) -> None:
+    topic, home, group = kafka.topic(), kafka.home, "moved-by-cli"
+    cli("produce", topic, home=home, stdin="1\n2\n3\n")
+    cli("consume", topic, "--group", group, "--count", "3", home=home)
+
+    plan = cli("group", "reset", group, "--to", "earliest", "--json", home=home)
+    untouched = groups.committed(kafka.admin(), group)
+    moved = cli("group", "reset", group, "--by", "-1", "--yes", home=home)
+    shown = cli("group", "describe", group, "--json", home=home)
+
+    assert [("reads again", 3)] == [(step["effect"], step["records"]) for step in plan.json]
+    assert {(topic, 0): 3} == untouched
+    assert moved.code == 0
+    assert 1 == shown.json["lag"]
+
+
+def test_apply_shows_the_plan_and_makes_it_so_and_asks_before_records_could_go(
+    kafka: RunningKafka, cli: Cli, tmp_path: Path
+) -> None:
+    assert cli("init", tmp_path).code == 0
+    assert 6 == cli("init", tmp_path).code
+    topic = "applied-by-cli"
+    file = tmp_path / "penstock.yaml"
+    file.write_text(f"topics: {{{topic}: {{partitions: 2, retention: 2d}}}}")
+
+    dry = cli("topic", "apply", "--dry-run", home=kafka.home)
+    made = cli("topic", "apply", "--json", home=kafka.home)
+    file.write_text(f"topics: {{{topic}: {{partitions: 2, retention: 1d}}}}")
+    refused = cli("topic", "apply", home=kafka.home)
+    kept = topics.describe(kafka.admin(), topic)
+    agreed = cli("topic", "apply", "--yes", home=kafka.home)
+    again = cli("topic", "apply", home=kafka.home)
+
+    assert "1 change(s) planned, none made" in dry.err
+    assert ["create"] == [change["action"] for change in made.json]
+    assert "Nothing was changed" in refused.err
+    assert ({"retention.ms": "172800000"}, 2) == (kept.config, len(kept.partitions))
+    assert "1 change(s) made" in agreed.err
+    assert "nothing to do" in again.err
+
+
+def test_doctor_finds_this_machine_fit(kafka: RunningKafka, cli: Cli) -> None:
+    said = cli("doctor", "--json", home=kafka.home)
+
+    assert {"java", "jars", "disk", "memory", "ports", "broker", "clock"} == {check["check"] for check in said.json}
+    assert [] == [check for check in said.json if not check["ok"]]
+    assert said.code == 0
+
+
+def test_doctor_says_what_to_do_without_java_jars_and_broker(cli: Cli, tmp_path: Path) -> None:
+    said = cli("doctor", "--json", PENSTOCK_CACHE=str(tmp_path / "empty"), JAVA_HOME=str(tmp_path))
+    fixes = {check["check"]: check["fix"] for check in said.json if not check["ok"]}
+
+    assert said.code == 1
+    assert "openjdk-17-jre-headless" in fixes["java"]
+    assert "penstock jars fetch" in fixes["jars"]
+    assert "penstock up" in fixes["broker"]
+
+
+def test_listing_topics_loads_neither_spark_nor_what_starts_a_broker(kafka: RunningKafka) -> None:
+    program = (
+        "import sys\n"
+        "from penstock.cli import app\n"
+        f"app(['--bootstrap', '{kafka.connection.bootstrap_servers}', 'topic', 'list'], standalone_mode=False)\n"
+        "print(sorted({'pyspark', 'psutil', 'cryptography'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "[]" == done.stdout.splitlines()[-1]
+
+
+def test_a_pipe_that_closes_early_is_no_error(kafka: RunningKafka, cli: Cli) -> None:
+    topic = kafka.topic()
+    cli("produce", topic, home=kafka.home, stdin="line\n" * 20_000)
+
+    command = f"{sys.executable} -m penstock --home {kafka.home} consume {topic} | head -n 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)  # noqa: S607
+
+    assert (0, "line\n") == (done.returncode, done.stdout)
+    assert "Traceback" not in done.stderr
+
+
+def test_completion_is_offered(cli: Cli) -> None:
+    said = cli("--show-completion", "bash")
+
+    assert said.code in {0, 1, 2}
+    assert "complet" in (said.out + said.err).lower()

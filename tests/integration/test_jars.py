@@ -1,0 +1,75 @@
+"""Jars are verified at every use, fetched again when damaged, and missed with one clear line."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.broker import jars
+from penstock.errors import Unprepared
+
+from conftest import Cli
+
+NO_REPOSITORY = """\
+<ivysettings>
+  <settings defaultResolver="nowhere"/>
+  <resolvers><ibiblio name="nowhere" m2compatible="true" root="http://127.0.0.1:1/"/></resolvers>
+</ivysettings>
+"""
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Take the network away from Ivy."""
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(NO_REPOSITORY)
+    monkeypatch.setenv("PENSTOCK_IVY_SETTINGS", str(settings))
+    return str(settings)
+
+
+@pytest.fixture
+def copied(tmp_path: Path, jar_folder: Path) -> Path:
+    """A jar folder of our own to damage."""
+    jars.ensure("spark-kafka", jar_folder)
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    for jar in jars.locked("spark-kafka"):
+        shutil.copy(jar_folder / jar.file_name, folder)
+    return folder
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_sound_jars_need_no_network(copied: Path) -> None:
+    paths = jars.ensure("spark-kafka", copied)
+
+    assert sorted(copied.iterdir()) == sorted(paths)
+
+
+def test_a_damaged_and_a_missing_jar_are_found_and_fetched_again(copied: Path) -> None:
+    first, second, *_ = jars.locked("spark-kafka")
+    (copied / first.file_name).write_bytes(b"not a jar any more")
+    (copied / second.file_name).unlink()
+    steps: list[tuple[int, int]] = []
+
+    paths = jars.ensure("spark-kafka", copied, lambda done, total: steps.append((done, total)))
+
+    assert all(jars.is_sound(jar, copied) for jar in jars.locked("spark-kafka"))
+    assert sorted(copied.iterdir()) == sorted(paths)
+    assert steps[-1] == (4, 4)
+
+
+def test_without_network_and_jar_there_is_one_clear_line_and_the_rest_stays(
+    copied: Path, nowhere: str, cli: Cli
+) -> None:
+    first, *others = jars.locked("spark-kafka")
+    (copied / first.file_name).write_bytes(b"not a jar any more")
+
+    with pytest.raises(Unprepared, match="could not be fetched") as caught:
+        jars.ensure("spark-kafka", copied)
+    said = cli("up", "--port", 0, PENSTOCK_CACHE=str(copied.parent / "cache"), PENSTOCK_IVY_SETTINGS=nowhere)
+
+    assert "penstock jars fetch" in caught.value.fix
+    assert all(jars.is_sound(jar, copied) for jar in others)
+    assert said.code == 7
+    assert "and 46 more could not be fetched" in said.error_lines[0]
+    assert 1 == len([line for line in said.err.splitlines() if "Traceback" in line or line.startswith("error")])
