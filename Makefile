@@ -17,10 +17,11 @@ test: setup check  ## Lint, types, then every test, against real servers that th
 test-kafka-3.9: setup  ## The clients' tests against Kafka 3.9
 	$(BIN)/pytest -m clients --kafka 3.9
 
-check: setup  ## ruff and mypy strict
+check: setup  ## ruff, mypy strict, and whether the generated reference is fresh
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
+	$(BIN)/python scripts/generate_reference.py --check
 
 bench: setup  ## Our clients beside Kafka's own Java tools
 	$(BIN)/penstock bench broker

@@ -13,16 +13,14 @@ from pathlib import Path
 from string import Template
 from typing import Any, get_args
 
-from pydantic import BaseModel, BeforeValidator
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core.core_schema import BeforeValidatorFunctionSchema
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
 
 from penstock import settings
 from penstock.kafka.connection import TUNABLE_SETTINGS
 from penstock.kafka.security import Security
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.project import FILE_NAME, TEMPLATE, LocalCluster, OutsideCluster, Project
-from penstock.quantities import DurationMs, SizeBytes
 from penstock.secret import Secret
 
 ROOT = Path(__file__).parent.parent
@@ -105,36 +103,12 @@ Durations: `ms`, `s`, `m` (minutes), `h`, `d`, `w`, or `forever`. Sizes: `B`, `K
 """)
 
 
-def _quantity(kind: str, example: str) -> JsonSchemaValue:
-    """Describe a number with its unit, as the file has it; in the model it is a plain integer."""
-    pattern = r"^\s*(\d+(\.\d+)?\s*[A-Za-z]+|[A-Za-z]+|-1)\s*$"
-    written = {"type": "string", "pattern": pattern, "examples": [example]}
-    return {"$comment": f"{kind}, such as {example}", "anyOf": [written, {"enum": [0, -1]}]}
-
-
-def _validator(quantity: Any) -> Any:
-    return next(part.func for part in get_args(quantity) if isinstance(part, BeforeValidator))
-
-
-QUANTITIES = {
-    _validator(DurationMs): _quantity("duration", "7d"),
-    _validator(SizeBytes): _quantity("size", "1GB"),
-}
-
-
-class _FileSchema(GenerateJsonSchema):
-    """The schema of the file rather than of the model: quantities are text."""
-
-    def function_before_schema(self, schema: BeforeValidatorFunctionSchema) -> JsonSchemaValue:
-        quantity = QUANTITIES.get(schema["function"]["function"])
-        return dict(quantity) if quantity is not None else super().function_before_schema(schema)
-
-
 def file_schema() -> dict[str, Any]:
     """Give the JSON Schema of penstock.yaml."""
-    made = Project.model_json_schema(schema_generator=_FileSchema)
-    for model in made["$defs"].values():
-        if "const" in model["properties"].get("type", {}):  # without its tag nobody can tell what is meant
+    made = Project.model_json_schema()
+    for name, model in made["$defs"].items():
+        # A cluster's type can be told from its keys; without a mechanism's tag nobody knows what is meant.
+        if "const" in model["properties"].get("type", {}) and not name.endswith("Cluster"):
             model["required"] = ["type", *model.get("required", [])]
     made["$defs"]["OutsideCluster"]["properties"]["client_settings"]["propertyNames"] = {
         "enum": sorted(TUNABLE_SETTINGS)

@@ -9,13 +9,14 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel, Field
 
-from penstock.broker import jars, ports, state
-from penstock.broker.cluster import DEFAULT_HEAP_BYTES, Cluster
-from penstock.broker.entrance import DEFAULT_PORT, local_connection
+from penstock.broker import jars, ports
+from penstock.broker.cluster import Cluster
 from penstock.broker.java import find_java
+from penstock.broker.state import ClusterState, NodeState
 from penstock.errors import PenstockError
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka.admin import Admin
+from penstock.project import LocalCluster
 from penstock.settings import Settings
 
 _LEAST_DISK_BYTES = 2 * 10**9
@@ -80,39 +81,37 @@ def _disk(home: Path) -> Check:
     )
 
 
-def _memory(settings: Settings) -> Check:
-    known = state.load(settings.home / "broker")
-    nodes = len(known.nodes) if known else 1
-    heap = known.heap_bytes if known else DEFAULT_HEAP_BYTES
+def _meant(settings: Settings) -> tuple[ClusterState, list[NodeState]]:
+    """Give the local cluster that is there or would be made, and which of its nodes are still to start."""
     cluster = Cluster(settings.home / "broker", settings.jars)
-    to_start = nodes - len(cluster.running(known)) if known else nodes
-    needed = int(to_start * heap * _OUTSIDE_THE_HEAP)
+    known = cluster.state()
+    if known is not None:
+        running = cluster.running(known)
+        return known, [node for node in known.nodes if node not in running]
+    wish = settings.project.cluster
+    plan = cluster.planned(wish if isinstance(wish, LocalCluster) else LocalCluster())
+    return plan, list(plan.nodes)
+
+
+def _memory(settings: Settings) -> Check:
+    known, to_start = _meant(settings)
+    needed = int(len(to_start) * known.heap_bytes * _OUTSIDE_THE_HEAP)
     free = psutil.virtual_memory().available
-    detail = f"{free / 1e9:.1f} GB available, {needed / 1e9:.1f} GB needed for {to_start} node(s) to start"
-    return Check(
-        check="memory",
-        ok=free > needed,
-        detail=detail,
-        fix="" if free > needed else "Use fewer nodes or a smaller --heap",
-    )
+    detail = f"{free / 1e9:.1f} GB available, {needed / 1e9:.1f} GB needed for {len(to_start)} node(s) to start"
+    fix = "" if free > needed else "Use fewer nodes or a smaller --heap"
+    return Check(check="memory", ok=free > needed, detail=detail, fix=fix)
 
 
 def _ports(settings: Settings) -> str:
-    folder = settings.home / "broker"
-    known = state.load(folder)
-    if known is None:
-        ports.require_free("127.0.0.1", [DEFAULT_PORT])
-        return f"{DEFAULT_PORT} is free"
-    cluster = Cluster(folder, settings.jars)
-    running = cluster.running(known)
-    stopped = [node for node in known.nodes if node not in running]
-    ports.require_free(known.host, [port for node in stopped for port in node.ports])
-    used, free = (sum(len(node.ports) for node in nodes) for nodes in (running, stopped))
-    return f"{used} in use by this cluster, {free} free for it"
+    known, to_start = _meant(settings)
+    wanted = [port for node in to_start for port in node.ports]
+    ports.require_free(known.host, wanted)
+    used = sum(len(node.ports) for node in known.nodes) - len(wanted)
+    return f"{used} in use by this cluster, {len(wanted)} free for it"
 
 
 def _broker(settings: Settings) -> str:
-    connection = settings.outside or local_connection(settings.home / "broker", settings.user)
+    connection = settings.connection()
     found = kafka_cluster.describe(Admin(connection, timeout_s=5.0))
     lacking = len(found.under_replicated)
     return (

@@ -11,7 +11,7 @@ PenstockError
     ├── Refused            5    the cluster does not let this client in, or not do this
     ├── Conflict           6    it contradicts what is there already
     ├── Unprepared         7    this machine lacks Java, jars, memory or disk
-    └── DeliveryFailed     8    records that were sent are not in the topic
+    └── DeliveryFailed     8    records that were sent are not acknowledged
 
 The number is the command line's exit code. 0 is success, 1 means that the command ran and found
 something wrong (`penstock doctor`), 70 is a defect in Penstock, 130 is Ctrl-C.

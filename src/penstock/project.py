@@ -1,9 +1,9 @@
 """The project file, penstock.yaml: the cluster and the topics of one project."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from penstock import document
 from penstock.kafka.connection import Connection
@@ -56,6 +56,15 @@ class Project(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True)
     cluster: Annotated[LocalCluster | OutsideCluster, Field(discriminator="type")] = Field(
         default_factory=LocalCluster, description="The Kafka that this project uses."
     )
+
+    @field_validator("cluster", mode="before")
+    @classmethod
+    def _type_can_be_told(cls, value: Any) -> Any:
+        """Servers to connect to mean an outside cluster; without them it is a local one."""
+        if isinstance(value, dict) and "type" not in value:
+            return {"type": "outside" if "bootstrap_servers" in value else "local", **value}
+        return value
+
     topics: dict[str, TopicSpec] = Field(
         default_factory=dict, description="Topics by name, made by `penstock topic apply`."
     )

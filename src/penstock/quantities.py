@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ValidationInfo
+from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
 UNLIMITED = -1
 _LARGEST = 2**63 - 1
@@ -87,5 +87,11 @@ def _size(value: Any, info: ValidationInfo) -> Any:
     return parse_size_bytes(value) if isinstance(value, str) else value
 
 
-DurationMs = Annotated[int, BeforeValidator(_duration)]
-SizeBytes = Annotated[int, BeforeValidator(_size)]
+def _in_a_file(kind: str, example: str) -> WithJsonSchema:
+    """Describe to editors what stands in a file: a number with its unit."""
+    written = {"type": "string", "pattern": r"^\s*(\d+(\.\d+)?\s*[A-Za-z]+|[A-Za-z]+|-1)\s*$", "examples": [example]}
+    return WithJsonSchema({"$comment": f"{kind}, such as {example}", "anyOf": [written, {"enum": [0, UNLIMITED]}]})
+
+
+DurationMs = Annotated[int, BeforeValidator(_duration), _in_a_file("duration", "7d")]
+SizeBytes = Annotated[int, BeforeValidator(_size), _in_a_file("size", "1GB")]

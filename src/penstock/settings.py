@@ -17,6 +17,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from penstock import project
+from penstock.broker.entrance import DEFAULT_PORT, local_connection
 from penstock.errors import BadInput
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Plaintext, Security
@@ -35,6 +36,14 @@ class Settings:
     project: project.Project
     outside: Connection | None
     user: str | None
+
+    def connection(self) -> Connection:
+        """Give the way into the cluster that is meant, outside or local."""
+        if self.outside is not None:
+            return self.outside
+        wish = self.project.cluster
+        port = wish.port if isinstance(wish, project.LocalCluster) else None
+        return local_connection(self.home / "broker", self.user, planned_port=port or DEFAULT_PORT)
 
     @property
     def jars(self) -> Path:

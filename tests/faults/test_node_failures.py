@@ -49,7 +49,7 @@ def test_killing_the_leader_half_way_loses_nothing_and_doubles_nothing(three_nod
     until(lambda: in_step(three_nodes))
 
     judge(three_nodes, load, topic)
-    assert at_the_kill < EVENTS == load.done
+    assert EVENTS // 2 <= at_the_kill < load.sent == load.done
 
 
 def test_killing_every_node_at_once_loses_no_acknowledged_event(three_nodes: RunningKafka, topic: str) -> None:
@@ -62,7 +62,7 @@ def test_killing_every_node_at_once_loses_no_acknowledged_event(three_nodes: Run
     until(lambda: in_step(three_nodes))
 
     judge(three_nodes, load, topic)
-    assert at_the_kill < EVENTS == load.done
+    assert EVENTS // 2 <= at_the_kill < load.sent == load.done
 
 
 def test_a_fourth_node_joins_takes_partitions_and_leaves_again_under_load(
@@ -82,7 +82,8 @@ def test_a_fourth_node_joins_takes_partitions_and_leaves_again_under_load(
     rebalance.unregister(three_nodes.admin(), added.id, classpath)
 
     judge(three_nodes, load, topic)
-    assert sent_before_the_move_ended < EVENTS == load.done
+    assert EVENTS <= load.sent == load.done
+    assert sent_before_the_move_ended < load.done
     assert added.id in {node for part in with_four.partitions for node in part.replicas}
     assert {1, 2, 3} == {
         node for part in topics.describe(three_nodes.admin(), topic).partitions for node in part.replicas
@@ -118,11 +119,11 @@ def test_the_default_of_three_nodes_is_three_copies_of_which_two_must_be_in_step
     assert "2" == topics.config(three_nodes.admin(), topic)["min.insync.replicas"][0]
 
 
-def test_a_rolling_restart_under_load_is_not_noticed(three_nodes: RunningKafka, topic: str) -> None:
-    with LoadGenerator(three_nodes.connection, topic, 100_000, per_s=2000) as load:
-        wait_for_progress(load, 0.02, until)
-        three_nodes.cluster.restart()
-        sent_before_the_last_node_was_back = load.done
+def test_a_restart_of_a_node_under_load_is_not_noticed(three_nodes: RunningKafka, topic: str) -> None:
+    with LoadGenerator(three_nodes.connection, topic, 10_000, per_s=2000) as load:
+        wait_for_progress(load, 0.1, until)
+        three_nodes.cluster.restart(2)
+        sent_before_it_was_back = load.done
 
     judge(three_nodes, load, topic)
-    assert sent_before_the_last_node_was_back < 100_000 == load.done
+    assert sent_before_it_was_back < load.sent == load.done

@@ -65,10 +65,12 @@ def test_looking_joins_no_group_and_a_named_group_moves_on(kafka: RunningKafka, 
     cli("consume", topic, home=home)
     before = {group.group for group in groups.list_groups(kafka.admin())}
     first = cli("consume", topic, "--group", f"{topic}-group", "--count", "2", home=home)
+    between = groups.committed(kafka.admin(), f"{topic}-group")
     second = cli("consume", topic, "--group", f"{topic}-group", "--count", "1", home=home)
 
     assert not {group for group in before if topic in group or "penstock" in group}
     assert (["1", "2"], ["3"]) == (first.out.splitlines(), second.out.splitlines())
+    assert {(topic, 0): 2} == between
     assert {(topic, 0): 3} == groups.committed(kafka.admin(), f"{topic}-group")
 
 
@@ -268,8 +270,8 @@ def test_a_pipe_that_closes_early_is_no_error(kafka: RunningKafka, cli: Cli) -> 
     assert "Traceback" not in done.stderr
 
 
-def test_completion_is_offered(cli: Cli) -> None:
+def test_completion_is_offered_for_the_shell(cli: Cli) -> None:
     said = cli("--show-completion", "bash")
 
-    assert said.code in {0, 1, 2}
-    assert "complet" in (said.out + said.err).lower()
+    assert said.code == 0
+    assert "_completion()" in said.out

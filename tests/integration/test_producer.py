@@ -3,7 +3,7 @@ from typing import Literal
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from penstock.errors import BrokerUnavailable, Conflict, DeliveryFailed, NotFound, PenstockError, QueueFull
+from penstock.errors import BadInput, BrokerUnavailable, Conflict, DeliveryFailed, NotFound, PenstockError, QueueFull
 from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import Reader, read_all
@@ -90,8 +90,34 @@ def test_flush_says_how_many_records_are_not_in_the_topic() -> None:
     for number in range(3):
         producer.send("anything", str(number))
 
-    with pytest.raises(DeliveryFailed, match="3 of 3 records are not in the topic"):
+    with pytest.raises(DeliveryFailed, match="3 of 3 records are not acknowledged"):
         producer.flush(timeout_s=10)
+
+
+def test_a_producer_is_usable_after_a_failure_was_reported(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    producer = Producer(kafka.connection, ProducerOptions(delivery_timeout_ms=2000))
+    producer.send("no-such-topic", "lost")
+    with pytest.raises(DeliveryFailed):
+        producer.flush()
+
+    producer.send(topic, "kept")
+    producer.close()
+
+    assert [b"kept"] == [message.value() for message in read_all(kafka.connection, topic)]
+
+
+def test_an_exception_in_the_block_says_how_many_records_are_unacknowledged() -> None:
+    with pytest.raises(KeyError) as caught, Producer(NOBODY, ProducerOptions(delivery_timeout_ms=100)) as producer:
+        producer.send("anything", "x")
+        raise KeyError
+
+    assert ["1 of 1 records sent before this are not acknowledged"] == caught.value.__notes__
+
+
+def test_a_transaction_needs_a_transactional_id(kafka: RunningKafka) -> None:
+    with Producer(kafka.connection) as producer, pytest.raises(BadInput, match="no transactional_id"):
+        producer.transaction().__enter__()
 
 
 def test_sending_to_an_unknown_topic_fails_and_makes_no_topic(kafka: RunningKafka) -> None:

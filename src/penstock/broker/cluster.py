@@ -76,7 +76,7 @@ class Cluster:
         """Start every node that is not running; done when each has taken and given back a record."""
         with self._locked():
             known = self.state()
-            plan = self._first_plan(wish) if known is None else self._same_or_refuse(known, wish)
+            plan = self.planned(wish) if known is None else self._same_or_refuse(known, wish)
             missing = [node for node in plan.nodes if self.node(node.id).process() is None]
             ports.require_free(plan.host, [port for node in missing for port in node.ports])
             classpath = self.classpath()
@@ -89,6 +89,7 @@ class Cluster:
 
     def down(self) -> list[int]:
         """Stop every running node; give their ids. The data stay."""
+        self.existing()
         with self._locked():
             running = self.running(self.existing())
             self._talk(f"stopping {len(running)} node(s)")
@@ -168,7 +169,8 @@ class Cluster:
 
     # ── Inside ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _first_plan(self, wish: LocalCluster) -> ClusterState:
+    def planned(self, wish: LocalCluster) -> ClusterState:
+        """Work out a new cluster from a wish and the defaults."""
         host = wish.host or "127.0.0.1"
         count = wish.nodes or 1
         secure = bool(wish.secure)

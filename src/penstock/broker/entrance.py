@@ -13,14 +13,14 @@ ADMIN_USER = "admin"
 DEFAULT_PORT = 9092
 
 
-def local_connection(folder: Path, user: str | None = None) -> Connection:
+def local_connection(folder: Path, user: str | None = None, *, planned_port: int = DEFAULT_PORT) -> Connection:
     """Give the administrator's way in, or that of a user whom `penstock user add` made.
 
     Where no cluster was made yet, that is the address where `penstock up` would put it.
     """
     known = state.load(folder)
     if known is None:
-        return Connection(bootstrap_servers=f"127.0.0.1:{DEFAULT_PORT}")
+        return Connection(bootstrap_servers=f"127.0.0.1:{planned_port}")
     if not known.secure:
         if user:
             raise Conflict(

@@ -123,8 +123,10 @@ class Node:
             (os.POSIX_SPAWN_OPEN, 1, str(self._console), write, 0o644),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ]
+        # Logins of clients are none of a node's business.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         # posix_spawn rather than Popen: nobody in this process waits for a node.
-        pid = os.posix_spawn(command[0], command, os.environ, file_actions=redirections, setsid=True)
+        pid = os.posix_spawn(command[0], command, environment, file_actions=redirections, setsid=True)
         self._pid_file.write_text(f"{pid}\n", encoding="utf-8")
 
     def stop(self, timeout_s: float) -> None:

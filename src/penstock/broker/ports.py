@@ -13,7 +13,7 @@ from penstock.errors import BadInput, Conflict
 def require_free(host: str, ports: Iterable[int]) -> None:
     """Raise `Conflict` for the first port that is taken, naming who has it where that can be seen."""
     for port in ports:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
+        with socket.socket() as attempt:
             # As Kafka binds: a port in TIME_WAIT is free, a listening one is not.
             attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -35,7 +35,7 @@ def find_free(host: str, count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         found = []
         for _ in range(count):
-            attempt = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+            attempt = stack.enter_context(socket.socket())
             attempt.bind((host, 0))
             found.append(int(attempt.getsockname()[1]))
         return found

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from penstock.kafka.connection import Connection
     from penstock.kafka.positions import Position
 
+_GROUP_BATCH = 500
+_GROUP_IDLE_S = 5.0
+
 
 def consume(
     context: typer.Context,
@@ -113,15 +116,18 @@ def _as_group(
 
     printed = 0
     with Consumer(connection, [topic], group, start=start) as consumer:
-        most = 500 if count is None else min(500, count)
-        for batch in consumer.batches(max_events=most, max_wait_s=0.5, idle_s=None if follow else 5.0):
+        while count is None or printed < count:
+            # Never more than is wanted: what is read here is committed, and so passed over for the group.
+            most = _GROUP_BATCH if count is None else min(_GROUP_BATCH, count - printed)
+            wait = consumer.batches(max_events=most, max_wait_s=0.5, idle_s=None if follow else _GROUP_IDLE_S)
+            batch = next(wait, None)
+            if batch is None:
+                break
             for message in filter(chosen.takes, batch):
                 _print(message, as_json)
                 printed += 1
             sys.stdout.flush()
             batch.commit()
-            if count is not None and printed >= count:
-                break
     return printed
 
 

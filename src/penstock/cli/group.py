@@ -53,7 +53,7 @@ def reset(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Move a group that has no members; without --yes it only shows what would happen."""
+    """Move a group that has no members; shows what would happen, then asks."""
     from penstock.kafka import groups, topics
     from penstock.kafka.positions import Position
 

@@ -22,7 +22,9 @@ def say(text: str) -> None:
 
 def print_json(data: Any) -> None:
     """Write one JSON document."""
-    sys.stdout.buffer.write(orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n")
+    sys.stdout.buffer.write(
+        orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n"
+    )
     sys.stdout.flush()
 
 

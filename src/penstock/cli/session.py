@@ -54,11 +54,7 @@ class Session:
 
     def connection(self) -> "Connection":
         """Give the way into the cluster that is meant."""
-        if self.settings.outside is not None:
-            return self.settings.outside
-        from penstock.broker.entrance import local_connection
-
-        return local_connection(self.settings.home / "broker", self.settings.user)
+        return self.settings.connection()
 
     def admin(self) -> "Admin":
         """Open an admin connection."""

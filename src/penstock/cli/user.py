@@ -100,7 +100,7 @@ def _require_secure(current: Session) -> None:
     from penstock.broker import state
 
     if current.settings.outside is not None:
-        return
+        raise Conflict("users of an outside cluster are made where it is run", safe="Nothing was changed")
     known = state.load(current.settings.home / "broker")
     if known is None or not known.secure:
         raise Conflict(

@@ -45,6 +45,8 @@ class Acl(BaseModel, frozen=True):
     operation: str = Field(description="May do what.")
     resource: Resource = Field(description="To which kind of thing.")
     name: str = Field(description="To which one; `orders*` for all that begin with orders, `*` for all.")
+    permission: Literal["allow", "deny"] = Field("allow", description="deny rules can only be made with Kafka's tools.")
+    host: str = Field("*", description="Address that the rule is bound to; * for any.")
 
     def binding(self) -> AclBinding:
         """Give Kafka's form."""
@@ -53,9 +55,9 @@ class Acl(BaseModel, frozen=True):
             _bare_name(self.name),
             _pattern(self.name),
             f"User:{self.user}",
-            "*",
+            self.host,
             AclOperation[self.operation.upper()],
-            AclPermissionType.ALLOW,
+            AclPermissionType[self.permission.upper()],
         )
 
 
@@ -136,6 +138,8 @@ def _from_binding(binding: AclBinding) -> Acl:
         operation=AclOperation(binding.operation).name.lower(),
         resource=_RESOURCE_NAMES.get(binding.restype, "cluster"),  # type: ignore[arg-type]
         name=binding.name + ("*" if prefixed else ""),
+        permission="deny" if AclPermissionType(binding.permission_type) == AclPermissionType.DENY else "allow",
+        host=binding.host,
     )
 
 

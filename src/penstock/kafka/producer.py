@@ -1,4 +1,4 @@
-"""The producer: what it took is either acknowledged or reported, never dropped.
+"""The producer: what it took is either acknowledged or reported, never dropped in silence.
 
 Guarantees. With the defaults (acks `all`, idempotent) a record that `flush` did not complain about is in the
 topic exactly once, in the order sent per partition. With acks `1` it can be lost with its leader, with `0`
@@ -15,13 +15,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as Client
 from pydantic import BaseModel, Field, model_validator
 
-from penstock.errors import Conflict, DeliveryFailed, QueueFull
+from penstock.errors import BadInput, Conflict, DeliveryFailed, QueueFull
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 
 Headers = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
-_REMEMBERED_FAILURES = 10
 
 
 class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
@@ -102,13 +101,14 @@ class Producer:
         settings["delivery.report.only.error"] = on_delivery is None
         with opening(connection):
             self._client = Client(settings, logger=logger)
-        if options.transactional_id:
+        self._is_transactional = options.transactional_id is not None
+        if self._is_transactional:
             self._transactional("opening transactions", lambda: self._client.init_transactions(60.0))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failed += 1
-            if len(self._failures) < _REMEMBERED_FAILURES:
+            if not self._failures:
                 self._failures.append(f"{message.topic()}: {error.str()}")
         if self._user_on_delivery is not None:
             self._user_on_delivery(error, message)
@@ -189,7 +189,7 @@ class Producer:
                 raise self._undelivered(str(refusal))
             if time.monotonic() > deadline:
                 raise self._undelivered(str(self._causes.timeout("waiting for acknowledgements")))
-        if self.failed:
+        if self._failures:
             raise self._undelivered(self._failures[0])
 
     def _waiting(self) -> int:
@@ -197,20 +197,25 @@ class Producer:
         try:
             return self._client.flush(0.2)
         except KafkaException as failure:
-            raise self._undelivered(str(translate(failure, self._connection, "sending"))) from None
+            # Idempotence is asked of the cluster before any topic is named; a right to write to one would do.
+            doing = "sending, which takes the right to write to a topic"
+            raise self._undelivered(str(translate(failure, self._connection, doing))) from None
 
     def _undelivered(self, reason: str) -> DeliveryFailed:
-        waiting = len(self._client)
-        count = self.failed + waiting
+        """Report what failed since the last report; the producer can be used on."""
+        unknown = min(len(self._client), self.sent - self.failed)
+        self._failures.clear()
         return DeliveryFailed(
-            f"{count} of {self.sent} records are not in the topic ({reason})",
-            safe=f"{self.sent - count} are acknowledged",
+            f"{self.failed + unknown} of {self.sent} records are not acknowledged ({reason})",
+            safe=f"{self.sent - self.failed - unknown} are in the topic, and one whose time ran out may be",
             fix="Send the others again",
         )
 
     @contextmanager
     def transaction(self) -> Iterator["Transaction"]:
         """All or nothing: records and offsets of the block appear together, or after an exception not at all."""
+        if not self._is_transactional:
+            raise BadInput("this producer has no transactional_id", fix="Name one in ProducerOptions")
         before = (self.sent, self.failed)
         self._transactional("beginning a transaction", self._client.begin_transaction)
         try:
@@ -254,13 +259,15 @@ class Producer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if error is None:
             self.close()
-        else:
-            self._client.flush(5.0)
-            self._client.close()
+            return
+        waiting = self._client.flush(5.0)
+        if waiting or self._failures:
+            error.add_note(f"{waiting + self.failed} of {self.sent} records sent before this are not acknowledged")
+        self._client.close()
 
 
 class Transaction:

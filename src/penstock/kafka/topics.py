@@ -1,6 +1,6 @@
 """Topics: making, looking, changing, emptying, deleting."""
 
-from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from penstock.errors import BadInput, Conflict, NotFound
 from penstock.kafka.admin import Admin
+from penstock.kafka.failures import translate
 from penstock.kafka.positions import bounds
 from penstock.kafka.topic_spec import TopicSpec
 
@@ -177,6 +178,8 @@ def _led_partitions(topic: TopicMetadata) -> int:
 def partition_count(admin: Admin, name: str) -> int:
     """Give the number of partitions; raise `NotFound` for a topic that is not there."""
     found = admin.metadata(f"looking up topic '{name}'", name).topics[name]
+    if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        raise translate(found.error, admin.connection, f"looking up topic '{name}'")
     if found.error is not None or not found.partitions:
         raise NotFound(f"there is no topic '{name}'", fix="List them with: penstock topic list")
     return len(found.partitions)
