@@ -16,11 +16,8 @@ import sys
 from collections import Counter
 
 from penstock import settings
-from penstock.broker.entrance import local_connection
 from penstock.errors import PenstockError
 from penstock.kafka.consumer import Consumer, ConsumerOptions
-
-IDLE_S = 10.0
 
 
 def main() -> None:
@@ -30,17 +27,17 @@ def main() -> None:
     parser.add_argument("--topic", default="orders", help="topic to read (default: orders)")
     parser.add_argument("--group", default="example-consume", help="who remembers how far we got")
     parser.add_argument("--count", type=int, default=0, help="end after so many; 0: only when none come (default)")
+    parser.add_argument("--idle", type=float, default=10.0, help="end after so many seconds without a record")
     args = parser.parse_args()
 
-    found = settings.load(bootstrap=args.bootstrap)
-    connection = found.outside or local_connection(found.home / "broker", found.user)
+    connection = settings.load(bootstrap=args.bootstrap).connection()
 
     read_from: Counter[int] = Counter()
     # Leaving the block commits the position a last time and leaves the group.
     with Consumer(connection, [args.topic], args.group, ConsumerOptions(commit="automatic")) as consumer:
         signal.signal(signal.SIGINT, lambda *_: consumer.stop())  # Ctrl-C ends in order, too
         # One at a time: what is handed out counts as read, so a batch left half way would be lost.
-        for batch in consumer.batches(max_events=1, idle_s=IDLE_S):
+        for batch in consumer.batches(max_events=1, idle_s=args.idle):
             for message in batch:
                 key, value = message.key() or b"", message.value() or b""
                 read_from[int(message.partition() or 0)] += 1

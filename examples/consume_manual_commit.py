@@ -15,7 +15,6 @@ import signal
 import sys
 
 from penstock import settings
-from penstock.broker.entrance import local_connection
 from penstock.errors import OwnershipLost, PenstockError
 from penstock.kafka.consumer import Consumer, Partitions
 
@@ -36,8 +35,7 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=10.0, help="end after so many seconds without a record")
     args = parser.parse_args()
 
-    found = settings.load(bootstrap=args.bootstrap)
-    connection = found.outside or local_connection(found.home / "broker", found.user)
+    connection = settings.load(bootstrap=args.bootstrap).connection()
 
     cents_of: dict[str, int] = {}
     committed = 0

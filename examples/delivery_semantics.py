@@ -24,7 +24,6 @@ from multiprocessing.connection import Connection as Pipe
 from typing import NamedTuple
 
 from penstock import settings
-from penstock.broker.entrance import local_connection
 from penstock.errors import PenstockError
 from penstock.kafka import groups, topics
 from penstock.kafka.admin import Admin
@@ -140,8 +139,7 @@ def main() -> int:
     parser.add_argument("--bootstrap", help="host:port of your Kafka; the local cluster if left out")
     parser.add_argument("--keep", metavar="NAME", help="leave the topics for a look: NAME.sent, NAME.at-most-once, ...")
     args = parser.parse_args()
-    found = settings.load(bootstrap=args.bootstrap)
-    connection = found.outside or local_connection(found.home / "broker", found.user)
+    connection = settings.load(bootstrap=args.bootstrap).connection()
     admin = Admin(connection)
     name = args.keep or f"semantics-{uuid.uuid4().hex[:8]}"
     source, targets = f"{name}.sent", {kind: f"{name}.{kind.replace(' ', '-')}" for kind in SEMANTICS}

@@ -18,7 +18,6 @@ from collections import Counter
 from confluent_kafka import KafkaError, Message
 
 from penstock import settings
-from penstock.broker.entrance import local_connection
 from penstock.errors import Conflict, PenstockError
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
@@ -36,8 +35,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100, help="how many orders to send (default: 100)")
     args = parser.parse_args()
 
-    found = settings.load(bootstrap=args.bootstrap)
-    connection = found.outside or local_connection(found.home / "broker", found.user)
+    connection = settings.load(bootstrap=args.bootstrap).connection()
 
     # Kafka itself settles who makes the topic: asking first whether it is there would race with other producers.
     with contextlib.suppress(Conflict):

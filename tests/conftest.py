@@ -25,6 +25,9 @@ from penstock.project import LocalCluster
 _VERSIONS: dict[str, JarSet] = {"4.3": KAFKA, "3.9": "kafka-3.9.1"}
 _numbers = itertools.count(1)
 
+# Brokers under test live for seconds: half of their start is the compiling of code that never gets hot.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kafka", choices=list(_VERSIONS), default="4.3", help="Version of the broker under test.")

@@ -184,7 +184,8 @@ def test_consume_ends_by_itself_when_nothing_comes_any_more_and_leaves_no_lag(
 ) -> None:
     topic = kafka.topic("orders", partitions=3)
     fill_with_orders(kafka, topic, 100)
-
+    group_options = ["--topic", topic, "--group", f"{topic}-group", "--idle", "3"]
+    said = example("consume.py", "--bootstrap", bootstrap(kafka), *group_options)
     said = example("consume.py", "--bootstrap", bootstrap(kafka), "--topic", topic, "--group", f"{topic}-group")
     group = groups.describe(kafka.admin(), f"{topic}-group")
 
@@ -247,31 +248,6 @@ def test_consume_manual_commit_hands_a_part_batch_on_when_its_time_is_up(kafka: 
     assert 5 == position(kafka, f"{topic}-group")
 
 
-def test_two_manual_committers_share_the_partitions_and_all_is_committed(kafka: RunningKafka) -> None:
-    topic = kafka.topic("orders", partitions=4)
-    arguments = ["--bootstrap", bootstrap(kafka), "--topic", topic, "--group", f"{topic}-group", "--idle", "60"]
-    everything = [f"{topic}/{number}" for number in range(4)]
-
-    with running("consume_manual_commit.py", *arguments) as first:
-        told_by_first = read_lines_until(first, "assigned")
-        with running("consume_manual_commit.py", *arguments) as second:
-            told_by_second = read_lines_until(second, r"assigned \S+/\d")
-            for number in range(4):
-                fill_with_orders(kafka, topic, 50, partition=number)
-            told_by_first += read_lines_until(first, r"\b100 in all")
-            told_by_second += read_lines_until(second, r"\b100 in all")
-            ends = [interrupt(first), interrupt(second)]
-
-    (taken,) = [line.split()[1:] for line in told_by_second if re.search(r"assigned \S+/\d", line)]
-    assert f"assigned {' '.join(everything)}" == told_by_first[0]
-    assert f"revoked {' '.join(taken)}" in told_by_first
-    assert 2 == len(taken)
-    assert [(0, ""), (0, "")] == [(end.code, end.err) for end in ends]
-    assert dict.fromkeys(((topic, number) for number in range(4)), 50) == (
-        groups.committed(kafka.admin(), f"{topic}-group")
-    )
-
-
 def test_after_a_kill_at_most_once_loses_at_least_once_doubles_and_exactly_once_does_neither(
     kafka: RunningKafka, example: Example
 ) -> None:
@@ -294,29 +270,6 @@ def test_after_a_kill_at_most_once_loses_at_least_once_doubles_and_exactly_once_
         assert everything + killed_batch == numbers(list(reader))
     # Kafka shows a position that a transaction moved a moment after the commit.
     until(lambda: [groups.describe(kafka.admin(), f"kept.{each}").lag for each in SEMANTICS] == [0, 0, 0])
-
-
-def test_delivery_semantics_ends_with_1_when_a_promise_is_broken_and_leaves_nothing_behind(
-    kafka: RunningKafka, example: Example, tmp_path: Path
-) -> None:
-    before = (topics.list_topics(kafka.admin()), groups.list_groups(kafka.admin()))
-    impostor = tmp_path / "impostor.py"
-    impostor.write_text(
-        f"""
-import sys
-sys.path.insert(0, {str(EXAMPLES)!r})
-import delivery_semantics as it
-if __name__ == "__main__":
-    it.SEMANTICS["exactly once"] = (it.at_least_once, it.SEMANTICS["exactly once"][1])
-    sys.exit(it.main())
-"""
-    )
-
-    said = example(str(impostor), "--bootstrap", bootstrap(kafka))
-
-    assert (1, "") == (said.code, said.err)
-    assert ["exactly once", "100", "120", "0", "20"] == table(said.out)[-1]
-    assert before == (topics.list_topics(kafka.admin()), groups.list_groups(kafka.admin()))
 
 
 @pytest.mark.parametrize("name", ["produce_json.py", "consume.py", "consume_manual_commit.py", "delivery_semantics.py"])

@@ -13,6 +13,8 @@ from penstock.errors import DeliveryFailed
 from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer, ProducerOptions
 
+_TRICKLE_PER_S = 1500
+
 
 @dataclass(frozen=True)
 class Event:
@@ -46,12 +48,15 @@ def parse(message: Message) -> Event:
 
 
 class LoadGenerator:
-    """Sends numbered events of many keys on its own thread, with acks all, and records what became of each."""
+    """Sends numbered events of many keys on its own thread, with acks all, and records what became of each.
 
-    def __init__(self, connection: Connection, topic: str, count: int, *, per_s: int = 10**9, keys: int = 97) -> None:
+    Half of them at full speed; then a trickle for as long as the test takes for its fault; the rest at full speed.
+    """
+
+    def __init__(self, connection: Connection, topic: str, count: int, *, keys: int = 97) -> None:
         self.history = History()
         self.count = count
-        self._connection, self._topic, self._keys, self._per_s = connection, topic, keys, per_s
+        self._connection, self._topic, self._keys = connection, topic, keys
         self._thread = threading.Thread(target=self._run)
         self._released = threading.Event()
         self.error: BaseException | None = None
@@ -80,12 +85,10 @@ class LoadGenerator:
             # A small queue, so that the fault falls among events that are still to be sent.
             options = ProducerOptions(queue_max_events=5000)
             with Producer(self._connection, options, on_delivery=self.history.report) as producer:
-                began = time.monotonic()
-                # At least `count` events, and on while the test holds the load: a fault takes its time.
                 number = 0
                 while number < self.count or not self._released.is_set():
-                    while time.monotonic() - began < number / self._per_s:
-                        time.sleep(0.001)
+                    if number >= self.count // 2 and not self._released.is_set():
+                        time.sleep(1 / _TRICKLE_PER_S)
                     key = f"key-{number % self._keys}"
                     producer.send(self._topic, f"{key}:{self.history.sent[key]}", key=key, timeout_s=120)
                     self.history.sent[key] += 1
