@@ -165,6 +165,18 @@ def test_a_broker_that_is_down_is_said_in_one_line_within_seconds(cli: Cli, argu
     assert "no Kafka answers at 127.0.0.1:1" in line
 
 
+def test_a_home_that_cannot_be_made_is_said_in_one_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    line = one_clear_line(cli("up", "--port", 0, home=tmp_path / "file"), 7)
+
+    assert "Not a directory" in line
+
+
+def test_an_address_that_nobody_can_be_sent_to_is_refused(cli: Cli) -> None:
+    assert "no address that clients could be sent to" in one_clear_line(cli("up", "--host", "0.0.0.0"), 2)  # noqa: S104
+
+
 def test_unknown_options_end_with_code_2(cli: Cli) -> None:
     assert 2 == cli("topic", "list", "--nonsense").code
     assert 2 == cli("fly").code

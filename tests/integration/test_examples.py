@@ -185,8 +185,8 @@ def test_consume_ends_by_itself_when_nothing_comes_any_more_and_leaves_no_lag(
     topic = kafka.topic("orders", partitions=3)
     fill_with_orders(kafka, topic, 100)
     group_options = ["--topic", topic, "--group", f"{topic}-group", "--idle", "3"]
+
     said = example("consume.py", "--bootstrap", bootstrap(kafka), *group_options)
-    said = example("consume.py", "--bootstrap", bootstrap(kafka), "--topic", topic, "--group", f"{topic}-group")
     group = groups.describe(kafka.admin(), f"{topic}-group")
 
     assert (0, "") == (said.code, said.err)

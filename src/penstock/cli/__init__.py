@@ -26,7 +26,7 @@ from penstock.cli import (
 )
 from penstock.cli.output import say
 from penstock.cli.session import Session
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Unprepared
 
 _DEFECT = 70
 _INTERRUPTED = 130
@@ -50,6 +50,10 @@ class _Group(TyperGroup):
             raise typer.Exit(0) from None
         except (typer.Exit, typer.Abort):
             raise
+        except OSError as error:
+            # A full disk, a folder that may not be written: the machine's, not the program's fault.
+            say(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+            raise typer.Exit(Unprepared.exit_code) from None
         except Exception as error:
             if os.environ.get("PENSTOCK_DEBUG") or hasattr(error, "format_message"):
                 raise

@@ -99,7 +99,7 @@ def status(context: typer.Context, as_json: Json = False) -> None:
             say(
                 f"cluster {detail.cluster_id}: {len(detail.nodes)} node(s) up, {detail.topics} topics,"
                 f" {detail.partitions} partitions, {len(detail.under_replicated)} under-replicated,"
-                f" {len(detail.offline)} offline"
+                f" {len(detail.offline)} offline; controller requests go to node {detail.controller}"
             )
         else:
             say(problem)
