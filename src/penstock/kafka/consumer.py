@@ -25,7 +25,7 @@ from pydantic import BaseModel, Field
 from penstock.errors import Conflict, OwnershipLost
 from penstock.kafka import groups
 from penstock.kafka.admin import Admin
-from penstock.kafka.connection import Connection
+from penstock.kafka.connection import FETCHING, Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.positions import EARLIEST, Position, resolve
 
@@ -59,6 +59,7 @@ class ConsumerOptions(BaseModel, frozen=True, extra="forbid"):
     def librdkafka(self) -> dict[str, Any]:
         """Give the client's settings."""
         settings: dict[str, Any] = {
+            **FETCHING,
             "enable.auto.commit": self.commit == "automatic",
             "partition.assignment.strategy": "cooperative-sticky",
             "isolation.level": "read_committed",

@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from penstock.errors import NotFound
 from penstock.kafka.admin import Admin
-from penstock.kafka.connection import Connection
+from penstock.kafka.connection import FETCHING, Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.positions import EARLIEST, LATEST, Position, resolve
 
@@ -43,6 +43,7 @@ class Reader:
         for place in [place for place in places if ends and starts[place] >= ends[place]]:
             del self._open[place]
         settings = {
+            **FETCHING,
             "queued.max.messages.kbytes": 64 * 1024,
             **connection.librdkafka(),
             "error_cb": self._causes,
