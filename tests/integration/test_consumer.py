@@ -188,7 +188,7 @@ def test_two_members_share_the_partitions_and_see_them_come_and_go(kafka: Runnin
     assert all(seen.values())
 
 
-def test_a_commit_after_losing_the_partitions_is_refused(kafka: RunningKafka) -> None:
+def test_a_commit_after_losing_the_partitions_is_refused_and_the_consumer_can_go_on(kafka: RunningKafka) -> None:
     topic = kafka.topic()
     fill(kafka, topic, 10)
     options = ConsumerOptions(max_poll_interval_ms=6000, session_timeout_ms=6000)
@@ -199,8 +199,11 @@ def test_a_commit_after_losing_the_partitions_is_refused(kafka: RunningKafka) ->
             taken_over = drain(other, 10)
         with pytest.raises(OwnershipLost, match="moved to another member"):
             batch.commit()
+        fill(kafka, topic, 5, first=10)
+        back_again = drain(slow, 5)
 
     assert list(range(10)) == taken_over
+    assert [10, 11, 12, 13, 14] == back_again
 
 
 def test_output_and_position_move_together_in_a_transaction(kafka: RunningKafka) -> None:

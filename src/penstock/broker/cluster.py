@@ -29,6 +29,8 @@ _CONTROLLER_PORTS_FROM = 10_000
 _INTERNAL_PORTS_FROM = 20_000
 _HIGHEST_PORT = 65_535
 _STOP_TIMEOUT_S = 30.0
+# Three votes survive one failure; two would need both, and more only cost.
+_VOTERS = 3
 
 Talk = Callable[[str], None]
 """Called with a line whenever something that takes time begins."""
@@ -193,8 +195,9 @@ class Cluster:
         else:
             free = ports.find_free(host, 3 * count)
             triples = list(zip(free[0::3], free[1::3], free[2::3], strict=True))
+        voters = _VOTERS if count >= _VOTERS else 1
         return ClusterState(
-            cluster_id=urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
+            cluster_id=_new_cluster_id(),
             kafka_version=self._kafka.removeprefix("kafka-"),
             host=host,
             secure=secure,
@@ -205,9 +208,9 @@ class Cluster:
             nodes=tuple(
                 NodeState(
                     id=number,
-                    controller=number <= 3,  # noqa: PLR2004 - three votes survive one failure; more only cost
+                    controller=number <= voters,
                     client_port=client,
-                    controller_port=controller if number <= 3 else None,  # noqa: PLR2004
+                    controller_port=controller if number <= voters else None,
                     internal_port=internal if secure else None,
                 )
                 for number, (client, controller, internal) in enumerate(triples, start=1)
@@ -323,6 +326,13 @@ class Cluster:
                     f"another command is working on the cluster in {self.folder}", fix="Wait until it is done"
                 ) from None
             yield
+
+
+def _new_cluster_id() -> str:
+    """Make a cluster id as Kafka does: one that begins with a dash would look like an option to its tools."""
+    while (made := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
 
 
 def _version_key(version: str) -> tuple[int, ...]:

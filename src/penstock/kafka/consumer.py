@@ -32,6 +32,13 @@ from penstock.kafka.positions import EARLIEST, Position, resolve
 Partitions = list[tuple[str, int]]
 OnPartitions = Callable[[Partitions], None]
 
+# Reports about what librdkafka mends itself: a connection, or the membership of a consumer that was busy for too long.
+_PASSING = {
+    KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - librdkafka's own names
+    KafkaError._TRANSPORT,  # noqa: SLF001
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+}
 _COMMIT_PATIENCE_S = 10.0
 _COMMIT_PAUSE_S = 0.05
 _REBALANCING = {KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
@@ -168,15 +175,18 @@ class Consumer:
         while not self._stopping.is_set():
             heard = self._client.consume(max_events, max_wait_s)
             self._raise_callback_error()
-            for message in heard:
-                if (error := message.error()) is not None:
-                    raise self._failure(error, message)
-            if heard:
-                yield Batch(heard, self)
+            # What came with an error is handed out first: librdkafka counts it as delivered.
+            good = [message for message in heard if message.error() is None]
+            if good:
+                yield Batch(good, self)
                 last_event = time.monotonic()
-            elif refusal := self._causes.refusal():
+            if len(good) < len(heard):
+                self._raise_failure(heard)
+            if good:
+                continue
+            if refusal := self._causes.refusal():
                 raise refusal
-            elif idle_s is not None and time.monotonic() - last_event >= idle_s:
+            if idle_s is not None and time.monotonic() - last_event >= idle_s:
                 return
 
     def __iter__(self) -> Iterator[Message]:
@@ -265,6 +275,12 @@ class Consumer:
             raise translate(error, self._connection, f"joining group '{self.group}'") from None
         if error is not None:
             raise error
+
+    def _raise_failure(self, heard: list[Message]) -> None:
+        for message in heard:
+            error = message.error()
+            if error is not None and error.code() not in _PASSING:
+                raise self._failure(error, message)
 
     def _failure(self, error: KafkaError, message: Message) -> Exception:
         if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
