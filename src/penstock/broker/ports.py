@@ -2,12 +2,15 @@
 
 import contextlib
 import errno
+import random
 import socket
 from collections.abc import Iterable
 
 import psutil
 
 from penstock.errors import BadInput, Conflict
+
+_KEPT_PORTS = range(15_000, 32_000)
 
 
 def require_free(host: str, ports: Iterable[int]) -> None:
@@ -31,14 +34,18 @@ def require_free(host: str, ports: Iterable[int]) -> None:
 
 
 def find_free(host: str, count: int) -> list[int]:
-    """Give free ports; held open together while choosing, so that none is given twice."""
-    with contextlib.ExitStack() as stack:
-        found = []
-        for _ in range(count):
-            attempt = stack.enter_context(socket.socket())
-            attempt.bind((host, 0))
-            found.append(int(attempt.getsockname()[1]))
-        return found
+    """Give free ports below those that the system lends to outgoing connections.
+
+    A node that is down would otherwise find its port taken by some client when it comes back.
+    """
+    found: list[int] = []
+    for port in random.sample(_KEPT_PORTS, len(_KEPT_PORTS)):
+        if len(found) == count:
+            return found
+        with socket.socket() as attempt, contextlib.suppress(OSError):
+            attempt.bind((host, port))
+            found.append(port)
+    raise Conflict(f"no {count} free ports between {_KEPT_PORTS[0]} and {_KEPT_PORTS[-1]} on {host}")
 
 
 def _holder(port: int) -> str:
