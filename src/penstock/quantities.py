@@ -51,26 +51,6 @@ def parse_size_bytes(text: str) -> int:
     return _parse(text, _BYTES_PER, "size", "1GB")
 
 
-def _largest_unit(amount: int, units: dict[str, int]) -> str:
-    exact = [unit for unit, factor in units.items() if amount % factor == 0]
-    unit = max(exact, key=lambda name: units[name])
-    return f"{amount // units[unit]}{unit}"
-
-
-def format_duration(duration_ms: int) -> str:
-    """Write milliseconds back in the largest unit that needs no fraction."""
-    if duration_ms == UNLIMITED:
-        return "forever"
-    return _largest_unit(duration_ms, _MS_PER) if duration_ms else "0s"
-
-
-def format_size(size_bytes: int) -> str:
-    """Write bytes back in the largest unit that needs no fraction."""
-    if size_bytes == UNLIMITED:
-        return "unlimited"
-    return _largest_unit(size_bytes, _BYTES_PER) if size_bytes else "0B"
-
-
 def _require_unit(value: Any, info: ValidationInfo, example: str) -> None:
     """In a file a bare number is ambiguous: 7 would be milliseconds or bytes. In code the name says it."""
     if isinstance(value, bool) or (info.context is not None and isinstance(value, int) and value not in {0, UNLIMITED}):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.errors import NotFound
 from penstock.kafka.admin import Admin
@@ -58,7 +58,7 @@ class Reader:
         }
         with opening(connection):
             self._client = Consumer(settings, logger=logger)
-        self._client.assign([TopicPartition(*place, starts.get(place, OFFSET_BEGINNING)) for place in self._open])
+        self._client.assign([TopicPartition(*place, starts[place]) for place in self._open])
 
     def _places(self, admin: Admin, partition: int | None) -> list[tuple[str, int]]:
         found = admin.metadata(f"reading topic '{self.topic}'", self.topic).topics[self.topic]
