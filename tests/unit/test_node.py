@@ -147,3 +147,33 @@ def test_stopping_what_has_stopped_is_no_error(node: Node, child: "subprocess.Po
     node.stop(timeout_s=10.0)
 
     assert [] == list(node.folder.iterdir())
+
+
+def test_a_node_just_started_is_seen_at_once_though_the_kernel_shows_its_command_line_late(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "java"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    shown = psutil.Process.cmdline
+    looks: list[list[str]] = [[], [], []]
+    monkeypatch.setattr("penstock.broker.node.find_java", lambda: (program, 17))
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda self: looks.pop() if looks else shown(self))
+    node.configure("")
+
+    node.start([], heap_bytes=1024 * 1024)
+    pid = int((node.folder / "pid").read_text())
+
+    try:
+        assert [] == looks, "the command line was awaited"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_a_virtual_machine_that_crashed_has_its_last_line_told(node: Node) -> None:
+    console = node.folder / "logs" / "console.log"
+    console.parent.mkdir(parents=True)
+    console.write_text("# A fatal error has been detected by the Java Runtime Environment:\n#\n# SIGSEGV (0xb)\n#\n")
+
+    assert "it gave no reason; its last line: # SIGSEGV (0xb)" == node.last_words()

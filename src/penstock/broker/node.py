@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +128,7 @@ class Node:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         # posix_spawn rather than Popen: nobody in this process waits for a node.
         pid = os.posix_spawn(command[0], command, environment, file_actions=redirections, setsid=True)
+        _wait_for_command_line(pid)
         self._pid_file.write_text(f"{pid}\n", encoding="utf-8")
 
     def stop(self, timeout_s: float) -> None:
@@ -145,11 +147,22 @@ class Node:
 
     def last_words(self) -> str:
         """Give the reason a node gave for stopping, from its logs."""
-        for path in (self.log, self._console):
-            reason = _last_words(_tail(path))
-            if reason:
-                return reason
-        return "it gave no reason"
+        tails = [_tail(path) for path in (self.log, self._console)]
+        reasons = [reason for reason in map(_last_words, tails) if reason]
+        # A crash of the JVM itself is no Java error: its report is whatever stands last on the console.
+        spoken = [line for lines in reversed(tails) for line in reversed(lines) if line.strip("# ")]
+        if reasons or not spoken:
+            return reasons[0] if reasons else "it gave no reason"
+        return f"it gave no reason; its last line: {spoken[0][:300]}"
+
+
+def _wait_for_command_line(pid: int) -> None:
+    """Wait until the kernel shows the command line: for a moment after the spawn it is empty, and so no node's."""
+    try:
+        while not psutil.Process(pid).cmdline():
+            time.sleep(0.001)
+    except psutil.Error:
+        return  # gone already; whoever looks for the process will say so
 
 
 def _joined(classpath: Sequence[Path]) -> str:
