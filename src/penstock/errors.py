@@ -4,14 +4,23 @@ PenstockError
 ├── Transient                   wait and retry, nothing is wrong with the request
 │   ├── BrokerUnavailable  4    no node answers, or not in time
 │   ├── QueueFull          4    the producer's queue stayed full: slow down, nothing was dropped
-│   └── OwnershipLost      4    a rebalance moved the partitions: the batch is delivered again elsewhere
+│   ├── OwnershipLost      4    a rebalance moved the partitions: the batch is delivered again elsewhere
+│   ├── SinkUnavailable    4    a database or a disk that a pipeline writes to does not answer
+│   └── WorkLost           4    Spark lost tasks or staged rows for a reason that is no record's fault
 └── Terminal                    the same call will fail again
     ├── BadInput           2    what the user gave cannot be used
     ├── NotFound           3    the topic, group, user or node is not there
     ├── Refused            5    the cluster does not let this client in, or not do this
     ├── Conflict           6    it contradicts what is there already
+    │   └── PositionsMoved 6    another driver of the same pipeline has written to a sink
     ├── Unprepared         7    this machine lacks Java, jars, memory or disk
-    └── DeliveryFailed     8    records that were sent are not acknowledged
+    ├── DeliveryFailed     8    records that were sent are not acknowledged
+    ├── Discontinuity      9    going on would skip or double events; each says which command goes on
+    │   ├── CheckpointLost      the checkpoint is gone or unreadable, and the sinks hold data
+    │   ├── PositionLost        a sink that had been written to has no position any more
+    │   ├── TopicRecreated      the topic was deleted and made again
+    │   └── RetentionPassed     records were deleted before they were read
+    └── DataRefused       10    a rule of the pipeline says to stop at data like these
 
 The number is the command line's exit code. 0 is success, 1 means that the command ran and found
 something wrong (`penstock doctor`), 70 is a defect in Penstock, 130 is Ctrl-C.
@@ -97,3 +106,47 @@ class DeliveryFailed(Terminal):
     """Records were given to the producer and are not acknowledged by the topic."""
 
     exit_code = 8
+
+
+class SinkUnavailable(Transient):
+    """A database or a disk that a pipeline writes to does not answer; no record is to blame."""
+
+    exit_code = 4
+
+
+class WorkLost(Transient):
+    """Spark lost tasks, or what they had staged is gone; the batch runs again from its start."""
+
+    exit_code = 4
+
+
+class PositionsMoved(Conflict):
+    """A sink does not stand where this driver left it: another driver of the pipeline has written there."""
+
+
+class Discontinuity(Terminal):
+    """Going on would skip or double events, so a person decides; nothing is touched until then."""
+
+    exit_code = 9
+
+
+class CheckpointLost(Discontinuity):
+    """The checkpoint is gone or unreadable, and the sinks show that the pipeline has run before."""
+
+
+class PositionLost(Discontinuity):
+    """A sink that had been written to has no position any more: its table was dropped or replaced."""
+
+
+class TopicRecreated(Discontinuity):
+    """The topic was deleted and made again: offsets mean other records now."""
+
+
+class RetentionPassed(Discontinuity):
+    """Records were deleted from the topic before they were read."""
+
+
+class DataRefused(Terminal):
+    """An expectation with `otherwise: fail`, or a step that fails on every record."""
+
+    exit_code = 10

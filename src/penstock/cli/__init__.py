@@ -20,6 +20,7 @@ from penstock.cli import (
     init,
     jars,
     node,
+    pipeline,
     produce,
     topic,
     user,
@@ -109,6 +110,7 @@ app.add_typer(group.app, name="group")
 app.add_typer(user.app, name="user")
 app.add_typer(acl.app, name="acl")
 app.add_typer(node.app, name="node")
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(jars.app, name="jars")
 app.add_typer(bench.app, name="bench")
 

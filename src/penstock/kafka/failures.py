@@ -61,6 +61,19 @@ _UNREACHABLE = {
     KafkaError._RESOLVE,  # noqa: SLF001
     KafkaError.REQUEST_TIMED_OUT,
 }
+# The partition or its coordinator is between two leaders: the same call succeeds in a moment.
+_SETTLING = {
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+}
+
+
+class Settling(BrokerUnavailable):
+    """A leader was just chosen and is not ready: the nodes answer, and the same call succeeds in a moment."""
 
 
 def who(connection: Connection) -> str:
@@ -85,6 +98,8 @@ def translate(failure: KafkaError | KafkaException, connection: Connection, doin
         return BadInput(f"{doing}: {text}")
     if code in _CONFLICT:
         return Conflict(f"{doing}: {text}")
+    if code in _SETTLING:
+        return Settling(f"{doing}: a new leader is not ready ({text})", fix="Try again in a moment")
     if code in _UNREACHABLE or error.retriable():
         return BrokerUnavailable(
             f"{doing}: no answer from Kafka at {connection.bootstrap_servers} ({text})",

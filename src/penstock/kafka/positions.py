@@ -6,13 +6,15 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from penstock.errors import BadInput
 from penstock.kafka.admin import Admin
+from penstock.kafka.failures import Settling
 from penstock.quantities import parse_duration_ms
 
+_SETTLE_S = 0.05
 _AGO = re.compile(r"\d+(\.\d+)?\s*[a-zA-Z]+")
 
 
@@ -57,6 +59,14 @@ def bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, i
     return {place: (starts[place], ends[place]) for place in partitions}
 
 
+def committed_bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Give the first offset of each partition, and the end of what a reader of committed records gets now."""
+    starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    ends = _list_offsets(admin, partitions, latest, isolation_level=IsolationLevel.READ_COMMITTED)
+    return {place: (starts[place], ends[place]) for place in partitions}
+
+
 def resolve(admin: Admin, position: Position, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Turn a position into one offset per partition, inside what the partition holds."""
     limits = bounds(admin, partitions)
@@ -81,10 +91,22 @@ def offset_within(position: Position, place: tuple[str, int], limits: tuple[int,
     return position.value
 
 
-def _list_offsets(admin: Admin, partitions: list[tuple[str, int]], spec: OffsetSpec) -> dict[tuple[str, int], int]:
+def _list_offsets(
+    admin: Admin, partitions: list[tuple[str, int]], spec: OffsetSpec, **options: IsolationLevel
+) -> dict[tuple[str, int], int]:
     if not partitions:
         return {}
     asked = {TopicPartition(topic, number): spec for topic, number in partitions}
-    futures = admin.client.list_offsets(asked, request_timeout=admin.timeout_s)
     doing = f"looking up offsets of topic '{partitions[0][0]}'"
-    return {(place.topic, place.partition): admin.result(future, doing).offset for place, future in futures.items()}
+    deadline = time.monotonic() + admin.timeout_s
+    while True:
+        futures = admin.client.list_offsets(asked, request_timeout=admin.timeout_s, **options)
+        try:
+            return {
+                (place.topic, place.partition): admin.result(future, doing).offset for place, future in futures.items()
+            }
+        except Settling:
+            # A leader that was just chosen does not know its end for a moment, and librdkafka does not ask again.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_SETTLE_S)

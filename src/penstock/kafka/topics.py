@@ -85,11 +85,25 @@ def describe(admin: Admin, name: str) -> TopicDetail:
     ]
     return TopicDetail(
         topic=name,
-        topic_id=str(found.topic_id),
+        topic_id=_readable(found.topic_id),
         internal=bool(found.is_internal),
         partitions=partitions,
         config={key: entry for key, (entry, own) in config(admin, name).items() if own},
     )
+
+
+def _readable(topic_id: object) -> str:
+    """Write a topic id as Kafka's own tools do, with letters that file names can have."""
+    return str(topic_id).replace("+", "-").replace("/", "_")
+
+
+def identify(admin: Admin, names: list[str]) -> dict[str, tuple[str, list[int]]]:
+    """Give each topic's id and partition numbers."""
+    futures = admin.client.describe_topics(TopicCollection(names), request_timeout=admin.timeout_s)
+    found = {name: admin.result(future, f"looking up topic '{name}'") for name, future in futures.items()}
+    return {
+        name: (_readable(topic.topic_id), sorted(part.id for part in topic.partitions)) for name, topic in found.items()
+    }
 
 
 def config(admin: Admin, name: str) -> dict[str, tuple[str, bool]]:

@@ -1,0 +1,169 @@
+"""JSON objects, checked against the schema.
+
+Guarantee: a record either becomes a row of exactly the schema's types, or fails with the reason; nothing is
+coerced, cut or guessed. Failed are: bytes that are no JSON, text after the closing brace, anything but an object,
+a wrong type, a number out of range, a required field that is missing or null, a record that is empty, too large
+or too deep. A field that is missing and not required is null. Of a key that stands twice the last counts.
+"""
+
+import datetime
+import decimal
+import typing
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pyarrow as pa
+from pydantic import BaseModel, Field, field_validator
+
+from penstock.decoders.decoded import Decoded, Fault, columns_of, fault
+from penstock.pipeline.schema import parse
+from penstock.quantities import SizeBytes
+
+_RANGES = {
+    pa.int8(): (-(2**7), 2**7 - 1),
+    pa.int16(): (-(2**15), 2**15 - 1),
+    pa.int32(): (-(2**31), 2**31 - 1),
+    pa.int64(): (-(2**63), 2**63 - 1),
+}
+
+
+class Json(BaseModel, frozen=True, extra="forbid"):
+    """Each value is one JSON object."""
+
+    type: Literal["json"] = Field("json", description="JSON objects.")
+    columns: str = Field(
+        alias="schema", description="Columns as in Spark SQL: `id bigint NOT NULL, at timestamp, tags array<string>`."
+    )
+    unknown_fields: Literal["ignore", "dead_letter"] = Field(
+        "ignore", description="What happens to a record with fields that the schema does not name."
+    )
+    tombstones: Literal["dead_letter", "drop"] = Field(
+        "dead_letter", description="What happens to a record whose value is null, as compacted topics have them."
+    )
+    max_record_bytes: SizeBytes = Field(10_000_000, gt=0, description="A larger record fails.")
+    max_depth: int = Field(64, ge=1, le=500, description="A record with brackets nested deeper than this fails.")
+
+    @field_validator("columns")
+    @classmethod
+    def _schema_is_understood(cls, value: str) -> str:
+        parse(value)
+        return value
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns that decoding gives."""
+        return parse(self.columns)
+
+    def decoder(self) -> "JsonDecoder":
+        """Make the decoder; one per task."""
+        return JsonDecoder(self)
+
+
+class JsonDecoder:
+    """Decodes many values at once."""
+
+    def __init__(self, spec: Json) -> None:
+        self._schema = spec.arrow_schema
+        self._max_bytes = spec.max_record_bytes
+        self._max_depth = spec.max_depth
+        self._tombstone = None if spec.tombstones == "drop" else fault("Tombstone", "the value is null")
+        event = _structure("event", self._schema, forbid=spec.unknown_fields == "dead_letter")
+        self._decode = msgspec.json.Decoder(event).decode
+        self._blank = (None,) * len(self._schema)
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Give the columns, a fault for each failed value, and which values to drop."""
+        rows: list[tuple[Any, ...]] = []
+        faults: list[Fault | None] = []
+        for value in values:
+            row, problem = self._one(value)
+            rows.append(row)
+            faults.append(problem)
+        dropped = [value is None and self._tombstone is None for value in values]
+        return columns_of(self._schema, rows, faults, dropped)
+
+    def _one(self, value: bytes | None) -> tuple[tuple[Any, ...], Fault | None]:
+        if value is None:
+            return self._blank, self._tombstone
+        if not value.strip():
+            return self._blank, fault("EmptyValue", "the value has no bytes but white space")
+        if len(value) > self._max_bytes:
+            return self._blank, fault("TooLarge", f"{len(value)} bytes, and at most {self._max_bytes} are accepted")
+        if value.count(b"{") + value.count(b"[") > self._max_depth and _depth(value) > self._max_depth:
+            return self._blank, fault("TooDeep", f"brackets nested deeper than {self._max_depth}")
+        try:
+            return msgspec.structs.astuple(self._decode(value)), None
+        except msgspec.ValidationError as error:
+            return self._blank, fault("SchemaMismatch", str(error))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return self._blank, fault("Malformed", str(error))
+
+
+def _depth(value: bytes) -> int:
+    """Measure how deep brackets nest; those inside of strings do not count."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for byte in value:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:  # noqa: PLR2004 - a backslash
+                escaped = True
+            elif byte == 0x22:  # noqa: PLR2004 - a quotation mark
+                in_string = False
+        elif byte == 0x22:  # noqa: PLR2004
+            in_string = True
+        elif byte in b"{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"}]":
+            depth -= 1
+    return deepest
+
+
+def _structure(name: str, fields: pa.Schema | pa.StructType, *, forbid: bool) -> type[msgspec.Struct]:
+    """Make the type that msgspec checks against. Fields get neutral names: a JSON key need not be an identifier."""
+    listed = [
+        fields.field(index) for index in range(len(fields) if isinstance(fields, pa.Schema) else fields.num_fields)
+    ]
+    definitions: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for index, field in enumerate(listed):
+        kind = _python_type(f"{name}_{index}", field.type, forbid=forbid)
+        if field.nullable:
+            definitions.append((f"f{index}", typing.Optional[kind], None))  # noqa: UP045 - built at run time
+        else:
+            definitions.append((f"f{index}", kind))
+    return msgspec.defstruct(
+        name,
+        definitions,
+        rename={f"f{index}": field.name for index, field in enumerate(listed)},
+        kw_only=True,
+        forbid_unknown_fields=forbid,
+        gc=False,
+    )
+
+
+def _python_type(name: str, kind: pa.DataType, *, forbid: bool) -> Any:
+    if kind in _RANGES:
+        low, high = _RANGES[kind]
+        return Annotated[int, msgspec.Meta(ge=low, le=high)]
+    simple: dict[pa.DataType, Any] = {
+        pa.string(): str,
+        pa.bool_(): bool,
+        pa.float32(): float,
+        pa.float64(): float,
+        pa.binary(): bytes,
+        pa.date32(): datetime.date,
+    }
+    if kind in simple:
+        return simple[kind]
+    if pa.types.is_timestamp(kind):
+        return datetime.datetime
+    if pa.types.is_decimal(kind):
+        return decimal.Decimal
+    if pa.types.is_list(kind):
+        return list[typing.Optional[_python_type(f"{name}_item", kind.value_type, forbid=forbid)]]  # type: ignore[misc]  # noqa: UP045
+    if pa.types.is_map(kind):
+        return dict[str, typing.Optional[_python_type(f"{name}_item", kind.item_type, forbid=forbid)]]  # type: ignore[misc]  # noqa: UP045
+    return _structure(name, kind, forbid=forbid)

@@ -1,0 +1,51 @@
+"""Bytes as they are, one column named `value`.
+
+Guarantee: nothing is looked at, so nothing fails but a record that is too large, or null where nulls are not wanted.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from penstock.decoders.decoded import Decoded, Fault, fault
+from penstock.quantities import SizeBytes
+
+
+class Raw(BaseModel, frozen=True, extra="forbid"):
+    """Each value is bytes; it becomes the column `value`."""
+
+    type: Literal["raw"] = Field("raw", description="Bytes, not looked at.")
+    tombstones: Literal["dead_letter", "drop", "keep"] = Field(
+        "keep", description="What happens to a record whose value is null, as compacted topics have them."
+    )
+    max_record_bytes: SizeBytes = Field(10_000_000, gt=0, description="A larger record fails.")
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns that decoding gives."""
+        return pa.schema([("value", pa.binary())])
+
+    def decoder(self) -> "RawDecoder":
+        """Make the decoder; one per task."""
+        return RawDecoder(self)
+
+
+class RawDecoder:
+    """Decodes many values at once."""
+
+    def __init__(self, spec: Raw) -> None:
+        self._spec = spec
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Give the column, a fault for each failed value, and which values to drop."""
+        dropped = [value is None and self._spec.tombstones == "drop" for value in values]
+        return Decoded([pa.array(values, pa.binary())], [self._fault(value) for value in values], dropped)
+
+    def _fault(self, value: bytes | None) -> Fault | None:
+        if value is None:
+            return fault("Tombstone", "the value is null") if self._spec.tombstones == "dead_letter" else None
+        if len(value) > self._spec.max_record_bytes:
+            return fault("TooLarge", f"{len(value)} bytes, at most {self._spec.max_record_bytes} are accepted")
+        return None

@@ -1,0 +1,58 @@
+"""UTF-8 text, one column named `text`.
+
+Guarantee: the text is the value's bytes, unchanged; bytes that are no UTF-8 fail.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from penstock.decoders.decoded import Decoded, Fault, columns_of, fault
+from penstock.quantities import SizeBytes
+
+
+class Text(BaseModel, frozen=True, extra="forbid"):
+    """Each value is text; it becomes the column `text`."""
+
+    type: Literal["text"] = Field("text", description="UTF-8 text.")
+    tombstones: Literal["dead_letter", "drop"] = Field(
+        "dead_letter", description="What happens to a record whose value is null, as compacted topics have them."
+    )
+    max_record_bytes: SizeBytes = Field(10_000_000, gt=0, description="A larger record fails.")
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns that decoding gives."""
+        return pa.schema([("text", pa.string())])
+
+    def decoder(self) -> "TextDecoder":
+        """Make the decoder; one per task."""
+        return TextDecoder(self)
+
+
+class TextDecoder:
+    """Decodes many values at once."""
+
+    def __init__(self, spec: Text) -> None:
+        self._spec = spec
+        self._tombstone = None if spec.tombstones == "drop" else fault("Tombstone", "the value is null")
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Give the columns, a fault for each failed value, and which values to drop."""
+        found = [self._one(value) for value in values]
+        dropped = [value is None and self._tombstone is None for value in values]
+        return columns_of(
+            self._spec.arrow_schema, [row for row, _ in found], [problem for _, problem in found], dropped
+        )
+
+    def _one(self, value: bytes | None) -> tuple[tuple[str | None], Fault | None]:
+        if value is None:
+            return (None,), self._tombstone
+        if len(value) > self._spec.max_record_bytes:
+            return (None,), fault("TooLarge", f"{len(value)} bytes, at most {self._spec.max_record_bytes} are accepted")
+        try:
+            return (value.decode(),), None
+        except UnicodeDecodeError as error:
+            return (None,), fault("Malformed", f"no UTF-8: {error.reason} at byte {error.start}")

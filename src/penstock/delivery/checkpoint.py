@@ -1,0 +1,133 @@
+"""The checkpoint: what this pipeline last did, beside the positions that the sinks keep themselves.
+
+Three files in one folder. `metadata.json` says whose it is. `planned.json` is written before a batch touches
+anything, `committed.json` after every sink has committed. Positions in the sinks decide what is written; the
+checkpoint is there to notice what positions alone cannot show: a table that was dropped, a topic that was made
+anew, a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from penstock.delivery.durable import write_json
+from penstock.delivery.positions import Positions, Stretch, from_json, to_json
+from penstock.errors import CheckpointLost, Conflict
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Committed:
+    """Where everything stood after a batch."""
+
+    batch: int
+    starts: Positions
+    """Where the pipeline began at each place."""
+    sinks: dict[str, Positions] = field(default_factory=dict)
+    """Per sink, the next offset that it needs."""
+
+
+class Checkpoint:
+    """The checkpoint's folder of one pipeline."""
+
+    def __init__(self, folder: Path, pipeline: str) -> None:
+        self.folder = folder
+        self.pipeline = pipeline
+
+    @property
+    def _metadata(self) -> Path:
+        return self.folder / "metadata.json"
+
+    @property
+    def _planned(self) -> Path:
+        return self.folder / "planned.json"
+
+    @property
+    def _committed(self) -> Path:
+        return self.folder / "committed.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the checkpoint for one driver; the system lets go of it when the driver dies, however it dies."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.folder.parent / "driver.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Conflict(
+                    f"pipeline '{self.pipeline}' is running already",
+                    safe="This second driver has touched nothing",
+                    fix=f"See it with: penstock pipeline status {self.pipeline}",
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    @property
+    def exists(self) -> bool:
+        """Tell whether there is anything at all."""
+        return any(path.exists() for path in (self._metadata, self._planned, self._committed))
+
+    def create(self, committed: Committed) -> None:
+        """Begin a checkpoint: where the pipeline starts is fixed before it reads anything."""
+        self.commit(committed)
+        write_json(self._metadata, {"format": _FORMAT, "pipeline": self.pipeline})
+
+    def load(self) -> Committed:
+        """Read what was committed last; raise `CheckpointLost` if a part is missing or makes no sense."""
+        metadata = self._read(self._metadata)
+        if metadata.get("format") != _FORMAT or metadata.get("pipeline") != self.pipeline:
+            raise self._lost(f"{self._metadata.name} belongs to pipeline '{metadata.get('pipeline')}'")
+        try:
+            data = self._read(self._committed)
+            sinks = {name: from_json(rows) for name, rows in data["sinks"].items()}
+            return Committed(data["batch"], from_json(data["starts"]), sinks)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._lost(f"{self._committed.name} makes no sense") from None
+
+    def plan(self, batch: int, stretches: list[Stretch]) -> None:
+        """Say what is about to be read, before any task starts."""
+        rows = [
+            [each.place.topic, each.place.topic_id, each.place.partition, each.start, each.end] for each in stretches
+        ]
+        write_json(self._planned, {"batch": batch, "stretches": rows})
+
+    def commit(self, committed: Committed) -> None:
+        """Say where everything stands, after every sink has committed."""
+        data = {
+            "batch": committed.batch,
+            "starts": to_json(committed.starts),
+            "sinks": {name: to_json(positions) for name, positions in committed.sinks.items()},
+        }
+        write_json(self._committed, data)
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            data = orjson.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise self._lost(f"{path.name} is missing") from None
+        except orjson.JSONDecodeError:
+            raise self._lost(f"{path.name} is damaged") from None
+        if not isinstance(data, dict):
+            raise self._lost(f"{path.name} is damaged")
+        return data
+
+    def _lost(self, reason: str) -> CheckpointLost:
+        return lost(self.pipeline, f"in {self.folder}, {reason}")
+
+
+def lost(pipeline: str, reason: str) -> CheckpointLost:
+    """Describe a checkpoint that cannot be used, and the way out."""
+    return CheckpointLost(
+        f"the checkpoint of pipeline '{pipeline}' is lost: {reason}",
+        safe="What the sinks hold is intact, and they know their positions",
+        fix=f"Rebuild it from them with: penstock pipeline rebuild {pipeline}",
+    )

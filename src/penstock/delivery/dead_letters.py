@@ -1,0 +1,219 @@
+"""Dead letters: failed records, kept byte for byte, with what failed and where.
+
+A dead letter has the key, value, headers and timestamp of the record, and adds headers that begin with `penstock.`. Its
+topic does not expire. Dead letters are committed before any sink, with a position of their own: what has been judged
+dead once stays dead, whatever a second try of the same batch would say.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Message
+from pydantic import BaseModel, Field
+
+from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
+from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.errors import Conflict, NotFound
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.reader import Reader
+from penstock.kafka.topic_spec import TopicSpec
+
+PREFIX = "penstock."
+SINK_NAME = "dead"
+
+
+class DeadLetter(BaseModel, frozen=True):
+    """A failed record, as its topic holds it."""
+
+    dead_topic: str = Field(description="The dead-letter topic.")
+    dead_partition: int = Field(description="Partition there.")
+    dead_offset: int = Field(description="Offset there.")
+    pipeline: str = Field(description="The pipeline that failed on it.")
+    stage: str = Field(description="decode, step, sql, expect or sink.")
+    error: str = Field(description="Class of the error.")
+    message: str = Field(description="What the error said.")
+    sink: str | None = Field(description="The sink that refused it; none if it failed for all.")
+    topic: str = Field(description="The topic it came from.")
+    topic_id: str = Field(description="That topic's id.")
+    partition: int = Field(description="Partition it came from.")
+    offset: int = Field(description="Offset it came from.")
+    place_id: str = Field(description="What was being read: the topic's id, or a replay's.")
+    at_partition: int = Field(description="Partition of what was being read.")
+    at: int = Field(description="Offset there.")
+    attempt: int = Field(description="How many times it has failed.")
+    timestamp_ms: int = Field(description="The record's own timestamp.")
+
+
+class DeadLetters:
+    """The dead letters of one pipeline."""
+
+    def __init__(self, connection: Connection, pipeline: str, template: str, scratch: Path, group: str) -> None:
+        self._connection = connection
+        self._pipeline = pipeline
+        self._template = template
+        self._scratch = scratch / SINK_NAME
+        self._outbox = Outbox(connection, SINK_NAME, group)
+        self._partitions: dict[str, int] = {}
+
+    def open(self, source_topics: Mapping[str, int]) -> None:
+        """Make the dead-letter topics that are missing, with as many partitions and no expiry."""
+        admin = Admin(self._connection)
+        for source, partitions in source_topics.items():
+            name = self.topic_of(source)
+            if name in self._partitions:
+                continue
+            try:
+                self._partitions[name] = topics.partition_count(admin, name)
+            except NotFound:
+                with suppress(Conflict):  # another pipeline may make it in between
+                    topics.create(admin, name, TopicSpec(partitions=partitions, retention="forever"))
+                self._partitions[name] = topics.partition_count(admin, name)
+
+    def topic_of(self, source: str) -> str:
+        """Name the dead-letter topic of a source topic."""
+        return self._template.replace("{topic}", source if "/" not in source else self._pipeline)
+
+    def positions(self, places: Iterable[Place]) -> Positions:
+        """Read how far records have been judged."""
+        return self._outbox.positions(places)
+
+    def stager(self) -> "DeadStagerFactory":
+        """Give what tasks stage dead letters with."""
+        return DeadStagerFactory(self._pipeline, self._template, dict(self._partitions), self._scratch)
+
+    def commit(self, files: list[Path], expected: Mapping[Place, int | None], ends: Positions) -> int:
+        """Send dead letters and move their positions, in one transaction."""
+        sent = self._outbox.send(files, expected, ends)
+        for path in files:
+            path.unlink()
+        return sent
+
+    def recorded(self, stretches: Iterable[Stretch]) -> dict[Place, set[tuple[int, str | None]]]:
+        """Find what is a dead letter already among these offsets: by offset and sink."""
+        wanted = {(each.place.topic_id, each.place.partition): each for each in stretches}
+        found: dict[Place, set[tuple[int, str | None]]] = {each.place: set() for each in wanted.values()}
+        for topic in sorted({self.topic_of(each.place.topic) for each in wanted.values()}):
+            if topic not in self._partitions:
+                continue
+            for letter in read(self._connection, topic, pipeline=self._pipeline):
+                stretch = wanted.get((letter.place_id, letter.at_partition))
+                if stretch is not None and stretch.start <= letter.at < stretch.end:
+                    found[stretch.place].add((letter.at, letter.sink))
+        return found
+
+    def close(self) -> None:
+        """Let go of the clients."""
+        self._outbox.close()
+
+
+@dataclass(frozen=True)
+class DeadStagerFactory:
+    """Opens a file of dead letters per stretch."""
+
+    pipeline: str
+    template: str
+    partitions: dict[str, int]
+    folder: Path
+
+    def __call__(self, stretch: Stretch) -> "DeadStager":
+        """Open the file at the first dead letter."""
+        return DeadStager(self, stretch)
+
+
+class DeadStager:
+    """Turns failed rows into dead letters, inside of a task."""
+
+    def __init__(self, factory: DeadStagerFactory, stretch: Stretch) -> None:
+        self._factory = factory
+        self._place_id = stretch.place.topic_id
+        self._partition = stretch.place.partition
+        self._file = OutboxFile(factory.folder / f"{uuid.uuid4().hex}.arrow")
+
+    def write(self, rows: pa.RecordBatch, errors: pa.Array, sink: str | None) -> None:
+        """Add one dead letter per row."""
+        records = [self._record(row, error, sink) for row, error in zip(_listed(rows), errors.to_pylist(), strict=True)]
+        self._file.write(pa.RecordBatch.from_pylist(records, schema=RECORDS))
+
+    def _record(self, row: dict[str, Any], error: dict[str, str], sink: str | None) -> dict[str, Any]:
+        source = row["_topic"]
+        dead_topic = self._factory.template.replace("{topic}", source if "/" not in source else self._factory.pipeline)
+        known = self._factory.partitions.get(dead_topic, 1)
+        told = {
+            "pipeline": self._factory.pipeline,
+            "stage": error["stage"],
+            "error": error["error"],
+            "message": error["message"],
+            "topic": source,
+            "topic_id": row["_topic_id"],
+            "partition": row["_partition"],
+            "offset": row["_offset"],
+            "place": self._place_id,
+            "at": row["_at"],
+            "at_partition": self._partition,
+            "attempt": row["_attempt"],
+            **({"sink": sink or row["_sink"]} if sink or row["_sink"] else {}),
+        }
+        own = [{"name": f"{PREFIX}{name}", "value": str(value).encode()} for name, value in told.items()]
+        kept = [each for each in row["_headers"] or () if not each["name"].startswith(PREFIX)]
+        return {
+            "topic": dead_topic,
+            "partition": row["_partition"] % known,
+            "key": row["_key"],
+            "value": row["_value"],
+            "headers": [*kept, *own],
+            "timestamp_ms": max(0, int(row["_timestamp"].timestamp() * 1000)),
+        }
+
+    def finish(self) -> dict[str, Any]:
+        """Close the file."""
+        return {"file": self._file.finish(), "rows": self._file.rows}
+
+
+def _listed(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    names = ["_topic", "_topic_id", "_partition", "_offset", "_timestamp", "_key", "_value", "_headers"]
+    listed: list[dict[str, Any]] = rows.select([*names, "_at", "_attempt", "_sink"]).to_pylist()
+    return listed
+
+
+def understand(message: Message) -> DeadLetter | None:
+    """Read the envelope; None if this is no dead letter of Penstock."""
+    listed: Any = message.headers() or ()
+    told = {name.removeprefix(PREFIX): (value or b"").decode() for name, value in listed if name.startswith(PREFIX)}
+    try:
+        return DeadLetter(
+            dead_topic=str(message.topic()),
+            dead_partition=int(message.partition() or 0),
+            dead_offset=int(message.offset() or 0),
+            pipeline=told["pipeline"],
+            stage=told["stage"],
+            error=told["error"],
+            message=told["message"],
+            sink=told.get("sink"),
+            topic=told["topic"],
+            topic_id=told["topic_id"],
+            partition=int(told["partition"]),
+            offset=int(told["offset"]),
+            place_id=told["place"],
+            at_partition=int(told["at_partition"]),
+            at=int(told["at"]),
+            attempt=int(told["attempt"]),
+            timestamp_ms=message.timestamp()[1],
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def read(connection: Connection, topic: str, *, pipeline: str | None = None) -> Iterator[DeadLetter]:
+    """Read the dead letters in a topic, of one pipeline or of all."""
+    with Reader(connection, topic) as reader:
+        for message in reader:
+            letter = understand(message)
+            if letter is not None and pipeline in (None, letter.pipeline):
+                yield letter

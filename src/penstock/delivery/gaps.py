@@ -1,0 +1,40 @@
+"""Recorded gaps: what was skipped on purpose, by whom it was decided, and when."""
+
+import datetime
+from pathlib import Path
+
+import orjson
+from pydantic import BaseModel, Field
+
+
+class Gap(BaseModel, frozen=True):
+    """Offsets that a pipeline went past without reading them."""
+
+    at: str = Field(description="When it was recorded.")
+    pipeline: str = Field(description="The pipeline.")
+    topic: str = Field(description="The topic.")
+    topic_id: str = Field(description="Its id then.")
+    partition: int = Field(description="The partition.")
+    start: int = Field(description="First offset that was skipped.")
+    end: int | None = Field(description="Offset after the last one that was skipped; none if nobody knows any more.")
+    reason: str = Field(description="retention or topic recreated.")
+
+
+def record(folder: Path, gaps: list[Gap]) -> None:
+    """Append gaps to the pipeline's record, durably, before anything moves past them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "gaps.jsonl").open("ab") as file:
+        file.writelines(orjson.dumps(gap.model_dump(), option=orjson.OPT_APPEND_NEWLINE) for gap in gaps)
+        file.flush()
+
+
+def read(folder: Path) -> list[Gap]:
+    """Read the record."""
+    path = folder / "gaps.jsonl"
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [Gap.model_validate_json(line) for line in lines]
+
+
+def now() -> str:
+    """Give the time as records have it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,70 @@
+"""Lag, told to Kafka: after each batch the positions go to the group `penstock.<pipeline>`, where every tool sees them.
+
+It is a report, never read back as a position; that is why resetting the group is refused.
+"""
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from penstock.delivery.positions import Place, Positions
+from penstock.errors import Conflict
+from penstock.kafka.connection import Connection
+from penstock.kafka.failures import logger, opening
+
+PREFIX = "penstock."
+_TIMEOUT_S = 10.0
+
+
+class LagReport:
+    """Writes and reads the report of one pipeline."""
+
+    def __init__(self, connection: Connection, pipeline: str) -> None:
+        settings = {**connection.librdkafka(), "group.id": group_of(pipeline), "enable.auto.commit": False}
+        with opening(connection):
+            self._client = Consumer(settings, logger=logger)
+
+    def tell(self, positions: Positions) -> bool:
+        """Report positions; tell whether that worked. A report that fails costs nothing but the view."""
+        offsets = [
+            TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
+            for place, offset in positions.items()
+        ]
+        try:
+            self._client.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as failure:
+            logger.warning("the lag could not be reported: %s", failure.args[0].str())
+            return False
+        return True
+
+    def told(self, places: list[Place]) -> Positions:
+        """Read what was reported last; nothing if Kafka does not say."""
+        asked = {(place.topic, place.partition): place for place in places}
+        try:
+            found = self._client.committed([TopicPartition(*each) for each in asked], _TIMEOUT_S) if asked else []
+        except KafkaException:
+            return {}
+        return {
+            asked[each.topic, each.partition]: each.offset
+            for each in found
+            if each.offset >= 0 and each.metadata == asked[each.topic, each.partition].topic_id
+        }
+
+    def close(self) -> None:
+        """Let go of the client."""
+        self._client.close()
+
+
+def group_of(pipeline: str) -> str:
+    """Name the group that shows a pipeline's lag."""
+    return f"{PREFIX}{pipeline}"
+
+
+def require_not_a_report(group: str) -> None:
+    """Refuse to move a group that only reports: the pipeline would not notice."""
+    if group.startswith(PREFIX):
+        name = group.removeprefix(PREFIX).split(".")[0]
+        raise Conflict(
+            f"group '{group}' shows where pipeline '{name}' stands; moving it would not move the pipeline",
+            safe="Nothing was changed",
+            fix=f"To see its positions, run: penstock pipeline status {name};"
+            " to read events again, run the pipeline under another name into another table",
+        )

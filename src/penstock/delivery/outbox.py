@@ -1,0 +1,138 @@
+"""Records that leave for Kafka together with the position they were made from.
+
+Guarantee: exactly once for readers of committed records. One transaction holds a batch's records and the offsets of the
+group that is the position; it either happens whole or not at all. The transactional id is the pipeline's and the
+sink's, so that opening an outbox ends whatever an older driver had open, and fences that driver for good.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from penstock.delivery.crash_points import crash_point
+from penstock.delivery.positions import Place, Positions, require_unmoved
+from penstock.errors import Conflict, PositionsMoved
+from penstock.kafka.connection import Connection
+from penstock.kafka.failures import Causes, logger, opening, translate
+from penstock.kafka.producer import Producer, ProducerOptions
+from penstock.pipeline.columns import HEADERS
+
+RECORDS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+        ("timestamp_ms", pa.int64()),
+    ]
+)
+"""What stagers write aside for an outbox to send. Partition -1 lets the key decide, timestamp 0 means now."""
+
+_TRANSACTION_TIMEOUT_MS = 600_000
+_TIMEOUT_S = 30.0
+
+
+class Outbox:
+    """One sink's way into Kafka."""
+
+    def __init__(self, connection: Connection, name: str, group: str) -> None:
+        self._connection = connection
+        self._name = name
+        self.group = group
+        options = ProducerOptions(transactional_id=group, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS)
+        self._producer = Producer(connection, options)
+        causes = Causes(connection)
+        settings: dict[str, Any] = {
+            **connection.librdkafka(),
+            "error_cb": causes,
+            "group.id": group,
+            "enable.auto.commit": False,
+            # Offsets inside of a transaction that is not over yet are waited for, not overlooked.
+            "isolation.level": "read_committed",
+        }
+        with opening(connection):
+            self._group_client = Consumer(settings, logger=logger)
+
+    def positions(self, places: Iterable[Place]) -> Positions:
+        """Read the group's committed offsets; those of a topic with another id do not count."""
+        asked = {(place.topic, place.partition): place for place in places}
+        if not asked:
+            return {}
+        try:
+            found = self._group_client.committed([TopicPartition(*each) for each in asked], _TIMEOUT_S)
+        except KafkaException as failure:
+            raise translate(failure, self._connection, f"reading the positions of sink '{self._name}'") from None
+        return {
+            asked[each.topic, each.partition]: each.offset
+            for each in found
+            if each.offset >= 0 and each.metadata == asked[each.topic, each.partition].topic_id
+        }
+
+    def send(self, files: Iterable[Path], expected: Mapping[Place, int | None], ends: Positions) -> int:
+        """Send staged records and move the positions, in one transaction; give how many records went."""
+        require_unmoved(self._name, expected, self.positions(expected))
+        try:
+            with self._producer.transaction() as transaction:
+                before = self._producer.sent
+                for path in files:
+                    self._send_file(path)
+                offsets = [
+                    TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
+                    for place, offset in ends.items()
+                ]
+                transaction.send_offsets(offsets, self._group_client.consumer_group_metadata())
+                sent = self._producer.sent - before
+                crash_point("in_commit", self._name)
+        except Conflict as error:
+            raise PositionsMoved(
+                f"another driver has taken over sink '{self._name}'", safe=error.safe, fix=error.fix
+            ) from None
+        return sent
+
+    def _send_file(self, path: Path) -> None:
+        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+            for batch in stream:
+                for record in batch.to_pylist():
+                    self._producer.send(
+                        record["topic"],
+                        record["value"],
+                        key=record["key"],
+                        headers=[(each["name"], each["value"]) for each in record["headers"] or ()],
+                        partition=record["partition"],
+                        timestamp_ms=record["timestamp_ms"],
+                    )
+
+    def close(self) -> None:
+        """Let go of both clients."""
+        self._group_client.close()
+        self._producer.close()
+
+
+class OutboxFile:
+    """Writes records aside for an outbox, inside of a task."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stream: Any = None
+        self.rows = 0
+
+    def write(self, records: pa.RecordBatch) -> None:
+        """Append records; the file appears with the first."""
+        if not records.num_rows:
+            return
+        if self._stream is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._stream = pa.ipc.new_stream(str(self._path), RECORDS)
+        self._stream.write_batch(records)
+        self.rows += records.num_rows
+
+    def finish(self) -> str | None:
+        """Close the file and give its path; None if there was nothing to write."""
+        if self._stream is None:
+            return None
+        self._stream.close()
+        return str(self._path)

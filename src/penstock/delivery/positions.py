@@ -1,0 +1,61 @@
+"""Positions: for each sink and each place, the next offset that the sink needs.
+
+A sink keeps its positions in the same atomic step as its data. Writing is compare-and-set: a stretch that starts
+at the position is written and moves it; what lies below is in already and is trimmed; one that starts above is a
+gap, and the pipeline stops. Nothing else decides what has been written.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import PositionsMoved
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """One partition of one topic. A topic that was deleted and made again has another id, so it is another place."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Offsets from `start` up to, not including, `end`, at one place."""
+
+    place: Place
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.start}..{self.end}"
+
+
+Positions = dict[Place, int]
+
+
+def require_unmoved(sink: str, expected: Mapping[Place, int | None], found: Mapping[Place, int]) -> None:
+    """Raise unless the sink stands where this driver left it: otherwise another driver has written there."""
+    for place, offset in expected.items():
+        if found.get(place) != offset:
+            raise PositionsMoved(
+                f"another driver has written to sink '{sink}': {place} stands at {found.get(place)},"
+                f" and this driver expected {offset}",
+                safe="Nothing of this batch was written to it",
+                fix="Let only one driver of a pipeline run",
+            )
+
+
+def to_json(positions: Mapping[Place, int]) -> list[list[Any]]:
+    """Write positions as plain lists."""
+    return [[place.topic, place.topic_id, place.partition, offset] for place, offset in sorted(positions.items())]
+
+
+def from_json(rows: Iterable[list[Any]]) -> Positions:
+    """Read positions back."""
+    return {Place(topic, topic_id, partition): offset for topic, topic_id, partition, offset in rows}

@@ -1,0 +1,140 @@
+"""Where each sink stands, and whether it is safe to go on from there.
+
+Read from the sinks at every start and after every failure, and compared with the checkpoint: the sinks know what is
+written, the checkpoint knows what should be there. Where the two cannot be told apart from a loss, the pipeline stops.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.delivery.checkpoint import Checkpoint, Committed, lost
+from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.errors import PositionLost, RetentionPassed, TopicRecreated
+from penstock.sources.extent import Extent
+
+
+class Keeper(Protocol):
+    """Whatever keeps positions: a sink, or the dead letters."""
+
+    def positions(self, places: Iterable[Place]) -> Positions | None:
+        """Read them; None if it keeps none."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Per sink (the dead letters are one), its position at each place; None where it has never written."""
+
+    expected: dict[str, dict[Place, int | None]]
+    trims: dict[str, Positions]
+    """The same with a number everywhere: where each sink's part of a stretch begins."""
+
+    def start(self, place: Place) -> int:
+        """Give the first offset that any sink still needs."""
+        return min(positions[place] for positions in self.trims.values())
+
+
+def begin(
+    checkpoint: Checkpoint, keepers: Mapping[str, Keeper], extents: list[Extent], starts: Positions, reported: Positions
+) -> Committed:
+    """Load the checkpoint, or make one for a pipeline that has never run; raise if it has run and none is there.
+
+    `reported` is what the lag group was told: the only trace of a pipeline whose sinks keep no positions.
+    """
+    if checkpoint.exists:
+        return checkpoint.load()
+    places = [extent.place for extent in extents]
+    for name, keeper in keepers.items():
+        if keeper.positions(places):
+            raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and sink '{name}' has positions")
+    if reported:
+        raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and its lag has been reported before")
+    committed = Committed(0, starts)
+    checkpoint.create(committed)
+    return committed
+
+
+def with_new_places(committed: Committed, extents: list[Extent]) -> Committed:
+    """Add partitions that have appeared; they are read from their start."""
+    starts = {**{extent.place: extent.first for extent in extents}, **committed.starts}
+    return Committed(committed.batch, starts, committed.sinks)
+
+
+def require_same_topics(pipeline: str, committed: Committed, topic_ids: Mapping[str, str]) -> None:
+    """Raise if a topic has another id than the one whose offsets the positions are."""
+    for place in committed.starts:
+        current = topic_ids.get(place.topic)
+        if current is not None and current != place.topic_id:
+            raise TopicRecreated(
+                f"topic '{place.topic}' was deleted and made again (its id was {place.topic_id}, and is {current})",
+                safe="Nothing of the new topic was read; what the sinks hold is intact",
+                fix=f"To read the new one from its start, run: penstock pipeline skip-gap {pipeline}",
+            )
+
+
+def read(pipeline: str, keepers: Mapping[str, Keeper], committed: Committed, places: list[Place]) -> Standing:
+    """Ask every sink where it stands."""
+    expected: dict[str, dict[Place, int | None]] = {}
+    trims: dict[str, Positions] = {}
+    for name, keeper in keepers.items():
+        known = committed.sinks.get(name, {})
+        found = keeper.positions(places)
+        if found is None:
+            found = {place: known[place] for place in places if place in known}
+        else:
+            _require_found(pipeline, name, known, found, places)
+        expected[name] = {place: found.get(place) for place in places}
+        trims[name] = {place: found[place] if place in found else _first(name, place, committed) for place in places}
+    return Standing(expected, trims)
+
+
+def _require_found(pipeline: str, name: str, known: Positions, found: Positions, places: list[Place]) -> None:
+    for place in places:
+        if place in known and place not in found:
+            raise PositionLost(
+                f"sink '{name}' had everything of {place} before offset {known[place]}, and has no position any more:"
+                " its table was dropped or replaced, or its group expired",
+                safe="Nothing was written",
+                fix=f"To fill it again from the source's start, run: penstock pipeline rebuild {pipeline}",
+            )
+
+
+def _first(name: str, place: Place, committed: Committed) -> int:
+    """Give where a sink begins that has never written: with the pipeline, or, if it came later, where that stands."""
+    others = [positions[place] for other, positions in committed.sinks.items() if other != name and place in positions]
+    return min(others) if others else committed.starts[place]
+
+
+def require_readable(pipeline: str, standing: Standing, extents: list[Extent]) -> None:
+    """Raise if records were deleted from a topic before they were read."""
+    gaps = missing(standing, extents)
+    if gaps:
+        raise RetentionPassed(
+            f"records were deleted before pipeline '{pipeline}' read them: {', '.join(map(str, gaps))}",
+            safe="What was read before is in the sinks, and nothing was skipped yet",
+            fix=f"To go on without them, and have that recorded, run: penstock pipeline skip-gap {pipeline}",
+        )
+
+
+def missing(standing: Standing, extents: list[Extent]) -> list[Stretch]:
+    """Find what some sink still needs and the source no longer has."""
+    starts = {extent.place: standing.start(extent.place) for extent in extents}
+    return [Stretch(each.place, starts[each.place], each.first) for each in extents if starts[each.place] < each.first]
+
+
+def plan(standing: Standing, extents: list[Extent], max_events: int) -> list[Stretch]:
+    """Share a batch fairly among the places that have something to read."""
+    waiting = {each.place: each.end - standing.start(each.place) for each in extents}
+    waiting = {place: count for place, count in waiting.items() if count > 0}
+    shares = dict.fromkeys(waiting, 0)
+    left = max_events
+    while left > 0 and any(shares[place] < waiting[place] for place in waiting):
+        hungry = [place for place in waiting if shares[place] < waiting[place]]
+        portion = max(1, left // len(hungry))
+        for place in hungry:
+            more = min(portion, waiting[place] - shares[place], left)
+            shares[place] += more
+            left -= more
+    return [
+        Stretch(place, standing.start(place), standing.start(place) + share) for place, share in shares.items() if share
+    ]

@@ -1,0 +1,83 @@
+"""Finding the records that a job fails on, so that they become dead letters and the rest goes on.
+
+Where a failure cannot be caught at the record itself, in Spark's SQL or in a worker that dies, the steps are run again
+over halves of the stretch until the records to blame stand alone. A record is guilty only if it fails twice, alone. An
+outage on the way is an outage: it is raised, and nobody is blamed.
+"""
+
+from pathlib import Path
+
+from penstock.decoders.decoded import Fault
+from penstock.engine.failures import JOB_ERRORS, cause_of, fault_of
+from penstock.engine.frame import Frame
+from penstock.engine.tasks import DrainTask, ReadTask
+from penstock.errors import DataRefused, WorkLost
+from penstock.steps.python import noted
+
+_MOST_GUILTY = 100
+
+
+class Isolation:
+    """One search, over the stretches of one batch."""
+
+    def __init__(self, frame: Frame, read: ReadTask, notes: Path) -> None:
+        self._frame = frame
+        self._read = read
+        self._notes = notes
+
+    def guilty(self, failure: Exception) -> list[tuple[int, int, Fault]]:
+        """Give stretch, offset and fault of every record to blame; raise if it is no record's fault."""
+        without_records = self._fails(0, self._read.stretches[0].start, self._read.stretches[0].start)
+        if without_records is not None:
+            raise DataRefused(
+                f"a step fails without any record: {fault_of(without_records)['message']}",
+                safe="Nothing of this batch was written",
+                fix="Mend the step",
+            )
+        found = self._noted() or self._searched()
+        if not found:
+            raise WorkLost(f"a job failed, and no record alone makes it fail: {fault_of(failure)['message']}")
+        return found
+
+    def _noted(self) -> list[tuple[int, int, Fault]]:
+        """Try the records that were at hand when a worker died."""
+        found = []
+        for index, stretch in enumerate(self._read.stretches):
+            offset = noted(self._notes / str(index))
+            if offset is not None and stretch.start <= offset < stretch.end:
+                found += self._alone(index, offset)
+        return found
+
+    def _searched(self) -> list[tuple[int, int, Fault]]:
+        found: list[tuple[int, int, Fault]] = []
+        waiting = [(index, each.start, each.end) for index, each in enumerate(self._read.stretches)]
+        while waiting:
+            index, start, end = waiting.pop()
+            if end - start == 1:
+                found += self._alone(index, start)
+            elif self._fails(index, start, end) is not None:
+                middle = (start + end) // 2
+                waiting += [(index, middle, end), (index, start, middle)]
+            if len(found) > _MOST_GUILTY:
+                raise DataRefused(
+                    f"a step fails on more than {_MOST_GUILTY} records of a batch; the first: {found[0][2]['message']}",
+                    safe="Nothing of this batch was written",
+                    fix="Mend the step; that many failures are rarely the records' fault",
+                )
+        return found
+
+    def _alone(self, index: int, offset: int) -> list[tuple[int, int, Fault]]:
+        """Try one record twice."""
+        first = self._fails(index, offset, offset + 1)
+        again = self._fails(index, offset, offset + 1) if first is not None else None
+        return [(index, offset, fault_of(again))] if again is not None else []
+
+    def _fails(self, index: int, start: int, end: int) -> Exception | None:
+        try:
+            self._frame.probe(self._read, index, start, end, DrainTask())
+        except JOB_ERRORS as error:
+            cause = cause_of(error)
+            if cause is not None:
+                raise cause from None
+            return error
+        return None

@@ -1,0 +1,248 @@
+"""The driver: one batch after the other, until there is no more, or until it is told to stop.
+
+Why a loop of our own and not Spark's streaming query: the query's offset log knows no topic ids, skips records of a
+topic that was made anew, and reads every record through the JVM. Spark does here what it is best at: it spreads the
+work and runs the SQL.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Self
+
+from penstock.delivery import standing as stands
+from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.crash_points import crash_point
+from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
+from penstock.delivery.lag import LagReport, group_of
+from penstock.delivery.positions import Positions
+from penstock.delivery.standing import Keeper, Standing
+from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
+from penstock.engine.frame import Frame
+from penstock.errors import BadInput, Transient
+from penstock.kafka.connection import Connection
+from penstock.pipeline.spec import PipelineSpec
+from penstock.sinks.console import Console
+from penstock.sinks.kafka import Kafka as KafkaSink
+from penstock.sinks.sink import Sink
+from penstock.sinks.spark_format import SparkFormat
+from penstock.sources.extent import Extent
+from penstock.sources.files import Files, FilesFeed
+from penstock.sources.kafka import Kafka, KafkaFeed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_POLL_S = 0.2
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is told after each batch, and while waiting."""
+
+    report: BatchReport | None
+    lag: int
+    waiting_for: str = ""
+
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folders of one pipeline."""
+
+    folder: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """What the driver last did."""
+        return self.folder / "checkpoint"
+
+    @property
+    def scratch(self) -> Path:
+        """What tasks set aside; worthless once no driver runs."""
+        return self.folder / "scratch"
+
+    @property
+    def logs(self) -> Path:
+        """What driver and Spark have to say."""
+        return self.folder / "logs"
+
+
+class Runner:
+    """Runs one pipeline. Use it as a context: entering takes the lock, opens every sink, and checks that it is safe."""
+
+    def __init__(
+        self, spec: PipelineSpec, connection: Connection, home: Home, spark: "SparkSession", base: Path
+    ) -> None:
+        self.spec = spec
+        self.home = home
+        self.checkpoint = Checkpoint(home.checkpoint, spec.name)
+        self.stopping = Event()
+        self._connection = connection
+        self._spark = spark
+        self._base = base
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.checkpoint.locked())
+            shutil.rmtree(self.home.scratch, ignore_errors=True)
+            self.feed = self._make_feed()
+            self.extents = self.feed.extents()
+            self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
+            frame = Frame(self.spec, self._spark, self._base, self.home.scratch / "notes")
+            for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
+                stack.callback(sink.close)
+                reserved = [frame.schema.field(name) for name in model.reserved_columns]
+                sink.open(_schema_of(frame, reserved))
+            self.dead = DeadLetters(
+                self._connection,
+                self.spec.name,
+                self.spec.dead_letters.topic,
+                self.home.scratch,
+                f"{group_of(self.spec.name)}.{SINK_NAME}",
+            )
+            stack.callback(self.dead.close)
+            self.lag_report = LagReport(self._connection, self.spec.name)
+            stack.callback(self.lag_report.close)
+            self.parts = Parts(self.spec, self.feed, frame, self.sinks, self.dead, self.home.scratch / "notes")
+            self.dead.open(_partition_counts(self.extents))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _make_feed(self) -> Feed:
+        source = self.spec.source
+        if isinstance(source, Kafka):
+            return KafkaFeed(source, self._connection)
+        if isinstance(source, Files):
+            return FilesFeed(source)
+        raise BadInput("a `delta` source belongs to a stateful pipeline")
+
+    def _make_sink(self, number: int) -> Sink:
+        model, name = self.spec.sinks[number], self.spec.sink_names[number]
+        if isinstance(model, KafkaSink):
+            return model.sink(name, self.spec.name, self._connection, self.home.scratch)
+        if isinstance(model, SparkFormat):
+            return model.sink(name, self._spark, self.home.scratch)
+        if isinstance(model, Console):
+            return model.sink(name)
+        return model.sink(name, self.spec.name)
+
+    @property
+    def keepers(self) -> dict[str, Keeper]:
+        """Everything that has positions, by name."""
+        return {**{sink.name: sink for sink in self.sinks}, SINK_NAME: self.dead}
+
+    def begin(self) -> Committed:
+        """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
+        fresh = not self.checkpoint.exists
+        starts = self.feed.starts(self.extents) if fresh else {}
+        reported = self.lag_report.told([each.place for each in self.extents]) if fresh else {}
+        committed = stands.begin(self.checkpoint, self.keepers, self.extents, starts, reported)
+        stands.require_same_topics(self.spec.name, committed, self.feed.topic_ids())
+        return committed
+
+    def run(self, tell: Tell) -> None:
+        """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
+        committed = self.begin()
+        targets = {each.place: each.end for each in self.extents} if self.spec.speed == "scheduled" else None
+        pause_s, failing_since = _FIRST_PAUSE_S, None
+        while not self.stopping.is_set():
+            try:
+                committed, more = self._step(committed, targets, tell)
+            except Transient as error:
+                failing_since = failing_since or time.monotonic()
+                for sink in self.sinks:
+                    sink.abandon()
+                if time.monotonic() - failing_since > self.spec.retry.give_up_after / 1000:
+                    raise
+                tell(Progress(None, -1, waiting_for=str(error)))
+                self.stopping.wait(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                continue
+            pause_s, failing_since = _FIRST_PAUSE_S, None
+            if not more and targets is not None:
+                return
+
+    def _step(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
+        """Run one batch if there is enough to read; tell whether there may be more."""
+        extents = self._awaited(committed, targets)
+        stands.require_same_topics(
+            self.spec.name, committed, {each.place.topic: each.place.topic_id for each in extents}
+        )
+        committed = stands.with_new_places(committed, extents)
+        standing = stands.read(self.spec.name, self.keepers, committed, [each.place for each in extents])
+        stands.require_readable(self.spec.name, standing, extents)
+        stretches = stands.plan(standing, extents, self.spec.batch.max_events)
+        if not stretches:
+            return committed, False
+        number = committed.batch + 1
+        self.dead.open(_partition_counts(extents))
+        self.checkpoint.plan(number, stretches)
+        crash_point("planned")
+        report = run_batch(self.parts, number, stretches, standing)
+        committed = self._commit(committed, standing, report)
+        self.lag_report.tell({place: min(at[place] for at in committed.sinks.values()) for place in report.ends})
+        tell(Progress(report, self._lag(committed, extents)))
+        return committed, True
+
+    def _awaited(self, committed: Committed, targets: Positions | None) -> list[Extent]:
+        """Look at the source until a batch is full or has waited long enough."""
+        wait_s = self.spec.batch.max_wait / 1000 if targets is None else 0.0
+        pending_since = None
+        while True:
+            extents = self.feed.extents()
+            if targets is not None:
+                return [
+                    Extent(each.place, each.first, min(each.end, targets.get(each.place, each.first)))
+                    for each in extents
+                ]
+            pending = self._lag(committed, extents)
+            if pending and pending_since is None:
+                pending_since = time.monotonic()
+            waited = pending_since is not None and time.monotonic() - pending_since >= wait_s
+            if waited or pending >= self.spec.batch.max_events or self.stopping.is_set():
+                return extents
+            self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
+
+    def _commit(self, committed: Committed, standing: Standing, report: BatchReport) -> Committed:
+        sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
+        for name in self.keepers:
+            for place, end in report.ends.items():
+                sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
+        done = Committed(report.batch, committed.starts, sinks)
+        self.checkpoint.commit(done)
+        crash_point("committed")
+        return done
+
+    def _lag(self, committed: Committed, extents: list[Extent]) -> int:
+        lag = 0
+        for each in extents:
+            stands_at = [positions[each.place] for positions in committed.sinks.values() if each.place in positions]
+            start = min(stands_at) if stands_at else committed.starts.get(each.place, each.first)
+            lag += max(0, each.end - start)
+        return lag
+
+
+def _schema_of(frame: Frame, reserved: list[object]) -> object:
+    import pyarrow as pa
+
+    return pa.schema([*(frame.schema.field(name) for name in frame.columns), *reserved])
+
+
+def _partition_counts(extents: list[Extent]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for each in extents:
+        counts[each.place.topic] = max(counts.get(each.place.topic, 0), each.place.partition + 1)
+    return counts

@@ -1,0 +1,70 @@
+"""The Spark session that pipelines run in."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.broker.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG4J = """\
+status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d{{yyyy-MM-dd HH:mm:ss.SSS}}] %p %m (%c)%n
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+def start(name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence[Path] = ()) -> "SparkSession":
+    """Start Spark, or take the one that this process has; what it has to say goes to a log in `folder`.
+
+    `local[N,4]`: a task may fail three times before its job does; plain `local[N]` gives it one try.
+    """
+    from pyspark.sql import SparkSession
+
+    java, _ = find_java()
+    os.environ["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
+    # Workers must be this Python: they unpickle our classes.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    folder.mkdir(parents=True, exist_ok=True)
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOG4J.format(log=folder / "spark.log"), encoding="utf-8")
+    settings = {
+        "spark.app.name": f"penstock-{name}",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -Dderby.system.home={folder}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.local.dir": str(folder / "spark-local"),
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
+    }
+    if jars:
+        settings |= {
+            "spark.jars": ",".join(map(str, jars)),
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        }
+    builder = SparkSession.builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,1 @@
+"""The pipeline file: its model, how it is read, and how it is checked before anything starts."""

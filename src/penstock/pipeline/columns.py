@@ -1,0 +1,39 @@
+"""The columns that Penstock adds to every event, beside those of the user.
+
+Names that begin with an underscore belong to Penstock. They travel through every step, so that each row knows
+which record it came from, and each failed row still has that record byte for byte.
+"""
+
+import pyarrow as pa
+
+HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+ERROR = pa.struct([("stage", pa.string()), ("error", pa.string()), ("message", pa.string())])
+
+RESERVED = pa.schema(
+    [
+        ("_topic", pa.string()),
+        ("_topic_id", pa.string()),
+        ("_partition", pa.int32()),
+        ("_offset", pa.int64()),
+        ("_timestamp", pa.timestamp("us", tz="UTC")),
+        ("_key", pa.binary()),
+        ("_value", pa.binary()),
+        ("_headers", HEADERS),
+        # Where the record stands in what this batch reads. Other than `_offset` only when dead letters are replayed.
+        ("_at", pa.int64()),
+        ("_attempt", pa.int32()),
+        # The one sink that a replayed dead letter is for; all sinks if null.
+        ("_sink", pa.string()),
+        ("_error", ERROR),
+    ]
+)
+COORDINATES = ("_topic_id", "_partition", "_offset")
+"""The reserved columns that sinks write beside the user's: together they name a record for good."""
+
+TALLY = "tally"
+"""The stage of a row that is no event: what a task read, told to whoever is at the end of the task."""
+
+
+def user_columns(names: list[str]) -> list[str]:
+    """Give the columns that are the user's own."""
+    return [name for name in names if not name.startswith("_")]

@@ -1,0 +1,41 @@
+"""Reading a pipeline file, YAML or Python."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from penstock import document
+from penstock.errors import BadInput, NotFound
+from penstock.pipeline.spec import PipelineSpec
+
+
+def load(path: Path) -> PipelineSpec:
+    """Read a pipeline; complaints name the file, the line and the key."""
+    return _from_python(path) if path.suffix == ".py" else document.load(path, PipelineSpec)
+
+
+def _from_python(path: Path) -> PipelineSpec:
+    """Run the file and take the one `PipelineSpec` that it makes at its top level."""
+    if not path.is_file():
+        raise NotFound(f"{path} is not there")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module_spec = importlib.util.spec_from_file_location(path.stem, path)
+    if module_spec is None or module_spec.loader is None:
+        raise BadInput(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(module_spec)
+    try:
+        module_spec.loader.exec_module(module)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+        lines = [f"{path}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems]
+        raise BadInput("\n".join(lines)) from None
+    except Exception as error:
+        raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from None
+    found = [value for value in vars(module).values() if isinstance(value, PipelineSpec)]
+    if len(found) != 1:
+        raise BadInput(f"{path} makes {len(found)} pipelines, and one is needed: pipeline = PipelineSpec(...)")
+    return found[0]

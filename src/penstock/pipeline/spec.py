@@ -1,0 +1,119 @@
+"""The pipeline file: one model behind YAML and Python."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+from penstock.decoders.json import Json as JsonDecode
+from penstock.decoders.raw import Raw
+from penstock.decoders.text import Text
+from penstock.pipeline.expectation import Expectation
+from penstock.quantities import DurationMs, SizeBytes
+from penstock.sinks.console import Console
+from penstock.sinks.delta import Delta
+from penstock.sinks.json import Json as JsonSink
+from penstock.sinks.kafka import Kafka as KafkaSink
+from penstock.sinks.postgres import Postgres
+from penstock.sinks.spark_format import SparkFormat
+from penstock.sources.delta import DeltaTable
+from penstock.sources.files import Files
+from penstock.sources.kafka import Kafka
+from penstock.steps.python import Python
+from penstock.steps.sql import Sql
+from penstock.steps.stateful import Stateful
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+Source = Annotated[Kafka | Files | DeltaTable, Field(discriminator="type")]
+Decode = Annotated[JsonDecode | Text | Raw, Field(discriminator="type")]
+SinkSpec = Annotated[Delta | JsonSink | Postgres | KafkaSink | Console | SparkFormat, Field(discriminator="type")]
+Step = Sql | Python | Stateful
+
+
+class Batch(BaseModel, frozen=True, extra="forbid"):
+    """How much is read at once. The first batch after downtime is as bounded as any other."""
+
+    max_events: int = Field(100_000, ge=1, le=10_000_000, description="Events a batch, over all partitions.")
+    max_bytes: SizeBytes = Field(256_000_000, ge=1_000_000, description="Bytes of values a batch, roughly.")
+    max_wait: DurationMs = Field(
+        1000,
+        ge=0,
+        description="With `speed: stream`, how long to wait for a batch to fill before running a smaller one.",
+    )
+
+
+class DeadLetters(BaseModel, frozen=True, extra="forbid"):
+    """Where failed records go."""
+
+    topic: str = Field(
+        "{topic}.dead", description="Dead-letter topic; `{topic}` stands for the source topic. Made if it is not there."
+    )
+
+
+class Retry(BaseModel, frozen=True, extra="forbid"):
+    """How long an outage is waited for. An outage is never a record's fault."""
+
+    give_up_after: DurationMs = Field(
+        600_000, ge=0, description="After so long without a batch getting through, the driver ends with exit code 4."
+    )
+
+
+class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
+    """A pipeline: one source, a decoder, steps, expectations, sinks."""
+
+    name: str = Field(description="Lower-case letters, digits and dashes. Positions, groups and folders carry it.")
+    source: Source = Field(description="Where events come from.")
+    decode: Decode | None = Field(None, description="How bytes become columns; not for a `delta` source.")
+    steps: list[Step] = Field(default_factory=list, description="What happens to each event, in order.")
+    expect: list[Expectation] = Field(
+        default_factory=list, description="What must be true of each row after the steps."
+    )
+    batch: Batch = Field(default_factory=Batch, description="How much is read at once.")
+    sinks: list[SinkSpec] = Field(min_length=1, description="Where rows go. One read of Kafka feeds all of them.")
+    dead_letters: DeadLetters = Field(default_factory=DeadLetters, description="Where failed records go.")
+    speed: Literal["scheduled", "stream"] = Field(
+        "stream", description="`scheduled` reads what is there now and ends; `stream` goes on."
+    )
+    retry: Retry = Field(default_factory=Retry, description="How long an outage is waited for.")
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_plain(cls, value: str) -> str:
+        if NAME.fullmatch(value) is None:
+            raise ValueError("a pipeline's name has lower-case letters, digits and dashes, at most 63")
+        return value
+
+    @field_validator("source", mode="before")
+    @classmethod
+    def _kafka_is_the_default(cls, value: Any) -> Any:
+        return {"type": "kafka", **value} if isinstance(value, dict) and "type" not in value else value
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if self.is_stateful == (self.decode is not None):
+            raise ValueError(
+                "a `delta` source has columns already: leave out `decode`"
+                if self.is_stateful
+                else '`decode` is required: say how bytes become columns, such as {type: json, schema: "id bigint"}'
+            )
+        names = self.sink_names
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two sinks are called '{twice}': give each a `name`")
+        if "dead" in names:
+            raise ValueError("no sink can be called 'dead': the dead letters are")
+        rules = [rule.name for rule in self.expect]
+        if len(set(rules)) < len(rules):
+            raise ValueError("two expectations have the same name")
+        return self
+
+    @property
+    def is_stateful(self) -> bool:
+        """Tell whether this pipeline works on a landed table, with Spark's state, rather than on events one by one."""
+        return isinstance(self.source, DeltaTable)
+
+    @property
+    def sink_names(self) -> list[str]:
+        """The sinks' names, in order."""
+        return [sink.name or sink.type for sink in self.sinks]

@@ -1,0 +1,1 @@
+"""Where events go. One sink, one file; each states its guarantee at the top."""

@@ -1,0 +1,197 @@
+"""A Delta table.
+
+Guarantee: exactly once. Tasks write Parquet files into the table's folder, which no reader sees; the driver makes
+them visible in one commit of the table's log, together with one transaction action per topic partition, whose version
+is the position. The commit is checked against the very snapshot whose positions were compared. Any reader of Delta
+tables, Spark's included, sees whole batches only.
+
+Needs a file system that all of Spark's workers share. One writer library per table: Penstock writes and compacts it,
+under a lock file beside the log.
+"""
+
+import fcntl
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, Field
+
+from penstock.decoders.decoded import Fault
+from penstock.delivery.crash_points import crash_point
+from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
+from penstock.errors import Conflict, SinkUnavailable
+from penstock.pipeline.columns import COORDINATES
+from penstock.secret import PathFromFile
+from penstock.sinks.sink import Sink
+
+_ATTEMPTS = 10
+_ROWS_PER_GROUP = 500_000
+
+
+class Delta(BaseModel, frozen=True, extra="forbid"):
+    """A Delta table on a disk that all workers share. Exactly once."""
+
+    type: Literal["delta"] = Field("delta", description="A Delta table.")
+    name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")
+    path: PathFromFile = Field(description="Folder of the table; made if it is not there.")
+    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
+    coordinates: bool = Field(
+        default=True, description="Also write _topic_id, _partition and _offset, which name the record of each row."
+    )
+
+    @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """The columns of Penstock that go into the table."""
+        return COORDINATES if self.coordinates else ()
+
+    def sink(self, name: str, pipeline: str) -> "DeltaSink":
+        """Make the driver's part."""
+        return DeltaSink(self, name, pipeline)
+
+
+class DeltaSink(Sink):
+    """Commits batches to the table's log."""
+
+    def __init__(self, spec: Delta, name: str, pipeline: str) -> None:
+        super().__init__(name)
+        self.path = spec.path
+        self._pipeline = pipeline
+        self._table: Any = None
+        self._schema: pa.Schema = None
+
+    def open(self, schema: pa.Schema) -> None:
+        """Make the table, or check that it has these columns."""
+        from deltalake import DeltaTable
+
+        self._schema = schema
+        if not DeltaTable.is_deltatable(str(self.path)):
+            self.path.mkdir(parents=True, exist_ok=True)
+            DeltaTable.create(str(self.path), schema, mode="ignore", name=self._pipeline)
+        self._table = DeltaTable(str(self.path))
+        there = pa.schema(self._table.schema().to_arrow())
+        if [(each.name, each.type) for each in there] != [(each.name, each.type) for each in schema]:
+            raise Conflict(
+                f"the table {self.path} has the columns {_columns(there)}, and the pipeline writes {_columns(schema)}",
+                safe="Nothing was written",
+                fix="Write to another path, or change the pipeline back",
+            )
+
+    def positions(self, places: Iterable[Place]) -> Positions | None:
+        """Read the positions from the newest snapshot."""
+        if self._table is None:
+            return {}
+        self._table.update_incremental()
+        found = {place: self._table.transaction_version(self._app(place)) for place in places}
+        return {place: version for place, version in found.items() if version is not None}
+
+    def _app(self, place: Place) -> str:
+        return f"penstock/{self._pipeline}/{self.name}/{place.topic_id}/{place.partition}"
+
+    def stager(self) -> "DeltaStagerFactory":
+        """Give what tasks write Parquet with."""
+        return DeltaStagerFactory(self.path, self._schema)
+
+    def commit(self) -> None:
+        """Make one commit with the files and the positions."""
+        from deltalake import CommitProperties, Transaction
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.transaction import AddAction
+
+        now_ms = int(time.time() * 1000)
+        files = [
+            AddAction(each.detail["file"], each.detail["bytes"], {}, now_ms, True, _stats(each.rows))  # noqa: FBT003
+            for each in self._staged
+            if each.rows
+        ]
+        moves = [Transaction(self._app(each.stretch.place), each.stretch.end, now_ms) for each in self._staged]
+        # No retries inside: a commit on top of a snapshot that was not compared would not be compare-and-set.
+        properties = CommitProperties(max_commit_retries=0, app_transactions=moves)
+        with table_lock(self.path):
+            for _ in range(_ATTEMPTS):
+                found = self.positions(self._expected) or {}
+                require_unmoved(self.name, self._expected, found)
+                crash_point("in_commit", self.name)
+                try:
+                    self._table.create_write_transaction(files, "append", self._schema, commit_properties=properties)
+                except CommitFailedError:
+                    continue  # another writer, such as a compaction elsewhere, was faster: compare anew
+                else:
+                    return
+        raise SinkUnavailable(f"the table {self.path} is being changed too often for a commit to get in between")
+
+
+class DeltaStagerFactory:
+    """Opens a Parquet file per stretch."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._schema = schema
+
+    def __call__(self, stretch: Stretch) -> "DeltaStager":
+        """Open the file at the first row."""
+        return DeltaStager(self._path / f"part-{stretch.place.partition:05d}-{uuid.uuid4()}.parquet", self._schema)
+
+
+class DeltaStager:
+    """Writes one Parquet file, which becomes part of the table only if the driver commits it."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._schema = schema
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows_waiting = 0
+
+    def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
+        """Collect rows into row groups: many small groups read slowly."""
+        self._waiting.append(rows)
+        self._rows_waiting += rows.num_rows
+        if self._rows_waiting >= _ROWS_PER_GROUP:
+            self._flush()
+        return []
+
+    def _flush(self) -> None:
+        if not self._rows_waiting:
+            return
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
+        table = pa.Table.from_batches(self._waiting).cast(self._schema)
+        self._writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
+        self._waiting, self._rows_waiting = [], 0
+
+    def finish(self) -> dict[str, Any]:
+        """Close the file and flush it to disk."""
+        self._flush()
+        if self._writer is None:
+            return {"file": None, "bytes": 0}
+        self._writer.close()
+        descriptor = os.open(self._path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+        return {"file": self._path.name, "bytes": self._path.stat().st_size}
+
+
+@contextmanager
+def table_lock(path: Path) -> Iterator[None]:
+    """Hold the table for one writer of this machine: a batch's commit, or a compaction."""
+    descriptor = os.open(path / ".penstock.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _stats(rows: int) -> str:
+    return orjson.dumps({"numRecords": rows}).decode()
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

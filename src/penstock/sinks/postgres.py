@@ -1,0 +1,364 @@
+"""A PostgreSQL table.
+
+Guarantee: exactly once. Tasks copy rows into a staging table, each attempt under a name of its own; the driver moves
+the rows of the winning attempts and the positions in one transaction. With `mode: upsert` there is one row per key,
+and a row never gives way to an older record of the same partition. A row that the table refuses for its data becomes a
+dead letter of this sink alone; a server that is down makes the pipeline wait.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import pyarrow as pa
+from pydantic import BaseModel, Field, model_validator
+
+from penstock.delivery.crash_points import crash_point
+from penstock.delivery.positions import Place, Positions
+from penstock.errors import Conflict, PositionsMoved, Refused, SinkUnavailable, WorkLost
+from penstock.pipeline.columns import COORDINATES
+from penstock.secret import Secret
+from penstock.sinks.postgres_stager import PostgresStagerFactory, outage_is_transient, refusal_of
+from penstock.sinks.postgres_types import column_type
+from penstock.sinks.sink import Refusal, Sink, Staged
+
+if TYPE_CHECKING:
+    import psycopg
+
+_POSITIONS = "penstock_positions"
+_LOCK_TIMEOUT = "10s"
+
+_MAKE_POSITIONS = """
+CREATE TABLE IF NOT EXISTS {table} (
+    pipeline text, sink text, topic_id text, partition integer, topic text NOT NULL, next_offset bigint NOT NULL,
+    PRIMARY KEY (pipeline, sink, topic_id, partition)
+)"""
+_INSERT_POSITION = (
+    "INSERT INTO {} (pipeline, sink, topic_id, partition, topic, next_offset) VALUES (%s, %s, %s, %s, %s, %s)"
+)
+_UPDATE_POSITION = """
+UPDATE {} SET next_offset = %s
+WHERE pipeline = %s AND sink = %s AND topic_id = %s AND partition = %s AND next_offset = %s"""
+# Constraints come along, so that most rows that the table would refuse are refused while they are staged.
+_MAKE_STAGE = """
+CREATE UNLOGGED TABLE {stage} (
+    LIKE {table} INCLUDING CONSTRAINTS INCLUDING DEFAULTS, _row bigserial, _stage text NOT NULL, _at bigint NOT NULL
+)"""
+_DESCRIBE = """
+SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '' FROM pg_attribute
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
+_STAGED = "FROM {stage} WHERE _stage = ANY(%(stages)s) AND _row BETWEEN %(first)s AND %(last)s"
+# ruff: noqa: S608 - names are put in by psycopg, quoted; values are parameters
+_APPEND = f"INSERT INTO {{table}} ({{columns}}) SELECT {{columns}} {_STAGED} ORDER BY _row"
+_UPSERT = f"""
+INSERT INTO {{table}} AS old ({{columns}})
+SELECT {{columns}} FROM (
+    SELECT DISTINCT ON ({{key}}) * {_STAGED} ORDER BY {{key}}, _offset DESC, _row DESC
+) AS newest
+ON CONFLICT ({{key}}) DO UPDATE SET {{assignments}}
+WHERE (old._topic_id, old._partition) IS DISTINCT FROM (excluded._topic_id, excluded._partition)
+   OR old._offset < excluded._offset"""
+
+
+class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
+    """Where a PostgreSQL is, and how to log in."""
+
+    host: str = Field("127.0.0.1", description="Name or address of the server.")
+    port: int = Field(5432, ge=1, le=65_535, description="Its port.")
+    database: str = Field(description="The database.")
+    user: str = Field(description="The user to log in as.")
+    password: Secret | None = Field(None, description="`env:NAME` or `file:PATH`; never the password itself.")
+    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = Field(
+        "prefer", description="How much of TLS is insisted on, as libpq understands it."
+    )
+
+    def connect(self) -> "psycopg.Connection[Any]":
+        """Open a connection; the password is read now."""
+        import psycopg
+
+        with outage_is_transient(f"{self.host}:{self.port}"):
+            return psycopg.connect(
+                host=self.host,
+                port=self.port,
+                dbname=self.database,
+                user=self.user,
+                password=self.password.reveal() if self.password else None,
+                sslmode=self.sslmode,
+                connect_timeout=10,
+                application_name="penstock",
+            )
+
+
+class Postgres(BaseModel, frozen=True, extra="forbid"):
+    """A PostgreSQL table. Exactly once."""
+
+    type: Literal["postgres"] = Field("postgres", description="A PostgreSQL table.")
+    name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")
+    server: Server = Field(description="Where the database is.")
+    table: str = Field(
+        pattern=r"^([A-Za-z_][A-Za-z0-9_$]*\.)?[A-Za-z_][A-Za-z0-9_$]*$",
+        description="`table` or `schema.table`; made if it is not there.",
+    )
+    mode: Literal["append", "upsert"] = Field(
+        "append", description="Add a row per event, or keep one row per key: the newest."
+    )
+    key: list[str] = Field(default_factory=list, description="Columns that identify a row, for `mode: upsert`.")
+    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
+
+    @model_validator(mode="after")
+    def _upsert_needs_a_key(self) -> Self:
+        if bool(self.key) != (self.mode == "upsert"):
+            raise ValueError("`key` belongs to `mode: upsert`, and that needs it")
+        return self
+
+    @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """The columns of Penstock that go into the table."""
+        return COORDINATES
+
+    def sink(self, name: str, pipeline: str) -> "PostgresSink":
+        """Make the driver's part."""
+        return PostgresSink(self, name, pipeline)
+
+
+class PostgresSink(Sink):
+    """Moves staged rows and positions in one transaction."""
+
+    def __init__(self, spec: Postgres, name: str, pipeline: str) -> None:
+        from psycopg import sql
+
+        super().__init__(name)
+        self._spec = spec
+        self._pipeline = pipeline
+        self._connection: psycopg.Connection[Any] | None = None
+        schema, _, table = spec.table.rpartition(".")
+        mark = hashlib.sha256(f"{pipeline}/{name}/{spec.table}".encode()).hexdigest()[:12]
+        place = (schema,) if schema else ()
+        self._table = sql.Identifier(*place, table)
+        self._positions_table = sql.Identifier(*place, _POSITIONS)
+        self._stage = sql.Identifier(*place, f"penstock_stage_{mark}")
+        self._columns: list[str] = []
+
+    @contextmanager
+    def _session(self) -> Iterator["psycopg.Connection[Any]"]:
+        """Give the driver's connection, opened anew if it was lost."""
+        with outage_is_transient(f"{self._spec.server.host}:{self._spec.server.port}"):
+            if self._connection is None or self._connection.closed:
+                self._connection = self._spec.server.connect()
+            yield self._connection
+
+    def open(self, schema: pa.Schema) -> None:
+        """Make what is missing: the table, the table of positions, and the staging table."""
+        from psycopg import errors, sql
+
+        self._columns = schema.names
+        missing = [name for name in self._spec.key if name not in schema.names]
+        if missing:
+            raise Conflict(f"sink '{self.name}' has the key column '{missing[0]}', which the pipeline does not make")
+        with self._session() as connection:
+            try:
+                connection.execute(sql.SQL("SET lock_timeout = {}").format(_LOCK_TIMEOUT))
+                connection.execute(sql.SQL(_MAKE_POSITIONS).format(table=self._positions_table))
+                connection.execute(self._make_table(schema))
+                self._require_fitting(connection)
+                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._stage))
+                connection.execute(sql.SQL(_MAKE_STAGE).format(stage=self._stage, table=self._table))
+                connection.commit()
+            except errors.InsufficientPrivilege as error:
+                connection.rollback()
+                reason = error.diag.message_primary
+                raise Refused(f"user '{self._spec.server.user}' may not use {self._spec.table}: {reason}") from None
+            except errors.LockNotAvailable:
+                connection.rollback()
+                raise SinkUnavailable(f"the staging table of sink '{self.name}' is in use") from None
+
+    def _make_table(self, schema: pa.Schema) -> Any:
+        from psycopg import sql
+
+        columns = [
+            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type(field.type))) for field in schema
+        ]
+        if self._spec.key:
+            columns.append(sql.SQL("PRIMARY KEY ({})").format(_identifiers(self._spec.key)))
+        return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self._table, sql.SQL(", ").join(columns))
+
+    def _require_fitting(self, connection: "psycopg.Connection[Any]") -> None:
+        """Refuse a table that would refuse every row: a mistake in the file is no record's fault."""
+        found = connection.execute(_DESCRIBE, [self._table.as_string(connection)]).fetchall()
+        names = {name for name, _ in found}
+        lacking = [name for name in self._columns if name not in names]
+        if lacking:
+            raise Conflict(
+                f"the table {self._spec.table} has no column '{lacking[0]}'",
+                safe="Nothing was written",
+                fix=f'Add it: ALTER TABLE {self._spec.table} ADD COLUMN "{lacking[0]}" ...',
+            )
+        insisting = [name for name, insists in found if insists and name not in self._columns]
+        if insisting:
+            raise Conflict(
+                f"the table {self._spec.table} insists on '{insisting[0]}', which the pipeline does not make",
+                safe="Nothing was written",
+                fix="Give the column a default, or make it in a step",
+            )
+
+    def positions(self, places: Iterable[Place]) -> Positions | None:
+        """Read the positions from their table."""
+        from psycopg import sql
+
+        wanted = {(place.topic_id, place.partition): place for place in places}
+        query = sql.SQL("SELECT topic_id, partition, next_offset FROM {} WHERE pipeline = %s AND sink = %s")
+        with self._session() as connection:
+            (exists,) = connection.execute(
+                "SELECT to_regclass(%s) IS NOT NULL", [self._positions_table.as_string(connection)]
+            ).fetchone() or (False,)
+            asked = query.format(self._positions_table)
+            rows: list[Any] = connection.execute(asked, [self._pipeline, self.name]).fetchall() if exists else []
+            found = {wanted[each[:2]]: each[2] for each in rows if each[:2] in wanted}
+            connection.rollback()
+            return found
+
+    def stager(self) -> PostgresStagerFactory:
+        """Give what tasks copy rows with."""
+        return PostgresStagerFactory(self._spec.server, self._stage, self._columns)
+
+    def prepare(self, staged: list[Staged], expected: Mapping[Place, int | None]) -> list[Refusal]:
+        """Do everything but the commit, in one open transaction; rows that the table refuses are found here."""
+        from psycopg import errors
+
+        super().prepare(staged, expected)
+        stages = [each.detail["stage"] for each in staged if each.rows]
+        with self._session() as connection:
+            connection.rollback()
+            self._move_positions(connection, staged, expected)
+            self._require_all_staged(connection, stages, sum(each.rows for each in staged))
+            try:
+                with connection.transaction():
+                    connection.execute(self._merge(), {"stages": stages, "first": 0, "last": 2**62})
+                    connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            except (errors.IntegrityError, errors.DataError):
+                return self._find_refused(connection, stages)
+            except errors.InvalidColumnReference:
+                raise Conflict(
+                    f"the table {self._spec.table} has no unique index on ({', '.join(self._spec.key)})",
+                    safe="Nothing was written",
+                    fix="Make one; an upsert needs it",
+                ) from None
+            self._clear(connection, stages)
+        return []
+
+    def _move_positions(
+        self, connection: "psycopg.Connection[Any]", staged: list[Staged], expected: Mapping[Place, int | None]
+    ) -> None:
+        """Compare and set; the row locks keep a second driver waiting until this transaction ends."""
+        from psycopg import errors, sql
+
+        for each in staged:
+            place, end = each.stretch.place, each.stretch.end
+            key = [self._pipeline, self.name, place.topic_id, place.partition]
+            try:
+                with connection.transaction():
+                    moved = (
+                        connection.execute(
+                            sql.SQL(_INSERT_POSITION).format(self._positions_table), [*key, place.topic, end]
+                        )
+                        if expected[place] is None
+                        else connection.execute(
+                            sql.SQL(_UPDATE_POSITION).format(self._positions_table), [end, *key, expected[place]]
+                        )
+                    )
+            except errors.UniqueViolation:
+                raise self._moved(place) from None
+            if moved.rowcount != 1:
+                raise self._moved(place)
+
+    def _moved(self, place: Place) -> PositionsMoved:
+        return PositionsMoved(
+            f"another driver has written to sink '{self.name}': {place} no longer stands where this driver left it",
+            safe="Nothing of this batch was written to it",
+            fix="Let only one driver of a pipeline run",
+        )
+
+    def _require_all_staged(self, connection: "psycopg.Connection[Any]", stages: list[str], rows: int) -> None:
+        """Notice staged rows that are gone: a crashed server empties unlogged tables, another driver drops them."""
+        from psycopg import errors, sql
+
+        query = sql.SQL("SELECT count(*) FROM {} WHERE _stage = ANY(%s)").format(self._stage)
+        try:
+            with connection.transaction():
+                (found,) = connection.execute(query, [stages]).fetchone() or (0,)
+        except errors.UndefinedTable:
+            found = 0
+        if found != rows:
+            raise WorkLost(f"{rows - found} of {rows} rows staged for sink '{self.name}' are gone")
+
+    def _merge(self) -> Any:
+        from psycopg import sql
+
+        names = {"table": self._table, "stage": self._stage, "columns": _identifiers(self._columns)}
+        if self._spec.mode == "append":
+            return sql.SQL(_APPEND).format(**names)
+        assignments = sql.SQL(", ").join(
+            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in self._columns
+        )
+        return sql.SQL(_UPSERT).format(key=_identifiers(self._spec.key), assignments=assignments, **names)
+
+    def _find_refused(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
+        """Halve until the rows that the table refuses stand alone; then take everything back."""
+        from psycopg import errors, sql
+
+        query = sql.SQL("SELECT _row, _stage, _at FROM {} WHERE _stage = ANY(%s) ORDER BY _row")
+        rows = connection.execute(query.format(self._stage), [stages]).fetchall()
+        places = {each.detail["stage"]: each.stretch.place for each in self._staged}
+        refused: list[Refusal] = []
+        waiting = [(0, len(rows))]
+        while waiting:
+            first, last = waiting.pop()
+            if first >= last:
+                continue
+            try:
+                with connection.transaction():
+                    bounds = {"stages": stages, "first": rows[first][0], "last": rows[last - 1][0]}
+                    connection.execute(self._merge(), bounds)
+                    connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            except (errors.IntegrityError, errors.DataError) as error:
+                if last - first == 1:
+                    _, stage, offset = rows[first]
+                    refused.append(Refusal(places[stage], offset, refusal_of(error)))
+                else:
+                    middle = (first + last) // 2
+                    waiting += [(middle, last), (first, middle)]
+        connection.rollback()
+        return refused
+
+    def _clear(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> None:
+        from psycopg import sql
+
+        connection.execute(sql.SQL("DELETE FROM {} WHERE _stage = ANY(%s)").format(self._stage), [stages])
+
+    def commit(self) -> None:
+        """End the transaction that `prepare` left open."""
+        server = f"{self._spec.server.host}:{self._spec.server.port}"
+        connection = self._connection
+        if connection is None or connection.closed:
+            # A new connection would have nothing to commit, and say yes.
+            raise SinkUnavailable(f"PostgreSQL at {server} went away before the commit")
+        with outage_is_transient(server):
+            crash_point("in_commit", self.name)
+            connection.commit()
+
+    def abandon(self) -> None:
+        """Roll back what was prepared."""
+        if self._connection is not None and not self._connection.closed:
+            self._connection.rollback()
+
+    def close(self) -> None:
+        """Close the connection; what is not committed is rolled back."""
+        if self._connection is not None:
+            self._connection.close()
+
+
+def _identifiers(names: Iterable[str]) -> Any:
+    from psycopg import sql
+
+    return sql.SQL(", ").join(map(sql.Identifier, names))

@@ -1,0 +1,85 @@
+"""What every sink is: a part that runs in Spark's tasks and stages rows aside, and a part in the driver that commits.
+
+The order of calls, for each batch. In every task: `Stager.write` for each chunk of rows, in order, then `finish`; a
+task may run twice, and only what the driver hears of from the winning attempt counts. In the driver: `prepare`, which
+may still refuse rows, and once every sink is prepared and the dead letters are safe, `commit`, which moves data and
+positions in one step. A crash between any two of these loses and doubles nothing.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.decoders.decoded import Fault
+from penstock.delivery.positions import Place, Positions, Stretch
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What one winning task left aside for one sink."""
+
+    stretch: Stretch
+    rows: int
+    detail: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that a sink refuses for its data, found only when the driver prepared the commit."""
+
+    place: Place
+    offset: int
+    fault: Fault
+
+
+class Stager(Protocol):
+    """Writes rows aside, inside of a task. Rows carry the user's columns and the coordinates."""
+
+    def write(self, rows: pa.RecordBatch, offsets: pa.Array, /) -> list[tuple[int, Fault]]:
+        """Take rows in order, each with its offset in the stretch; give those refused for their data, by index."""
+
+    def finish(self) -> dict[str, Any]:
+        """Make the rows durable aside, and say what the driver needs to find them."""
+
+
+StagerFactory = Callable[[Stretch], Stager]
+"""Opens a stager for one stretch. Travels to the tasks: small, picklable, and without a secret."""
+
+
+class Sink(ABC):
+    """The driver's part of a sink."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._staged: list[Staged] = []
+        self._expected: dict[Place, int | None] = {}
+
+    @abstractmethod
+    def open(self, schema: pa.Schema) -> None:
+        """Connect, and make the table if it is not there; raise if it cannot take this schema."""
+
+    @abstractmethod
+    def positions(self, places: Iterable[Place]) -> Positions | None:
+        """Read the positions that the sink keeps; None if it keeps none, and is therefore at least once."""
+
+    @abstractmethod
+    def stager(self) -> StagerFactory:
+        """Give what tasks stage with."""
+
+    def prepare(self, staged: list[Staged], expected: Mapping[Place, int | None]) -> list[Refusal]:
+        """Do all that can fail for the rows' sake; give the rows that are refused."""
+        self._staged, self._expected = staged, dict(expected)
+        return []
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Move data and positions in one step, if the positions are still where they are expected."""
+
+    def abandon(self) -> None:  # noqa: B027 - most sinks hold nothing
+        """Forget what was prepared: the batch will run again."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of connections; called once, also after a failure."""

@@ -1,0 +1,91 @@
+"""Any format that Spark can write: Parquet, ORC, CSV, or that of a connector on the class path.
+
+Guarantee: at least once. Spark's writers keep no position beside the data, so a crash between the write and the
+checkpoint writes the batch again. Use delta, json, postgres or kafka where that matters.
+"""
+
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from penstock.delivery.positions import Place, Stretch
+from penstock.pipeline.columns import COORDINATES
+from penstock.secret import PathFromFile
+from penstock.sinks.delta import DeltaStager
+from penstock.sinks.sink import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkFormat(BaseModel, frozen=True, extra="forbid"):
+    """Files in a format that Spark writes. At least once."""
+
+    type: Literal["spark"] = Field("spark", description="A format of Spark.")
+    name: str | None = Field(None, description="Name of the sink in reports; its type if left out.")
+    format: str = Field(pattern=r"^[A-Za-z][\w.]*$", description="Spark's name of the format, such as `parquet`.")
+    path: PathFromFile = Field(description="Folder to append to.")
+    options: dict[str, str] = Field(default_factory=dict, description="Options of the format; no secrets.")
+    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
+    coordinates: bool = Field(
+        default=True, description="Also write _topic_id, _partition and _offset, which name the record of each row."
+    )
+
+    @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """The columns of Penstock that go into the files."""
+        return COORDINATES if self.coordinates else ()
+
+    def sink(self, name: str, spark: "SparkSession", scratch: Path) -> "SparkFormatSink":
+        """Make the driver's part."""
+        return SparkFormatSink(self, name, spark, scratch)
+
+
+class SparkFormatSink(Sink):
+    """Lets Spark copy what the tasks staged."""
+
+    def __init__(self, spec: SparkFormat, name: str, spark: "SparkSession", scratch: Path) -> None:
+        super().__init__(name)
+        self._spec = spec
+        self._spark = spark
+        self._scratch = scratch / name
+        self._schema: pa.Schema = None
+
+    def open(self, schema: pa.Schema) -> None:
+        """Make the folder that tasks stage in."""
+        self._schema = schema
+        self._scratch.mkdir(parents=True, exist_ok=True)
+
+    def positions(self, _places: Iterable[Place]) -> None:
+        """Give none: it keeps no positions."""
+
+    def stager(self) -> "ParquetStagerFactory":
+        """Give what tasks stage Parquet files with."""
+        return ParquetStagerFactory(self._scratch, self._schema)
+
+    def commit(self) -> None:
+        """Append the staged rows."""
+        files = [str(self._scratch / each.detail["file"]) for each in self._staged if each.rows]
+        if files:
+            frame = self._spark.read.parquet(*files)
+            frame.write.format(self._spec.format).options(**self._spec.options).mode("append").save(
+                str(self._spec.path)
+            )
+        for path in files:
+            Path(path).unlink()
+
+
+class ParquetStagerFactory:
+    """Opens a Parquet file per stretch, aside."""
+
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self._folder = folder
+        self._schema = schema
+
+    def __call__(self, _stretch: Stretch) -> DeltaStager:
+        """Open the file at the first row."""
+        return DeltaStager(self._folder / f"{uuid.uuid4().hex}.parquet", self._schema)

@@ -1,0 +1,14 @@
+"""What a source holds right now: one entry per place."""
+
+from dataclasses import dataclass
+
+from penstock.delivery.positions import Place
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The first offset that is still there, and the one that the next committed record will get."""
+
+    place: Place
+    first: int
+    end: int

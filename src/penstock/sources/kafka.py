@@ -1,0 +1,241 @@
+"""Kafka topics, read by librdkafka inside of Spark's tasks.
+
+Guarantee: every committed record of a stretch, once, in the order of its partition; records of aborted
+transactions never. New partitions, and new topics that match a pattern, are read from their start. The login is
+read by each task where it runs, so no plan, no UI and no event log of Spark ever holds it.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.errors import BadInput, BrokerUnavailable, NotFound, RetentionPassed
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import FETCHING, Connection
+from penstock.kafka.failures import Causes, logger, opening, translate
+from penstock.kafka.positions import Position, committed_bounds, resolve
+from penstock.pipeline.columns import HEADERS
+from penstock.sources.extent import Extent
+
+_CHUNK_EVENTS = 10_000
+_SILENCE_S = 60.0
+
+
+class Kafka(BaseModel, frozen=True, extra="forbid"):
+    """Topics of the project's Kafka."""
+
+    type: Literal["kafka"] = Field("kafka", description="Kafka topics.")
+    topics: list[str] = Field(default_factory=list, description="Names of topics.")
+    pattern: str | None = Field(None, description="Instead of names: a regular expression that whole names match.")
+    start: str = Field(
+        "earliest",
+        description="Where a new pipeline begins: earliest, latest, a time (`2026-01-31T12:00`), `15m` ago,"
+        " or an offset for all partitions. Afterwards positions decide.",
+    )
+    offsets: dict[str, dict[int, int]] = Field(
+        default_factory=dict, description="Instead of `start`: `{topic: {partition: offset}}`; others from earliest."
+    )
+
+    @field_validator("start")
+    @classmethod
+    def _start_is_understood(cls, value: str) -> str:
+        try:
+            Position.parse(value)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @field_validator("pattern")
+    @classmethod
+    def _pattern_is_understood(cls, value: str | None) -> str | None:
+        try:
+            re.compile(value or "")
+        except re.error as error:
+            raise ValueError(f"'{value}' is no regular expression: {error}") from None
+        return value
+
+    @model_validator(mode="after")
+    def _topics_or_pattern(self) -> Self:
+        if bool(self.topics) == bool(self.pattern):
+            raise ValueError("name either topics or a pattern")
+        if len(set(self.topics)) < len(self.topics):
+            raise ValueError("a topic stands twice")
+        return self
+
+
+class KafkaFeed:
+    """The driver's view of the source."""
+
+    def __init__(self, spec: Kafka, connection: Connection) -> None:
+        self.spec = spec
+        self.connection = connection
+        self._admin = Admin(connection)
+
+    def extents(self) -> list[Extent]:
+        """Look up topic ids, partitions, and what can be read now without waiting for an open transaction."""
+        names = self.spec.topics or self._matching()
+        known = topics.identify(self._admin, names)
+        places = [Place(name, topic_id, number) for name, (topic_id, numbers) in known.items() for number in numbers]
+        limits = committed_bounds(self._admin, [(place.topic, place.partition) for place in places])
+        return [Extent(place, *limits[place.topic, place.partition]) for place in places]
+
+    def topic_ids(self) -> dict[str, str]:
+        """Ask for the topics' ids alone; asked again before every commit."""
+        names = self.spec.topics or self._matching()
+        return {name: topic_id for name, (topic_id, _) in topics.identify(self._admin, names).items()}
+
+    def _matching(self) -> list[str]:
+        wanted = re.compile(self.spec.pattern or "")
+        found = [each.topic for each in topics.list_topics(self._admin)]
+        names = [name for name in found if wanted.fullmatch(name) and not name.endswith(".dead")]
+        if not names:
+            raise NotFound(f"no topic matches '{self.spec.pattern}'", fix="List them with: penstock topic list")
+        return names
+
+    def starts(self, extents: list[Extent]) -> Positions:
+        """Settle where a new pipeline begins."""
+        if self.spec.offsets:
+            return {each.place: self._given(each) for each in extents}
+        position = Position.parse(self.spec.start)
+        if position.kind == "earliest":
+            return {each.place: each.first for each in extents}
+        if position.kind == "latest":
+            return {each.place: each.end for each in extents}
+        found = resolve(self._admin, position, [(each.place.topic, each.place.partition) for each in extents])
+        return {each.place: found[each.place.topic, each.place.partition] for each in extents}
+
+    def _given(self, extent: Extent) -> int:
+        place = extent.place
+        offset = self.spec.offsets.get(place.topic, {}).get(place.partition, extent.first)
+        if not extent.first <= offset <= extent.end:
+            raise BadInput(f"offset {offset} is not in {place}, which holds {extent.first} to {extent.end}")
+        return offset
+
+    def reader(self) -> "KafkaReader":
+        """Give what tasks read with."""
+        return KafkaReader(self.connection)
+
+
+class KafkaReader:
+    """Reads stretches inside of a task. Travels to the task as it is: it holds no client and no secret."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def chunks(self, stretch: Stretch, max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Give records as columns, each chunk with the offset it reaches.
+
+        Ends at the stretch's end, or earlier once `max_bytes` are read.
+        """
+        client, causes = _client(self._connection)
+        place = stretch.place
+        client.assign([TopicPartition(place.topic, place.partition, stretch.start)])
+        try:
+            reached, read_bytes, heard_at = stretch.start, 0, time.monotonic()
+            while reached < stretch.end and (max_bytes is None or read_bytes < max_bytes):
+                heard = client.consume(_CHUNK_EVENTS, 0.5)
+                messages, reached_now = _sort(heard, stretch, self._connection)
+                if reached_now > reached:
+                    reached, heard_at = reached_now, time.monotonic()
+                elif time.monotonic() - heard_at > _SILENCE_S:
+                    raise causes.timeout(f"reading {place}")
+                elif not heard and (refusal := causes.refusal()):
+                    raise refusal
+                if messages:
+                    read_bytes += sum(map(len, messages))
+                    yield _columns(messages, place), reached
+                elif reached >= stretch.end:
+                    yield _columns([], place), reached
+        finally:
+            client.unassign()
+
+
+_clients: dict[str, tuple[Consumer, Causes]] = {}
+
+
+def _client(connection: Connection) -> tuple[Consumer, Causes]:
+    """Open a client once per worker process: connecting costs more than a small batch."""
+    name = repr(connection)
+    if name not in _clients:
+        _clients[name] = _open(connection)
+    return _clients[name]
+
+
+def _open(connection: Connection) -> tuple[Consumer, Causes]:
+    causes = Causes(connection)
+    settings: dict[str, Any] = {
+        **FETCHING,
+        "queued.max.messages.kbytes": 64 * 1024,
+        "fetch.wait.max.ms": 50,
+        **connection.librdkafka(),
+        "error_cb": causes,
+        # Required by librdkafka; nothing is ever joined or committed under this name.
+        "group.id": "penstock.reader",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        # A record that is gone is an error, not a jump.
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+    }
+    with opening(connection):
+        return Consumer(settings, logger=logger), causes
+
+
+def _sort(heard: list[Message], stretch: Stretch, connection: Connection) -> tuple[list[Message], int]:
+    """Pick the stretch's own records, and tell how far they reach. Markers and compaction leave holes."""
+    messages: list[Message] = []
+    reached = stretch.start
+    for message in heard:
+        error = message.error()
+        if (message.topic(), message.partition()) != (stretch.place.topic, stretch.place.partition):
+            if error is not None and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise translate(error, connection, f"reading {stretch.place}")
+            continue
+        offset = int(message.offset() or 0)
+        if error is None and stretch.start <= offset < stretch.end:
+            messages.append(message)
+            reached = offset + 1
+        elif error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            reached = max(reached, min(offset, stretch.end))
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+            raise RetentionPassed(
+                f"{stretch.place} no longer holds offset {stretch.start}", safe="Nothing of this batch was written"
+            )
+        elif error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}:  # noqa: SLF001
+            raise BrokerUnavailable(f"reading {stretch.place}: {error.str()}")
+        else:
+            raise translate(error, connection, f"reading {stretch.place}")
+    return messages, reached
+
+
+def _columns(messages: list[Message], place: Place) -> pa.RecordBatch:
+    count = len(messages)
+    offsets = pa.array([message.offset() for message in messages], pa.int64())
+    headers = [_headers(message) for message in messages]
+    columns = {
+        "_topic": pa.repeat(place.topic, count),
+        "_topic_id": pa.repeat(place.topic_id, count),
+        "_partition": pa.repeat(pa.scalar(place.partition, pa.int32()), count),
+        "_offset": offsets,
+        "_timestamp": pa.array([message.timestamp()[1] * 1000 for message in messages], pa.timestamp("us", tz="UTC")),
+        "_key": pa.array([message.key() for message in messages], pa.binary()),
+        "_value": pa.array([message.value() for message in messages], pa.binary()),
+        "_headers": pa.array(headers, HEADERS),
+        "_at": offsets,
+        "_attempt": pa.repeat(pa.scalar(1, pa.int32()), count),
+        "_sink": pa.nulls(count, pa.string()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _headers(message: Message) -> list[dict[str, Any]]:
+    listed: Any = message.headers()
+    return [{"name": name, "value": value} for name, value in listed] if listed else []

@@ -1,0 +1,224 @@
+"""A Python function on rows, on a pandas frame or on an Arrow table.
+
+Guarantee: an exception fails the record it came from, not the batch. A function on frames or tables that raises is
+called again with halves, until the records to blame stand alone. The record at hand is noted before each call, so that
+one that kills its worker can be found. Functions may run more than once for the same record.
+"""
+
+import importlib
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, Field, field_validator
+
+from penstock.decoders.decoded import Fault, columns_of, fault
+from penstock.errors import BadInput
+from penstock.pipeline.columns import ERROR, RESERVED, user_columns
+from penstock.pipeline.schema import parse
+
+_SHOWN = ("_topic", "_partition", "_offset", "_timestamp", "_key")
+
+
+class Python(BaseModel, frozen=True, extra="forbid"):
+    """A Python function, named as `module:function`; modules are looked for beside the pipeline file first."""
+
+    python: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The function, as `module:function`.")
+    on: Literal["rows", "pandas", "arrow"] = Field(
+        "rows",
+        description="What the function gets: a dictionary per row, and it gives one back, or None to drop the event;"
+        " a pandas frame, and it gives one back with the index of the rows that it keeps;"
+        " or an Arrow table, and it gives one back with as many rows.",
+    )
+    returns: str | None = Field(None, description="Columns that come out, as in `decode.schema`; the same if left out.")
+
+    @field_validator("returns")
+    @classmethod
+    def _returns_is_understood(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse(value)
+        return value
+
+    def task(self, schema: pa.Schema, folder: Path, notes: Path) -> "PythonTask":
+        """Make what runs inside of Spark's tasks; `schema` is what goes in."""
+        columns = (
+            parse(self.returns)
+            if self.returns
+            else pa.schema([schema.field(name) for name in user_columns(schema.names)])
+        )
+        return PythonTask(self, columns, str(folder), str(notes))
+
+
+def load_function(reference: str, folder: str) -> Callable[..., Any]:
+    """Import `module:function`, from beside the pipeline file or from anywhere Python looks."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module, _, name = reference.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:
+        raise BadInput(f"the step '{reference}' cannot be imported: {error}") from None
+    if not callable(function):
+        raise BadInput(f"the module '{module}' has no function '{name}'")
+    return function  # type: ignore[no-any-return]
+
+
+class PythonTask:
+    """Runs the function over the good rows of each chunk; failed rows pass by."""
+
+    def __init__(self, spec: Python, columns: pa.Schema, folder: str, notes: str) -> None:
+        self._spec = spec
+        self._columns = columns
+        self._folder = folder
+        self._notes = notes
+        self.schema = pa.schema([*(field.with_nullable(True) for field in columns), *RESERVED])  # noqa: FBT003
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
+        """Give each chunk back with the columns that the function makes."""
+        function = load_function(self._spec.python, self._folder)
+        Path(self._notes).mkdir(parents=True, exist_ok=True)
+        with Notebook(Path(self._notes) / str(index)) as notebook:
+            for batch in batches:
+                yield from self._chunk(function, batch, notebook)
+
+    def _chunk(
+        self, function: Callable[..., Any], batch: pa.RecordBatch, notebook: "Notebook"
+    ) -> Iterator[pa.RecordBatch]:
+        good = pc.is_null(batch.column("_error"))
+        passing = batch.filter(pc.invert(good))
+        if passing.num_rows:
+            blank = [pa.nulls(passing.num_rows, field.type) for field in self._columns]
+            yield self._assembled(blank, passing, passing.column("_error"))
+        rows = batch.filter(good)
+        if not rows.num_rows:
+            return
+        run = {"rows": self._on_rows, "pandas": self._on_pandas, "arrow": self._on_arrow}[self._spec.on]
+        columns, faults, kept = run(function, rows, notebook)
+        whole = self._assembled(columns, rows, pa.array(faults, ERROR))
+        yield whole.filter(pa.array(kept)) if not all(kept) else whole
+
+    def _assembled(self, columns: list[pa.Array], rows: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
+        reserved = [rows.column(name) for name in RESERVED.names if name != "_error"]
+        return pa.RecordBatch.from_arrays([*columns, *reserved, errors], schema=self.schema)
+
+    def _on_rows(
+        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
+    ) -> tuple[list[pa.Array], list[Fault | None], list[bool]]:
+        shown = rows.select([*user_columns(rows.schema.names), *_SHOWN]).to_pylist(maps_as_pydicts="strict")
+        offsets = rows.column("_at").to_pylist()
+        faults: list[Fault | None] = [None] * len(shown)
+        results: list[tuple[Any, ...]] = []
+        kept = [True] * len(shown)
+        names = self._columns.names
+        blank = (None,) * len(names)
+        for number, row in enumerate(shown):
+            notebook.note(offsets[number])
+            try:
+                result = function(row)
+                kept[number] = result is not None
+                results.append(tuple(map(result.get, names)) if result is not None else blank)
+            except Exception as error:  # noqa: BLE001 - whatever a user's function raises is that record's fault
+                faults[number] = _blame(error)
+                results.append(blank)
+        return columns_of(self._columns, results, faults, []).columns, faults, kept
+
+    def _on_pandas(
+        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
+    ) -> tuple[list[pa.Array], list[Fault | None], list[bool]]:
+        frame = rows.select(user_columns(rows.schema.names)).to_pandas()
+        faults: list[Fault | None] = [None] * rows.num_rows
+        kept = [False] * rows.num_rows
+        results: list[tuple[Any, ...]] = [(None,) * len(self._columns)] * rows.num_rows
+
+        def one(first: int, last: int) -> None:
+            given = function(frame.iloc[first:last].copy())
+            table = pa.Table.from_pandas(given[self._columns.names], self._columns, preserve_index=False)
+            for number, row in zip(given.index, table.to_pylist(), strict=True):
+                results[number] = tuple(row.values())
+                kept[number] = True
+
+        self._halving(one, rows, faults, kept, notebook)
+        return columns_of(self._columns, results, faults, []).columns, faults, kept
+
+    def _on_arrow(
+        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
+    ) -> tuple[list[pa.Array], list[Fault | None], list[bool]]:
+        table = pa.Table.from_batches([rows.select(user_columns(rows.schema.names))])
+        faults: list[Fault | None] = [None] * rows.num_rows
+        kept = [True] * rows.num_rows
+        parts: dict[int, pa.Table] = {}
+
+        def one(first: int, last: int) -> None:
+            given = function(table.slice(first, last - first)).select(self._columns.names).cast(self._columns)
+            if given.num_rows != last - first:
+                raise ValueError(f"{last - first} rows went in and {given.num_rows} came out")
+            parts[first] = given
+
+        self._halving(one, rows, faults, kept, notebook)
+        for number, problem in enumerate(faults):
+            if problem is not None:
+                parts[number] = pa.table([pa.nulls(1, field.type) for field in self._columns], schema=self._columns)
+        joined = pa.concat_tables([parts[first] for first in sorted(parts)]).combine_chunks()
+        return [column.combine_chunks() for column in joined.columns], faults, kept
+
+    def _halving(
+        self,
+        one: Callable[[int, int], None],
+        rows: pa.RecordBatch,
+        faults: list[Fault | None],
+        kept: list[bool],
+        notebook: "Notebook",
+    ) -> None:
+        """Call with all rows, and after an exception with halves, until the rows to blame stand alone."""
+        offsets = rows.column("_at").to_pylist()
+        waiting = [(0, rows.num_rows)]
+        while waiting:
+            first, last = waiting.pop()
+            notebook.note(offsets[first] if last - first == 1 else None)
+            try:
+                one(first, last)
+            except Exception as error:  # noqa: BLE001 - as above
+                if last - first == 1:
+                    faults[first], kept[first] = _blame(error), True
+                else:
+                    middle = (first + last) // 2
+                    waiting += [(middle, last), (first, middle)]
+
+
+class Notebook:
+    """Remembers the record at hand in a file, which outlives a worker that dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = -1
+
+    def __enter__(self) -> Self:
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        return self
+
+    def note(self, offset: int | None) -> None:
+        """Write down the offset of the record at hand; none if there are several."""
+        os.pwrite(self._file, struct.pack("<q", -1 if offset is None else offset), 0)
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
+        os.close(self._file)
+        if kind is None:
+            self._path.unlink(missing_ok=True)
+
+
+def noted(path: Path) -> int | None:
+    """Read the record at hand when the worker died."""
+    try:
+        (offset,) = struct.unpack("<q", path.read_bytes())
+    except (OSError, struct.error):
+        return None
+    return offset if offset >= 0 else None
+
+
+def _blame(error: Exception) -> Fault:
+    return fault(type(error).__name__, str(error) or type(error).__name__, stage="step")
