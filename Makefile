@@ -11,7 +11,10 @@ setup:  ## Install what is missing: Java, the locked environment, the jars
 demo: setup  ## Start Kafka, send 100,000 events, process them, compare, stop
 	@$(BIN)/penstock demo
 
-test: setup check  ## Lint, types, then every test, against real servers that the tests start and stop
+setup-tests: setup  ## Install what the tests need beyond that: a PostgreSQL server
+	@scripts/setup tests
+
+test: setup-tests check  ## Lint, types, then every test, against real servers that the tests start and stop
 	$(BIN)/pytest
 
 test-kafka-3.9: setup  ## The clients' tests against Kafka 3.9
@@ -33,4 +36,4 @@ lock: setup  ## Resolve Python packages and jars anew
 	  --no-header --no-annotate --constraints requirements/dev.txt - --output-file requirements/bootstrap.txt
 	$(BIN)/python scripts/lock_jars.py
 
-.PHONY: help setup demo test test-kafka-3.9 check bench lock
+.PHONY: help setup setup-tests demo test test-kafka-3.9 check bench lock

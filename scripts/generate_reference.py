@@ -34,6 +34,8 @@ ENVIRONMENT = {
     "PENSTOCK_HOME": "Folder for the local cluster: data, logs, secrets.",
     "PENSTOCK_CACHE": "Folder of the jars, shared by all projects; `penstock` in the user's cache folder if unset.",
     "PENSTOCK_IVY_SETTINGS": "An `ivysettings.xml`, to fetch the jars from a mirror.",
+    "PENSTOCK_CRASH_AT": "For tests: the point of a batch at which a driver dies, as `kill -9` would end it.",
+    "PENSTOCK_CRASH_AFTER": "For tests: how often that point is passed first.",
     "PENSTOCK_DEBUG": "Any value: show the traceback of a defect in Penstock.",
     "JAVA_HOME": "Where Java 17 or newer is; the `java` on the `PATH` if unset.",
     "XDG_CACHE_HOME": "The user's cache folder; `~/.cache` if unset.",

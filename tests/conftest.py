@@ -1,4 +1,4 @@
-"""One Kafka for a whole run: started when the first test asks for it, stopped by process id at the end."""
+"""One Kafka and one PostgreSQL for a whole run: started when the first test asks, stopped by process id at the end."""
 
 import itertools
 import json
@@ -21,6 +21,8 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.project import LocalCluster
+
+from support.postgres import RunningPostgres, running
 
 _VERSIONS: dict[str, JarSet] = {"4.3": KAFKA, "3.9": "kafka-3.9.1"}
 _numbers = itertools.count(1)
@@ -93,6 +95,13 @@ def three_nodes(jar_folder: Path) -> Iterator[RunningKafka]:
 def secure_kafka(jar_folder: Path) -> Iterator[RunningKafka]:
     """One node with TLS, SCRAM users and ACLs."""
     yield from _run(LocalCluster(port=0, secure=True), jar_folder, KAFKA)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[RunningPostgres]:
+    """One PostgreSQL; `postgres.database()` makes a database that no other test uses."""
+    with running() as server:
+        yield server
 
 
 @dataclass(frozen=True)

@@ -100,13 +100,23 @@ def _complaint(path: Path, lines: dict[KeyPath, int], model: type[BaseModel], pr
         text = "this key is not known" + (f"; did you mean '{nearest}'?" if nearest else "")
     elif problem["type"] == "missing":
         keys, text = (*keys, location[-1]), "this key is required"
-    line = lines.get(keys) or lines.get(keys[:-1], 1)
+    return placed(path, lines, keys, text)
+
+
+def placed(path: Path, lines: dict[KeyPath, int], keys: KeyPath, text: str) -> str:
+    """Write a complaint with its file, line and key path; of a key that is not there, with its parent's line."""
+    known = next((keys[:length] for length in range(len(keys), -1, -1) if keys[:length] in lines), ())
     shown = ".".join(map(str, keys)) or "the file"
-    return f"{path}:{line}: {shown}: {text}"
+    return f"{path}:{lines.get(known, 1)}: {shown}: {text}"
 
 
 def load(path: Path, model: type[Model]) -> Model:
     """Read `path` into `model`; raise `BadInput` with one line per problem, each with its place."""
+    return load_with_lines(path, model)[0]
+
+
+def load_with_lines(path: Path, model: type[Model]) -> tuple[Model, dict[KeyPath, int]]:
+    """As `load`; also give the line of every key, for checks that look at the document as a whole."""
     text = _read(path)
     try:
         # A subclass of SafeLoader: no YAML tag can build a Python object.
@@ -119,7 +129,7 @@ def load(path: Path, model: type[Model]) -> Model:
         raise BadInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
     lines = _lines(node) if node is not None else {}
     try:
-        return model.model_validate(data if data is not None else {}, context={"base": path.parent})
+        return model.model_validate(data if data is not None else {}, context={"base": path.parent}), lines
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         complaints = dict.fromkeys(_complaint(path, lines, model, each) for each in problems)

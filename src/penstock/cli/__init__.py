@@ -14,6 +14,7 @@ from penstock.cli import (
     bench,
     broker,
     consume,
+    dead,
     demo,
     doctor,
     group,
@@ -22,6 +23,7 @@ from penstock.cli import (
     node,
     pipeline,
     produce,
+    table,
     topic,
     user,
 )
@@ -111,6 +113,8 @@ app.add_typer(user.app, name="user")
 app.add_typer(acl.app, name="acl")
 app.add_typer(node.app, name="node")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(dead.app, name="dead")
+app.add_typer(table.app, name="table")
 app.add_typer(jars.app, name="jars")
 app.add_typer(bench.app, name="bench")
 

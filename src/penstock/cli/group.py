@@ -54,9 +54,11 @@ def reset(
     as_json: Json = False,
 ) -> None:
     """Move a group that has no members; shows what would happen, then asks."""
+    from penstock.delivery.lag import require_not_a_report
     from penstock.kafka import groups, topics
     from penstock.kafka.positions import Position
 
+    require_not_a_report(name)
     if [to is not None, by is not None, like is not None].count(True) != 1:
         raise BadInput("say where to: exactly one of --to, --by and --like")
     target = Position.parse(to) if to is not None else None

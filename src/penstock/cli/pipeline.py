@@ -1,23 +1,238 @@
 """penstock pipeline: from Kafka to tables."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import say
+from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, print_table, say
 from penstock.cli.session import session
+from penstock.errors import BadInput, Conflict, NotFound
+
+if TYPE_CHECKING:
+    from penstock.engine.runner import Runner
+    from penstock.engine.status import Status
 
 app = typer.Typer(help="Pipelines: from Kafka to tables, exactly once.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="The pipeline file, YAML or Python.")]
+Which = Annotated[str, typer.Argument(help="The pipeline's name, or its file.")]
+Name = Annotated[str, typer.Argument(help="The pipeline's name.")]
+Master = Annotated[str, typer.Option(help="Spark's master, such as local[*,4] or spark://host:7077.")]
 
 
 @app.command()
-def run(context: typer.Context, file: File) -> None:
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the pipeline: lower-case letters, digits, dashes.")],
+    topic: Annotated[str, typer.Option(help="Topic to read.")] = "events",
+) -> None:
+    """Write a commented pipeline file that runs."""
+    from penstock.pipeline.spec import NAME
+    from penstock.pipeline.template import template
+
+    if NAME.fullmatch(name) is None:
+        raise BadInput("a pipeline's name has lower-case letters, digits and dashes, at most 63")
+    path = Path(f"{name}.yaml")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(template(name, topic))
+    except FileExistsError:
+        raise Conflict(f"{path} is there already", safe="It was not touched") from None
+    say(f"{path} written. Next: penstock pipeline check {path}")
+
+
+@app.command()
+def check(file: File, as_json: Json = False) -> None:
+    """Look for mistakes without starting Spark; unknown columns are warnings."""
+    from penstock.pipeline.load import load_with_warnings
+
+    spec, warnings = load_with_warnings(file)
+    if as_json:
+        print_json({"pipeline": spec.name, "warnings": warnings})
+        return
+    for warning in warnings:
+        say(f"warning: {warning}")
+    say(f"pipeline '{spec.name}' can run")
+
+
+@app.command()
+def run(context: typer.Context, file: File, master: Master = "local[*,4]", as_json: Json = False) -> None:
     """Run a pipeline here, until it has caught up (speed scheduled) or Ctrl-C (speed stream)."""
+    from penstock.cli.run_display import RunDisplay
     from penstock.engine.driver import run as drive
+    from penstock.pipeline.load import load_with_warnings
+
+    spec, warnings = load_with_warnings(file)
+    for warning in warnings:
+        say(f"warning: {warning}")
+    with RunDisplay() as display:
+        status = drive(spec, session(context).settings, file, show=display.show, master=master)
+    print_json(status) if as_json else _print_account(status)
+
+
+def _print_account(status: "Status") -> None:
+    say(f"pipeline '{status.pipeline}' {status.state}: {status.events:,} events, {status.dead:,} dead letters")
+    rows = [[name, each.read, each.written, each.dead, each.dropped] for name, each in status.sinks.items()]
+    if rows:
+        print_table(["sink", "read", "written", "dead", "dropped"], rows)
+    if status.rules:
+        print_table(["expectation", "broken"], [[name, count] for name, count in status.rules.items()])
+
+
+@app.command()
+def start(context: typer.Context, file: File, master: Master = "local[*,4]") -> None:
+    """Run a pipeline in the background: restarted after outages, stopped by errors that need a person."""
+    from penstock.engine.supervisor import start as start_supervisor
+    from penstock.pipeline.load import load_with_warnings
+
+    spec, warnings = load_with_warnings(file)
+    for warning in warnings:
+        say(f"warning: {warning}")
+    start_supervisor(spec.name, session(context).settings, file, session(context).arguments(), master)
+    say(f"pipeline '{spec.name}' started. Watch it with: penstock pipeline status {spec.name}")
+
+
+@app.command(hidden=True)
+def supervise(context: typer.Context, file: File, master: Master = "local[*,4]") -> None:
+    """Run a pipeline's driver, again and again; what `start` puts into the background."""
+    from penstock.engine.supervisor import supervise as watch
     from penstock.pipeline.load import load
 
+    raise typer.Exit(watch(load(file).name, session(context).settings, file, session(context).arguments(), master))
+
+
+@app.command()
+def stop(
+    context: typer.Context,
+    name: Name,
+    timeout_s: Annotated[int, typer.Option(help="Seconds to finish the batch at hand; then it ends by force.")] = 60,
+) -> None:
+    """Stop a pipeline: it finishes the batch at hand."""
+    from penstock.engine.supervisor import stop as stop_supervisor
+
+    forced = stop_supervisor(name, session(context).settings, timeout_s)
+    say(f"pipeline '{name}' stopped" + (", by force; nothing is lost or doubled" if forced else ""))
+
+
+@app.command()
+def status(context: typer.Context, name: Name, as_json: Json = False) -> None:
+    """Show what a pipeline is doing."""
+    from penstock.engine.driver import home_of
+    from penstock.engine.status import load
+
+    found = load(home_of(session(context).settings, name).folder)
+    if found is None:
+        raise NotFound(f"no pipeline '{name}' has run here", fix="List them with: penstock pipeline list")
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ["pipeline", "state", "batch", "events", "dead", "lag", "events/s", "batch s"],
+        [
+            [
+                found.pipeline,
+                found.state,
+                found.batch,
+                found.events,
+                found.dead,
+                found.lag,
+                found.events_per_s,
+                found.batch_seconds,
+            ]
+        ],
+    )
+    _print_account(found)
+    if found.reason:
+        say(found.reason)
+
+
+@app.command("list")
+def list_(context: typer.Context, as_json: Json = False) -> None:
+    """List the pipelines that have run here."""
+    from penstock.engine.status import load
+
+    folder = session(context).settings.home / "pipelines"
+    found = [load(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+    known = [each for each in found if each is not None]
+    if as_json:
+        print_json(known)
+    elif not known:
+        say("no pipelines yet. Begin with: penstock pipeline new NAME")
+    else:
+        rows = [[each.pipeline, each.state, each.events, each.dead, each.lag, each.file] for each in known]
+        print_table(["pipeline", "state", "events", "dead", "lag", "file"], rows)
+
+
+@app.command()
+def logs(
+    context: typer.Context,
+    name: Name,
+    spark: Annotated[bool, typer.Option(help="What Spark said, instead of the driver.")] = False,
+    lines: Annotated[int, typer.Option(help="How many of the last lines.")] = 50,
+) -> None:
+    """Show the end of a pipeline's log."""
+    from penstock.engine.driver import home_of
+
+    path = home_of(session(context).settings, name).logs / ("spark.log" if spark else "driver.log")
+    if not path.exists():
+        raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]:
+        typer.echo(line)
+
+
+@app.command()
+def rebuild(context: typer.Context, which: Which, as_json: Json = False) -> None:
+    """Make a lost checkpoint anew, from the positions that the sinks keep."""
+    from penstock.engine import upkeep
+
+    with _runner(context, which) as runner:
+        found = upkeep.rebuild(runner)
+    rows = [[name, str(place), at] for name, places in found.items() for place, at in sorted(places.items())]
+    if as_json:
+        print_json([{"sink": name, "place": place, "position": at} for name, place, at in rows])
+        return
+    if rows:
+        print_table(["sink", "place", "position"], rows)
+    say("the checkpoint is rebuilt; sinks go on from these positions, and one without from the source's start")
+
+
+@app.command("skip-gap")
+def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
+    """Go on past records that are gone; what is skipped is shown first, and recorded."""
+    from penstock.engine import upkeep
+
+    with _runner(context, which) as runner:
+        planned = upkeep.planned_gaps(runner)
+        print_rows(planned, as_json=as_json, empty="there is no gap")
+        if planned and confirmed("Go on without these?", yes=yes):
+            upkeep.skip_gaps(runner)
+            say("recorded, and skipped")
+
+
+@app.command()
+def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
+    """List what a pipeline skipped because somebody decided so."""
+    from penstock.delivery import gaps as records
+    from penstock.engine.driver import home_of
+
+    folder = home_of(session(context).settings, name).folder
+    print_rows(records.read(folder), as_json=as_json, empty="no gaps")
+
+
+def _runner(context: typer.Context, which: str) -> "Runner":
+    from penstock.engine import session as spark
+    from penstock.engine.driver import MASTER, file_of, home_of
+    from penstock.engine.runner import Runner
+    from penstock.pipeline.load import load
+
+    settings = session(context).settings
+    file = file_of(settings, which)
     spec = load(file)
-    drive(spec, session(context).settings, file.resolve().parent, tell=lambda p: say(str(p)))
+    home = home_of(settings, spec.name)
+    return Runner(
+        spec,
+        settings.connection(),
+        home,
+        lambda: spark.start(spec.name, home.logs, master=MASTER),
+        file.resolve().parent,
+    )

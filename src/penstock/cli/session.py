@@ -36,6 +36,16 @@ class Session:
             )
         return self._settings
 
+    def arguments(self) -> list[str]:
+        """Give the root options again, for a process that must see the same settings; the home folder goes apart."""
+        project = self.settings.project_file
+        named = {
+            "--project": project.resolve() if project else None,
+            "--bootstrap": self.bootstrap,
+            "--user": self.user,
+        }
+        return [part for option, value in named.items() if value is not None for part in (option, str(value))]
+
     def cluster(self, talk: "Talk | None" = None) -> "Cluster":
         """Give the local cluster, whether or not it runs."""
         from penstock.broker.cluster import Cluster

@@ -5,6 +5,7 @@ topic does not expire. Dead letters are committed before any sink, with a positi
 dead once stays dead, whatever a second try of the same batch would say.
 """
 
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -48,6 +49,7 @@ class DeadLetter(BaseModel, frozen=True):
     at_partition: int = Field(description="Partition of what was being read.")
     at: int = Field(description="Offset there.")
     attempt: int = Field(description="How many times it has failed.")
+    failed_ms: int = Field(description="When it failed, in milliseconds since 1970.")
     timestamp_ms: int = Field(description="The record's own timestamp.")
 
 
@@ -62,11 +64,10 @@ class DeadLetters:
         self._outbox = Outbox(connection, SINK_NAME, group)
         self._partitions: dict[str, int] = {}
 
-    def open(self, source_topics: Mapping[str, int]) -> None:
-        """Make the dead-letter topics that are missing, with as many partitions and no expiry."""
+    def open(self, wanted: Mapping[str, int]) -> None:
+        """Make the dead-letter topics that are missing, each with so many partitions and no expiry."""
         admin = Admin(self._connection)
-        for source, partitions in source_topics.items():
-            name = self.topic_of(source)
+        for name, partitions in wanted.items():
             if name in self._partitions:
                 continue
             try:
@@ -158,6 +159,7 @@ class DeadStager:
             "at": row["_at"],
             "at_partition": self._partition,
             "attempt": row["_attempt"],
+            "failed_ms": int(time.time() * 1000),
             **({"sink": sink or row["_sink"]} if sink or row["_sink"] else {}),
         }
         own = [{"name": f"{PREFIX}{name}", "value": str(value).encode()} for name, value in told.items()]
@@ -204,6 +206,7 @@ def understand(message: Message) -> DeadLetter | None:
             at_partition=int(told["at_partition"]),
             at=int(told["at"]),
             attempt=int(told["attempt"]),
+            failed_ms=int(told["failed_ms"]),
             timestamp_ms=message.timestamp()[1],
         )
     except (KeyError, ValueError):

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any, Protocol
 
 import orjson
@@ -23,7 +24,7 @@ from penstock.engine.failures import JOB_ERRORS, cause_of
 from penstock.engine.frame import Frame, where_column
 from penstock.engine.isolate import Isolation
 from penstock.engine.tasks import Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask
-from penstock.errors import DataRefused, PenstockError, TopicRecreated
+from penstock.errors import DataRefused, PenstockError, TopicRecreated, WorkLost
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.sink import Sink, Staged
 from penstock.sources.extent import Extent
@@ -78,6 +79,7 @@ class Parts:
     sinks: list[Sink]
     dead: DeadLetters
     notes: Path
+    stopping: Event
 
 
 def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Standing) -> BatchReport:
@@ -96,6 +98,9 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
             cause = cause_of(error)
             if cause is not None:
                 raise cause from None
+            if parts.stopping.is_set():
+                # Ctrl-C reaches the workers too: what they died of is no record's fault.
+                raise WorkLost("stopped in the middle of a batch", safe="Nothing of it was written") from None
             for index, offset, problem in Isolation(parts.frame, read, parts.notes).guilty(error):
                 condemned[index].setdefault(offset, {})[None] = problem
             continue

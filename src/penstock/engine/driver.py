@@ -1,17 +1,98 @@
-"""A driver process: Spark, the runner, signals."""
+"""A driver process: Spark, the runner, signals, and the status that others read."""
 
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from penstock.broker import jars
+import orjson
+
+from penstock.delivery.durable import write_json
 from penstock.engine import session
-from penstock.engine.runner import Home, Runner, Tell
+from penstock.engine.runner import Home, Progress, Runner
+from penstock.engine.status import SinkTotals, Status
+from penstock.errors import NotFound, PenstockError
 from penstock.pipeline.spec import PipelineSpec
 from penstock.settings import Settings
 
+MASTER = "local[*,4]"
+Show = Callable[[Status], None]
 
-def run(spec: PipelineSpec, settings: Settings, base: Path, *, tell: Tell, master: str = "local[*,4]") -> None:
-    """Run a pipeline in this process."""
-    home = Home(settings.home / "pipelines" / spec.name)
-    spark = session.start(spec.name, home.logs, master=master)
-    with Runner(spec, settings.connection(), home, spark, base) as runner:
-        runner.run(tell)
+
+def home_of(settings: Settings, pipeline: str) -> Home:
+    """Give the folders of a pipeline."""
+    return Home(settings.home / "pipelines" / pipeline)
+
+
+def file_of(settings: Settings, which: str) -> Path:
+    """Find a pipeline's file by the pipeline's name; a file is its own answer."""
+    if Path(which).is_file():
+        return Path(which)
+    try:
+        return Path(orjson.loads((home_of(settings, which).folder / "pipeline.json").read_bytes())["file"])
+    except OSError:
+        raise NotFound(f"'{which}' is neither a pipeline that has run here nor a file") from None
+
+
+def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:
+    """Run a pipeline in this process until it has caught up, is told to stop, or fails."""
+    home = home_of(settings, spec.name)
+    write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
+    status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
+    runner: Runner | None = None
+
+    def tell(progress: Progress) -> None:
+        account(status, progress)
+        status.save(home.folder)
+        show(status)
+
+    def stop(_signal: int, _frame: Any) -> None:
+        if runner is not None:
+            runner.stopping.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with Runner(
+            spec,
+            settings.connection(),
+            home,
+            lambda: session.start(spec.name, home.logs, master=master),
+            file.resolve().parent,
+        ) as runner:
+            status.save(home.folder)
+            show(status)
+            runner.run(tell)
+            status.state = "stopped" if runner.stopping.is_set() else "finished"
+            status.save(home.folder)
+    except PenstockError as error:
+        status.state, status.reason = "failed", str(error)
+        if runner is not None:
+            status.save(home.folder)
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return status
+
+
+def account(status: Status, progress: Progress) -> None:
+    """Add a batch to the totals."""
+    report = progress.report
+    if report is None:
+        status.state, status.reason = "waiting", progress.waiting_for
+        return
+    status.state, status.reason = "running", ""
+    status.batch, status.lag = report.batch, progress.lag
+    status.events += report.read
+    status.dead += report.dead
+    status.batch_seconds = round(report.seconds, 3)
+    status.events_per_s = round(report.read / report.seconds) if report.seconds else 0
+    for name, count in report.sinks.items():
+        totals = status.sinks.setdefault(name, SinkTotals())
+        totals.read += count.read
+        totals.written += count.written
+        totals.dead += count.dead
+        totals.dropped += count.dropped
+    for rule, broken in report.rules.items():
+        status.rules[rule] = status.rules.get(rule, 0) + broken

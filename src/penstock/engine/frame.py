@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from penstock.engine import attempt
 from penstock.engine.tasks import MANIFEST, Chain, Decode, ReadTask, Task, event_schema
 from penstock.errors import BadInput
 from penstock.pipeline.columns import user_columns
@@ -51,10 +52,7 @@ class Frame:
         tasks, frame = self._through_steps([], self._empty(schema), schema)
         schema = tasks[-1].schema if tasks else to_arrow_schema(frame.schema, timezone="UTC")  # type: ignore[attr-defined]
         tested = self._spark.createDataFrame([], from_arrow_schema(schema))
-        try:
-            self._judged(tested)
-        except (AnalysisException, ParseException) as error:
-            raise self._explained(error) from None
+        self._judged(tested)
         return schema
 
     def _empty(self, schema: pa.Schema) -> "DataFrame":
@@ -76,11 +74,9 @@ class Frame:
                 tasks, schema = [*tasks, task], task.schema
         return tasks, frame
 
-    def _sql(self, frame: "DataFrame", select: Select) -> "DataFrame":
-        view = "penstock_events"
-        frame.createOrReplaceTempView(view)
+    def _sql(self, frame: "DataFrame", query: Select) -> "DataFrame":
         try:
-            return self._spark.sql(select.guarded(view))
+            return attempt.select(self._spark, frame, query)
         except (AnalysisException, ParseException) as error:
             raise self._explained(error) from None
 
@@ -92,26 +88,18 @@ class Frame:
 
     def _judged(self, frame: "DataFrame") -> "DataFrame":
         """Add a column per expectation, and one per sink that has a condition."""
-        rules = [
-            f"_error IS NULL AND ({rule.that}) IS TRUE AS _rule_{number}"
+        rules = {rule_column(number): rule.that for number, rule in enumerate(self._spec.expect)}
+        strict = [
+            rule_column(number)
             for number, rule in enumerate(self._spec.expect)
+            if rule.otherwise in {"dead_letter", "drop"}
         ]
-        if rules:
-            frame = frame.selectExpr("*", *rules)
-        passed = " AND ".join(
-            ["_error IS NULL"]
-            + [
-                f"_rule_{number}"
-                for number, rule in enumerate(self._spec.expect)
-                if rule.otherwise in {"dead_letter", "drop"}
-            ]
-        )
-        conditions = [
-            f"CASE WHEN {passed} THEN ({sink.where}) IS TRUE END AS {where_column(number)}"
-            for number, sink in enumerate(self._spec.sinks)
-            if sink.where
-        ]
-        return frame.selectExpr("*", *conditions) if conditions else frame
+        wheres = {where_column(number): sink.where for number, sink in enumerate(self._spec.sinks) if sink.where}
+        try:
+            frame = attempt.judge(self._spark, frame, "expect", rules, only_if=[])
+            return attempt.judge(self._spark, frame, "where", wheres, only_if=strict)
+        except (AnalysisException, ParseException) as error:
+            raise self._explained(error) from None
 
     def manifests(self, read: ReadTask, write: Task) -> list[str]:
         """Run the job; give what each task has to tell."""
@@ -132,6 +120,11 @@ class Frame:
         self.manifests(
             replace(read, stretches=[part], condemned=[read.condemned[index]], counted_from=[[]], max_bytes=None), drain
         )
+
+
+def rule_column(number: int) -> str:
+    """Name the column that tells whether a row meets an expectation."""
+    return f"_rule_{number}"
 
 
 def where_column(number: int) -> str:

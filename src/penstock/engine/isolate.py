@@ -27,6 +27,7 @@ class Isolation:
 
     def guilty(self, failure: Exception) -> list[tuple[int, int, Fault]]:
         """Give stretch, offset and fault of every record to blame; raise if it is no record's fault."""
+        suspects = self._noted()  # before anything else runs, for every run keeps notes
         without_records = self._fails(0, self._read.stretches[0].start, self._read.stretches[0].start)
         if without_records is not None:
             raise DataRefused(
@@ -34,19 +35,19 @@ class Isolation:
                 safe="Nothing of this batch was written",
                 fix="Mend the step",
             )
-        found = self._noted() or self._searched()
+        found = [each for index, offset in suspects for each in self._alone(index, offset)] or self._searched()
         if not found:
             raise WorkLost(f"a job failed, and no record alone makes it fail: {fault_of(failure)['message']}")
         return found
 
-    def _noted(self) -> list[tuple[int, int, Fault]]:
-        """Try the records that were at hand when a worker died."""
-        found = []
-        for index, stretch in enumerate(self._read.stretches):
-            offset = noted(self._notes / str(index))
-            if offset is not None and stretch.start <= offset < stretch.end:
-                found += self._alone(index, offset)
-        return found
+    def _noted(self) -> list[tuple[int, int]]:
+        """Give the records that were at hand when a worker died."""
+        notes = [(index, noted(self._notes / str(index))) for index in range(len(self._read.stretches))]
+        return [
+            (index, offset)
+            for index, offset in notes
+            if offset is not None and self._read.stretches[index].start <= offset < self._read.stretches[index].end
+        ]
 
     def _searched(self) -> list[tuple[int, int, Fault]]:
         found: list[tuple[int, int, Fault]] = []

@@ -19,6 +19,7 @@ from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.lag import LagReport, group_of
+from penstock.delivery.ledger import Replay
 from penstock.delivery.positions import Positions
 from penstock.delivery.standing import Keeper, Standing
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
@@ -28,11 +29,13 @@ from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.console import Console
 from penstock.sinks.kafka import Kafka as KafkaSink
+from penstock.sinks.postgres import Postgres
 from penstock.sinks.sink import Sink
 from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.extent import Extent
 from penstock.sources.files import Files, FilesFeed
 from penstock.sources.kafka import Kafka, KafkaFeed
+from penstock.sources.replay import ReplayFeed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,15 +83,25 @@ class Runner:
     """Runs one pipeline. Use it as a context: entering takes the lock, opens every sink, and checks that it is safe."""
 
     def __init__(
-        self, spec: PipelineSpec, connection: Connection, home: Home, spark: "SparkSession", base: Path
+        self,
+        spec: PipelineSpec,
+        connection: Connection,
+        home: Home,
+        start_spark: Callable[[], "SparkSession"],
+        base: Path,
+        *,
+        replay: Replay | None = None,
     ) -> None:
         self.spec = spec
         self.home = home
         self.checkpoint = Checkpoint(home.checkpoint, spec.name)
         self.stopping = Event()
         self._connection = connection
-        self._spark = spark
+        self._start_spark = start_spark
         self._base = base
+        self._replay = replay
+        # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
+        self._suffix = f".replay-{replay.id}" if replay else ""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -96,7 +109,9 @@ class Runner:
             stack.enter_context(self.checkpoint.locked())
             shutil.rmtree(self.home.scratch, ignore_errors=True)
             self.feed = self._make_feed()
+            # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
             self.extents = self.feed.extents()
+            self._spark = self._start_spark()
             self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
             frame = Frame(self.spec, self._spark, self._base, self.home.scratch / "notes")
             for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
@@ -108,13 +123,15 @@ class Runner:
                 self.spec.name,
                 self.spec.dead_letters.topic,
                 self.home.scratch,
-                f"{group_of(self.spec.name)}.{SINK_NAME}",
+                f"{group_of(self.spec.name)}.{SINK_NAME}{self._suffix}",
             )
             stack.callback(self.dead.close)
-            self.lag_report = LagReport(self._connection, self.spec.name)
+            self.lag_report = LagReport(self._connection, self.spec.name + self._suffix)
             stack.callback(self.lag_report.close)
-            self.parts = Parts(self.spec, self.feed, frame, self.sinks, self.dead, self.home.scratch / "notes")
-            self.dead.open(_partition_counts(self.extents))
+            self.parts = Parts(
+                self.spec, self.feed, frame, self.sinks, self.dead, self.home.scratch / "notes", self.stopping
+            )
+            self.dead.open(self._dead_topics(self.extents))
             self._stack = stack.pop_all()
         return self
 
@@ -123,6 +140,8 @@ class Runner:
 
     def _make_feed(self) -> Feed:
         source = self.spec.source
+        if self._replay is not None:
+            return ReplayFeed(self._replay, self._connection)
         if isinstance(source, Kafka):
             return KafkaFeed(source, self._connection)
         if isinstance(source, Files):
@@ -132,17 +151,29 @@ class Runner:
     def _make_sink(self, number: int) -> Sink:
         model, name = self.spec.sinks[number], self.spec.sink_names[number]
         if isinstance(model, KafkaSink):
-            return model.sink(name, self.spec.name, self._connection, self.home.scratch)
+            return model.sink(
+                name, f"{group_of(self.spec.name)}.{name}{self._suffix}", self._connection, self.home.scratch
+            )
         if isinstance(model, SparkFormat):
             return model.sink(name, self._spark, self.home.scratch)
         if isinstance(model, Console):
             return model.sink(name)
+        if isinstance(model, Postgres):
+            return model.sink(name, self.spec.name, self._suffix)
         return model.sink(name, self.spec.name)
 
     @property
     def keepers(self) -> dict[str, Keeper]:
         """Everything that has positions, by name."""
         return {**{sink.name: sink for sink in self.sinks}, SINK_NAME: self.dead}
+
+    def _dead_topics(self, extents: list[Extent]) -> dict[str, int]:
+        """Name the dead-letter topics, with a partition for each of the source's; a replay reads from them."""
+        counts: dict[str, int] = {}
+        for each in extents:
+            name = self.dead.topic_of(each.place.topic) if self._replay is None else each.place.topic
+            counts[name] = max(counts.get(name, 0), each.place.partition + 1)
+        return counts
 
     def begin(self) -> Committed:
         """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
@@ -156,7 +187,8 @@ class Runner:
     def run(self, tell: Tell) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
         committed = self.begin()
-        targets = {each.place: each.end for each in self.extents} if self.spec.speed == "scheduled" else None
+        bounded = self.spec.speed == "scheduled" or self._replay is not None
+        targets = {each.place: each.end for each in self.extents} if bounded else None
         pause_s, failing_since = _FIRST_PAUSE_S, None
         while not self.stopping.is_set():
             try:
@@ -188,7 +220,7 @@ class Runner:
         if not stretches:
             return committed, False
         number = committed.batch + 1
-        self.dead.open(_partition_counts(extents))
+        self.dead.open(self._dead_topics(extents))
         self.checkpoint.plan(number, stretches)
         crash_point("planned")
         report = run_batch(self.parts, number, stretches, standing)
@@ -239,10 +271,3 @@ def _schema_of(frame: Frame, reserved: list[object]) -> object:
     import pyarrow as pa
 
     return pa.schema([*(frame.schema.field(name) for name in frame.columns), *reserved])
-
-
-def _partition_counts(extents: list[Extent]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for each in extents:
-        counts[each.place.topic] = max(counts.get(each.place.topic, 0), each.place.partition + 1)
-    return counts

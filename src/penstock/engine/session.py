@@ -1,8 +1,10 @@
 """The Spark session that pipelines run in."""
 
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,14 +43,15 @@ def start(name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence
     # Workers must be this Python: they unpickle our classes.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     folder.mkdir(parents=True, exist_ok=True)
-    logging = folder / "log4j2.properties"
-    logging.write_text(_LOG4J.format(log=folder / "spark.log"), encoding="utf-8")
+    log_settings = folder / "log4j2.properties"
+    log_settings.write_text(_LOG4J.format(log=folder / "spark.log"), encoding="utf-8")
     settings = {
         "spark.app.name": f"penstock-{name}",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}",
+        "spark.python.daemon.module": "penstock.engine.daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -67,4 +70,22 @@ def start(name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    # PySpark repeats on stderr what it raises, as JSON; what it raises is handled.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    with _stderr_into(folder / "spark-console.log"):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _stderr_into(log: Path) -> Iterator[None]:
+    """Let the JVM, which inherits it, have a log for its stderr; this process gets its own back."""
+    sys.stderr.flush()
+    own = os.dup(2)
+    other = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(other, 2)
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+        os.close(other)

@@ -8,12 +8,30 @@ from pydantic import ValidationError
 
 from penstock import document
 from penstock.errors import BadInput, NotFound
+from penstock.pipeline.check import problems
 from penstock.pipeline.spec import PipelineSpec
 
 
 def load(path: Path) -> PipelineSpec:
-    """Read a pipeline; complaints name the file, the line and the key."""
-    return _from_python(path) if path.suffix == ".py" else document.load(path, PipelineSpec)
+    """Read a pipeline and check it as a whole; complaints name the file, the line and the key."""
+    return load_with_warnings(path)[0]
+
+
+def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:
+    """As `load`; also give what looks like a mistake but may be none."""
+    lines: dict[document.KeyPath, int] = {}
+    if path.suffix == ".py":
+        spec = _from_python(path)
+    else:
+        spec, lines = document.load_with_lines(path, PipelineSpec)
+    found = problems(spec, path.resolve().parent)
+    told = {
+        level: [document.placed(path, lines, each.keys, each.text) for each in found if each.level == level]
+        for level in ("error", "warning")
+    }
+    if told["error"]:
+        raise BadInput("\n".join(told["error"]))
+    return spec, told["warning"]
 
 
 def _from_python(path: Path) -> PipelineSpec:
@@ -33,7 +51,7 @@ def _from_python(path: Path) -> PipelineSpec:
         problems = error.errors(include_url=False, include_input=False)
         lines = [f"{path}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems]
         raise BadInput("\n".join(lines)) from None
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever the user's own file raises
         raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from None
     found = [value for value in vars(module).values() if isinstance(value, PipelineSpec)]
     if len(found) != 1:

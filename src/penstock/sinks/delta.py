@@ -42,6 +42,9 @@ class Delta(BaseModel, frozen=True, extra="forbid"):
     name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")
     path: PathFromFile = Field(description="Folder of the table; made if it is not there.")
     where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
+    key: list[str] = Field(
+        default_factory=list, description="Only in a stateful pipeline: columns that results are merged by."
+    )
     coordinates: bool = Field(
         default=True, description="Also write _topic_id, _partition and _offset, which name the record of each row."
     )

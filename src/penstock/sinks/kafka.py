@@ -46,20 +46,20 @@ class Kafka(BaseModel, frozen=True, extra="forbid"):
         """The columns of Penstock that records are made with."""
         return (*COORDINATES, "_key")
 
-    def sink(self, name: str, pipeline: str, connection: Connection, scratch: Path) -> "KafkaSink":
+    def sink(self, name: str, group: str, connection: Connection, scratch: Path) -> "KafkaSink":
         """Make the driver's part."""
-        return KafkaSink(self, name, pipeline, connection, scratch)
+        return KafkaSink(self, name, group, connection, scratch)
 
 
 class KafkaSink(Sink):
     """Sends what the tasks staged."""
 
-    def __init__(self, spec: Kafka, name: str, pipeline: str, connection: Connection, scratch: Path) -> None:
+    def __init__(self, spec: Kafka, name: str, group: str, connection: Connection, scratch: Path) -> None:
         super().__init__(name)
         self._spec = spec
         self._connection = connection
         self._scratch = scratch
-        self._group = f"penstock.{pipeline}.{name}"
+        self._group = group
         self._outbox: Outbox | None = None
 
     def open(self, schema: pa.Schema) -> None:

@@ -117,15 +117,15 @@ class Postgres(BaseModel, frozen=True, extra="forbid"):
         """The columns of Penstock that go into the table."""
         return COORDINATES
 
-    def sink(self, name: str, pipeline: str) -> "PostgresSink":
-        """Make the driver's part."""
-        return PostgresSink(self, name, pipeline)
+    def sink(self, name: str, pipeline: str, suffix: str = "") -> "PostgresSink":
+        """Make the driver's part; `suffix` keeps the staging of a replay apart from the live driver's."""
+        return PostgresSink(self, name, pipeline, suffix)
 
 
 class PostgresSink(Sink):
     """Moves staged rows and positions in one transaction."""
 
-    def __init__(self, spec: Postgres, name: str, pipeline: str) -> None:
+    def __init__(self, spec: Postgres, name: str, pipeline: str, suffix: str = "") -> None:
         from psycopg import sql
 
         super().__init__(name)
@@ -133,7 +133,7 @@ class PostgresSink(Sink):
         self._pipeline = pipeline
         self._connection: psycopg.Connection[Any] | None = None
         schema, _, table = spec.table.rpartition(".")
-        mark = hashlib.sha256(f"{pipeline}/{name}/{spec.table}".encode()).hexdigest()[:12]
+        mark = hashlib.sha256(f"{pipeline}/{name}/{spec.table}{suffix}".encode()).hexdigest()[:12]
         place = (schema,) if schema else ()
         self._table = sql.Identifier(*place, table)
         self._positions_table = sql.Identifier(*place, _POSITIONS)

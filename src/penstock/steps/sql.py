@@ -2,7 +2,8 @@
 
 Guarantee: each event gives one row, or none if WHERE leaves it out, which counts as dropped. The columns of Penstock
 come along whether or not the SELECT names them, and rows that have failed already pass through untouched. A record on
-which the SQL itself fails, such as a division by zero, becomes a dead letter, and the rest of the batch goes on.
+which the SQL itself fails, such as a division by zero, becomes a dead letter, and the rest of the batch goes on. A
+name given in a SELECT can be used in the next step, not in the same SELECT.
 """
 
 import itertools
@@ -13,8 +14,6 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
-
-from penstock.pipeline.columns import RESERVED
 
 _SHAPE = "a row-local step has the shape SELECT ... FROM events [WHERE ...]"
 _NOT_ROW_LOCAL = {
@@ -78,18 +77,11 @@ class Select:
             found += [name] if name else [each for each in have if not each.startswith("_")]
         return found
 
-    def guarded(self, view: str) -> str:
-        """Write the query so that failed rows pass through it untouched, with every column of Penstock."""
-        parts = [
-            part
-            if name is None or name in RESERVED.names
-            else f"CASE WHEN _error IS NULL THEN {_without_alias(part)} END AS `{name}`"
-            for part, name in zip(self.expressions, self.names, strict=True)
-        ]
-        if None not in self.names:
-            parts += [name for name in RESERVED.names if name not in self.names]
-        condition = f" WHERE _error IS NOT NULL OR ({self.where})" if self.where else ""
-        return f"SELECT {', '.join(parts)} FROM {view} AS events{condition}"  # noqa: S608 - the user's own SQL
+    @property
+    def made(self) -> list[tuple[str, str]]:
+        """The expressions that have a name, each with its name, to the letter."""
+        named = zip(self.names, self.expressions, strict=True)
+        return [(name, _without_alias(part)) for name, part in named if name is not None]
 
 
 def _tokens(text: str) -> list[Token]:

@@ -1,0 +1,186 @@
+"""penstock dead: records that failed, why, and what becomes of them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, print_table, say
+from penstock.cli.session import session
+from penstock.errors import BadInput, NotFound
+
+if TYPE_CHECKING:
+    from penstock.delivery.selection import Filter
+
+app = typer.Typer(help="Dead letters: list, show, replay, discard.", no_args_is_help=True)
+
+Topic = Annotated[str | None, typer.Option(help="One dead-letter topic; all whose names end in .dead if left out.")]
+Pipeline = Annotated[str | None, typer.Option(help="Only those of this pipeline.")]
+Error = Annotated[str | None, typer.Option(help="Only with this error class, or with this in the message.")]
+Stage = Annotated[str | None, typer.Option(help="Only those that failed in decode, step, sql, expect or sink.")]
+Since = Annotated[str | None, typer.Option(help="Failed since then: 2026-01-31T12:00, or 15m.")]
+Until = Annotated[str | None, typer.Option(help="Failed before then.")]
+
+
+@app.command("list")
+def list_(
+    context: typer.Context,
+    topic: Topic = None,
+    pipeline: Pipeline = None,
+    error: Error = None,
+    stage: Stage = None,
+    since: Since = None,
+    until: Until = None,
+    letters: Annotated[bool, typer.Option(help="Each letter, instead of counts by reason.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Count open dead letters by reason, the most frequent first; or list each."""
+    from penstock.delivery.selection import reasons, select
+
+    wanted = _filter(topic, pipeline, error, stage, since, until)
+    found = select(session(context).connection(), wanted)
+    if letters:
+        rows = list(found)
+        if as_json:
+            print_json(rows)
+        elif not rows:
+            say("no dead letters")
+        else:
+            columns = [
+                "dead_topic",
+                "dead_partition",
+                "dead_offset",
+                "pipeline",
+                "stage",
+                "error",
+                "message",
+                "attempt",
+            ]
+            print_table(columns, [[getattr(each, column) for column in columns] for each in rows])
+        return
+    print_rows(reasons(found), as_json=as_json, empty="no dead letters")
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="The dead-letter topic.")],
+    partition: Annotated[int, typer.Argument(help="Partition.")],
+    offset: Annotated[int, typer.Argument(help="Offset.")],
+    as_json: Json = False,
+) -> None:
+    """Show one dead letter whole: why it failed, and the record byte for byte."""
+    import base64
+
+    from penstock.delivery.dead_letters import PREFIX, understand
+    from penstock.kafka.positions import Position
+    from penstock.kafka.reader import Reader
+
+    with Reader(session(context).connection(), topic, partition=partition, start=Position("offset", offset)) as reader:
+        message = next((each for each in reader if each.offset() == offset), None)
+    letter = understand(message) if message is not None else None
+    if message is None or letter is None:
+        raise NotFound(f"there is no dead letter at offset {offset} of {topic}/{partition}")
+    listed: Any = message.headers() or []
+    record = {
+        "key": _shown(message.key()),
+        "value": _shown(message.value()),
+        "headers": {name: _shown(value) for name, value in listed if not name.startswith(PREFIX)},
+        "value_base64": base64.b64encode(message.value() or b"").decode(),
+    }
+    if as_json:
+        print_json({**letter.model_dump(), "record": record})
+        return
+    print_table(["", ""], [[name, value] for name, value in letter.model_dump().items()])
+    print_table(["", ""], [[name, record[name]] for name in ("key", "value", "headers")])
+
+
+def _shown(value: bytes | str | None) -> str | None:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
+
+
+@app.command()
+def replay(
+    context: typer.Context,
+    topic: Topic = None,
+    pipeline: Pipeline = None,
+    error: Error = None,
+    stage: Stage = None,
+    since: Since = None,
+    until: Until = None,
+    file: Annotated[
+        Path | None, typer.Option(help="A mended pipeline file; the one that ran last if left out.")
+    ] = None,
+    resume: Annotated[str | None, typer.Option(help="Id of a replay that did not get to its end.")] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Send dead letters through their pipeline again, once; what fails again comes back with its attempt raised."""
+    from penstock.delivery.selection import select
+    from penstock.engine import replay as replays
+    from penstock.engine.driver import file_of
+
+    settings = session(context).settings
+    if resume is not None:
+        chosen = replays.find(settings, resume)
+    else:
+        if pipeline is None and file is None:
+            raise BadInput("say which: --pipeline NAME, --file FILE, or --resume ID")
+        path = file or file_of(settings, pipeline or "")
+        name = pipeline or _name_in(path)
+        letters = list(select(settings.connection(), _filter(topic, name, error, stage, since, until)))
+        if not letters:
+            say("no dead letters to replay")
+            return
+        if not confirmed(f"Replay {len(letters)} dead letter(s) through {path}?", yes=yes):
+            return
+        chosen = replays.begin(settings, letters, path)
+        say(f"replay {chosen.id} begun; if it does not get to its end: penstock dead replay --resume {chosen.id}")
+    status = replays.run(settings, chosen, file)
+    written = {name: each.written for name, each in status.sinks.items()}
+    if as_json:
+        print_json({"replay": chosen.id, "letters": chosen.count, "written": written, "failed_again": status.dead})
+        return
+    say(f"replay {chosen.id} done: {chosen.count} letter(s), {status.dead} failed again")
+    print_table(["sink", "written"], [[name, count] for name, count in written.items()])
+
+
+def _name_in(path: Path) -> str:
+    from penstock.pipeline.load import load
+
+    return load(path).name
+
+
+@app.command()
+def discard(
+    context: typer.Context,
+    topic: Topic = None,
+    pipeline: Pipeline = None,
+    error: Error = None,
+    stage: Stage = None,
+    since: Since = None,
+    until: Until = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Settle dead letters for good; the records stay in their topic, and leave the list."""
+    from penstock.delivery.ledger import Ledger
+    from penstock.delivery.selection import select
+
+    connection = session(context).connection()
+    letters = list(select(connection, _filter(topic, pipeline, error, stage, since, until)))
+    done = 0
+    if letters and confirmed(f"Discard {len(letters)} dead letter(s)?", yes=yes):
+        done = Ledger(connection).discard(letters)
+    if as_json:
+        print_json({"found": len(letters), "discarded": done})
+    else:
+        say(f"{done} of {len(letters)} dead letter(s) discarded")
+
+
+def _filter(
+    topic: str | None, pipeline: str | None, error: str | None, stage: str | None, since: str | None, until: str | None
+) -> "Filter":
+    from penstock.delivery.selection import Filter
+
+    return Filter(topic=topic, pipeline=pipeline, error=error, stage=stage, since=since, until=until)

@@ -1,0 +1,84 @@
+"""Choosing dead letters: by pipeline, error, stage and time; settled ones are left out."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from pydantic import BaseModel, Field
+
+from penstock.delivery.dead_letters import DeadLetter, read
+from penstock.delivery.ledger import Ledger
+from penstock.errors import BadInput
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.positions import Position
+
+
+class Filter(BaseModel, frozen=True, extra="forbid"):
+    """What to look for; what is left out does not matter."""
+
+    topic: str | None = Field(None, description="A dead-letter topic; all whose names end in .dead if left out.")
+    pipeline: str | None = Field(None, description="The pipeline that failed.")
+    error: str | None = Field(None, description="Class of the error, or a part of what it said.")
+    stage: str | None = Field(None, description="decode, step, sql, expect or sink.")
+    since: str | None = Field(None, description="Failed at or after this time (2026-01-31T12:00, or 15m ago).")
+    until: str | None = Field(None, description="Failed before this time.")
+
+    def fits(self, letter: DeadLetter) -> bool:
+        """Tell whether a letter is meant."""
+        return (
+            self.pipeline in (None, letter.pipeline)
+            and self.stage in (None, letter.stage)
+            and (self.error is None or self.error == letter.error or self.error in letter.message)
+            and (self.since is None or letter.failed_ms >= _moment_ms(self.since))
+            and (self.until is None or letter.failed_ms < _moment_ms(self.until))
+        )
+
+
+def _moment_ms(text: str) -> int:
+    position = Position.parse(text)
+    if position.kind != "timestamp":
+        raise BadInput(f"'{text}' is no time: say 2026-01-31T12:00, or 15m for so long ago")
+    return position.value
+
+
+class Reason(BaseModel, frozen=True):
+    """How many dead letters have one reason."""
+
+    pipeline: str = Field(description="The pipeline.")
+    stage: str = Field(description="Where it failed.")
+    error: str = Field(description="Class of the error.")
+    letters: int = Field(description="How many.")
+    example: str = Field(description="What one of them said.")
+    topic: str = Field(description="The dead-letter topic.")
+
+
+def select(connection: Connection, wanted: Filter) -> Iterator[DeadLetter]:
+    """Give the open dead letters that fit."""
+    settled = Ledger(connection).settled()
+    ledger = Ledger(connection)
+    names = [wanted.topic] if wanted.topic else dead_topics(connection)
+    for name in names:
+        for letter in read(connection, name):
+            if wanted.fits(letter) and ledger.key_of(letter) not in settled:
+                yield letter
+
+
+def dead_topics(connection: Connection) -> list[str]:
+    """List the topics that dead letters go to by default."""
+    return [each.topic for each in topics.list_topics(Admin(connection)) if re.search(r"\.dead$", each.topic)]
+
+
+def reasons(letters: Iterator[DeadLetter]) -> list[Reason]:
+    """Count letters by reason, most frequent first."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    examples: dict[tuple[str, str, str, str], str] = {}
+    for letter in letters:
+        key = (letter.pipeline, letter.stage, letter.error, letter.dead_topic)
+        counts[key] += 1
+        examples.setdefault(key, letter.message)
+    return [
+        Reason(pipeline=key[0], stage=key[1], error=key[2], letters=count, example=examples[key], topic=key[3])
+        for key, count in counts.most_common()
+    ]

@@ -1,0 +1,68 @@
+"""What a pipeline is doing, written after each batch where other commands can read it."""
+
+import os
+import time
+from pathlib import Path
+from typing import Literal
+
+import orjson
+import psutil
+from pydantic import BaseModel, Field
+
+from penstock.delivery.durable import write_json
+
+State = Literal["starting", "running", "waiting", "finished", "stopped", "failed", "dead"]
+_FILE = "status.json"
+
+
+class SinkTotals(BaseModel):
+    """What one sink got since the driver started. read = written + dead + dropped."""
+
+    read: int = Field(0, description="Events that were read for it.")
+    written: int = Field(0, description="Rows written.")
+    dead: int = Field(0, description="Events that became dead letters instead.")
+    dropped: int = Field(0, description="Events left out by a WHERE, a step, an expectation or the sink's condition.")
+
+
+class Status(BaseModel):
+    """The state of one pipeline."""
+
+    pipeline: str = Field(description="Its name.")
+    state: State = Field(description="starting, running, waiting, finished, stopped, failed; dead if nobody ended it.")
+    pid: int = Field(description="Process id of the driver.")
+    file: str = Field(description="The pipeline file.")
+    batch: int = Field(0, description="Number of the last batch.")
+    events: int = Field(0, description="Events read since the driver started.")
+    dead: int = Field(0, description="Dead letters written since then.")
+    lag: int = Field(0, description="Events in the source that are not in every sink.")
+    events_per_s: int = Field(0, description="Speed of the last batch.")
+    batch_seconds: float = Field(0.0, description="How long the last batch took.")
+    sinks: dict[str, SinkTotals] = Field(default_factory=dict, description="The account of each sink.")
+    rules: dict[str, int] = Field(default_factory=dict, description="Rows that broke each expectation.")
+    reason: str = Field("", description="Why it waits or failed.")
+    updated: float = Field(0.0, description="When this was written, in seconds since 1970.")
+
+    def save(self, folder: Path) -> None:
+        """Write it for other commands to read."""
+        self.updated = time.time()
+        write_json(folder / _FILE, self.model_dump())
+
+
+def load(folder: Path) -> Status | None:
+    """Read a pipeline's state; a driver that is gone without a word is told as dead."""
+    try:
+        status = Status.model_validate(orjson.loads((folder / _FILE).read_bytes()))
+    except (OSError, ValueError):
+        return None
+    if status.state in {"starting", "running", "waiting"} and not _is_driver(status.pid):
+        status.state = "dead"
+    return status
+
+
+def _is_driver(pid: int) -> bool:
+    if pid == os.getpid():
+        return True
+    try:
+        return "pipeline" in psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return False

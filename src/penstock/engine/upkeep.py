@@ -1,0 +1,92 @@
+"""What a person decides: rebuilding a lost checkpoint, and going on over a gap. Both are commands, never automatic."""
+
+from penstock.delivery import gaps as records
+from penstock.delivery import standing as stands
+from penstock.delivery.checkpoint import Committed
+from penstock.delivery.dead_letters import SINK_NAME
+from penstock.delivery.gaps import Gap
+from penstock.delivery.positions import Place, Stretch
+from penstock.engine.runner import Runner
+from penstock.sinks.sink import Staged
+
+
+def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
+    """Make a new checkpoint; give the positions that the sinks have, which is where they will go on.
+
+    A sink without a position starts where the source says. A sink that keeps none goes on from the reported lag.
+    """
+    places = [each.place for each in runner.extents]
+    reported = runner.lag_report.told(places)
+    found = {}
+    recorded = {}
+    for name, keeper in runner.keepers.items():
+        positions = keeper.positions(places)
+        if positions is None:
+            recorded[name] = positions = reported
+        found[name] = positions
+    runner.checkpoint.create(Committed(0, runner.feed.starts(runner.extents), recorded))
+    return found
+
+
+def planned_gaps(runner: Runner) -> list[Gap]:
+    """Give what would be skipped: offsets that retention took, and what was left of a topic that was made anew."""
+    return _find(runner)[1]
+
+
+def skip_gaps(runner: Runner) -> list[Gap]:
+    """Record the gaps, then move every sink past them; nothing is moved that is not recorded."""
+    committed, found = _find(runner)
+    if not found:
+        return []
+    records.record(runner.home.folder, found)
+    standing = stands.read(runner.spec.name, runner.keepers, committed, [each.place for each in runner.extents])
+    sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
+    for gap in stands.missing(standing, runner.extents):
+        place, end = gap.place, gap.end
+        for sink in runner.sinks:
+            start = standing.trims[sink.name][place]
+            if start < end:
+                sink.prepare([Staged(Stretch(place, start, end), 0, {})], {place: standing.expected[sink.name][place]})
+                sink.commit()
+        if standing.trims[SINK_NAME][place] < end:
+            runner.dead.commit([], {place: standing.expected[SINK_NAME][place]}, {place: end})
+        for name in runner.keepers:
+            sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
+    runner.checkpoint.commit(Committed(committed.batch, committed.starts, sinks))
+    return found
+
+
+def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
+    committed = runner.checkpoint.load()
+    ids = runner.feed.topic_ids()
+    found = []
+    for place, start in committed.starts.items():
+        if ids.get(place.topic) not in (None, place.topic_id):
+            last = min((at[place] for at in committed.sinks.values() if place in at), default=start)
+            found.append(_gap(runner, Stretch(place, last, last), "topic recreated", end_is_known=False))
+    gone = {(gap.topic_id, gap.partition) for gap in found}
+    committed = Committed(
+        committed.batch,
+        {place: at for place, at in committed.starts.items() if (place.topic_id, place.partition) not in gone},
+        {
+            name: {place: at for place, at in positions.items() if (place.topic_id, place.partition) not in gone}
+            for name, positions in committed.sinks.items()
+        },
+    )
+    committed = stands.with_new_places(committed, runner.extents)
+    standing = stands.read(runner.spec.name, runner.keepers, committed, [each.place for each in runner.extents])
+    missing = [_gap(runner, each, "retention", end_is_known=True) for each in stands.missing(standing, runner.extents)]
+    return committed, [*found, *missing]
+
+
+def _gap(runner: Runner, stretch: Stretch, reason: str, *, end_is_known: bool) -> Gap:
+    return Gap(
+        at=records.now(),
+        pipeline=runner.spec.name,
+        topic=stretch.place.topic,
+        topic_id=stretch.place.topic_id,
+        partition=stretch.place.partition,
+        start=stretch.start,
+        end=stretch.end if end_is_known else None,
+        reason=reason,
+    )

@@ -1,0 +1,68 @@
+"""Looking after Delta tables: opening, compacting, history."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from penstock.errors import BadInput, NotFound
+from penstock.quantities import parse_duration_ms
+from penstock.sinks.delta import table_lock
+
+_MS_PER_HOUR = 3_600_000
+
+
+class Compaction(BaseModel, frozen=True):
+    """What a compaction did."""
+
+    files_before: int = Field(description="Files of the table before.")
+    files_after: int = Field(description="Files of the table after.")
+    deleted: int = Field(description="Files deleted that no version within the time kept needs.")
+
+
+class Commit(BaseModel, frozen=True):
+    """One commit of a table."""
+
+    version: int = Field(description="Version that it made.")
+    at: str = Field(description="When.")
+    operation: str = Field(description="What it did.")
+
+
+def open_table(path: Path) -> Any:
+    """Open a table that is there."""
+    from deltalake import DeltaTable
+
+    if not DeltaTable.is_deltatable(str(path)):
+        raise NotFound(f"there is no Delta table at {path}")
+    return DeltaTable(str(path))
+
+
+def compact(path: Path, keep: str) -> Compaction:
+    """Join small files; rows and positions stay as they are, and readers notice nothing."""
+    try:
+        keep_hours = parse_duration_ms(keep) // _MS_PER_HOUR
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if keep_hours < 1:
+        raise BadInput(
+            "files are kept for at least 1h: a batch that is being written has files that no version names yet"
+        )
+    table = open_table(path)
+    before = len(table.file_uris())
+    with table_lock(path):
+        table.optimize.compact()
+        deleted = table.vacuum(retention_hours=keep_hours, enforce_retention_duration=False, dry_run=False)
+    return Compaction(files_before=before, files_after=len(table.file_uris()), deleted=len(deleted))
+
+
+def history(path: Path, limit: int) -> list[Commit]:
+    """Give the newest commits, newest first."""
+    return [
+        Commit(
+            version=each["version"],
+            at=datetime.datetime.fromtimestamp(each["timestamp"] / 1000, datetime.UTC).isoformat(timespec="seconds"),
+            operation=each.get("operation", ""),
+        )
+        for each in open_table(path).history(limit)
+    ]

@@ -1,0 +1,82 @@
+"""A selection of dead letters, as a source: the records as they were, once more through the pipeline.
+
+Guarantee: exactly the selected letters, once. The replay's id stands where a topic's id would, so every sink keeps a
+position of its own for it, and a replay that died half way goes on where it was.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.delivery.dead_letters import PREFIX
+from penstock.delivery.ledger import Replay
+from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.kafka.connection import Connection
+from penstock.sources.extent import Extent
+from penstock.sources.kafka import KafkaReader
+
+
+class ReplayFeed:
+    """The driver's view of a replay."""
+
+    def __init__(self, replay: Replay, connection: Connection) -> None:
+        self._replay = replay
+        self._connection = connection
+
+    @property
+    def _place_id(self) -> str:
+        return f"replay-{self._replay.id}"
+
+    def extents(self) -> list[Extent]:
+        """Give the stretch of each dead-letter partition in which selected letters lie."""
+        return [
+            Extent(Place(topic, self._place_id, partition), min(offsets), max(offsets) + 1)
+            for topic, parts in self._replay.letters.items()
+            for partition, offsets in parts.items()
+        ]
+
+    def topic_ids(self) -> dict[str, str]:
+        """Give the replay's id for each topic: it never changes."""
+        return dict.fromkeys(self._replay.letters, self._place_id)
+
+    def starts(self, extents: list[Extent]) -> Positions:
+        """Begin with the first selected letter."""
+        return {each.place: each.first for each in extents}
+
+    def reader(self) -> "ReplayReader":
+        """Give what tasks read with."""
+        return ReplayReader(KafkaReader(self._connection), self._replay.letters)
+
+
+class ReplayReader:
+    """Reads dead letters and turns them back into the records they were."""
+
+    def __init__(self, reader: KafkaReader, letters: dict[str, dict[int, list[int]]]) -> None:
+        self._reader = reader
+        self._letters = letters
+
+    def chunks(self, stretch: Stretch, max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Give the selected records with their own coordinates, and the attempt raised."""
+        chosen = set(self._letters[stretch.place.topic][stretch.place.partition])
+        for batch, reached in self._reader.chunks(stretch, max_bytes):
+            rows = [_restored(row) for row in batch.to_pylist() if row["_at"] in chosen]
+            yield pa.RecordBatch.from_pylist(rows, schema=batch.schema), reached
+
+
+def _restored(row: dict[str, Any]) -> dict[str, Any]:
+    told = {
+        each["name"].removeprefix(PREFIX): (each["value"] or b"").decode()
+        for each in row["_headers"]
+        if each["name"].startswith(PREFIX)
+    }
+    return {
+        **row,
+        "_topic": told["topic"],
+        "_topic_id": told["topic_id"],
+        "_partition": int(told["partition"]),
+        "_offset": int(told["offset"]),
+        "_headers": [each for each in row["_headers"] if not each["name"].startswith(PREFIX)],
+        "_attempt": int(told["attempt"]) + 1,
+        "_sink": told.get("sink"),
+    }

@@ -1,0 +1,349 @@
+"""Rows and tables that do not fit: a row is found and named, the others go in, and a mistake in the table is told."""
+
+import random
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadInput, Conflict, NotFound, Refused, WorkLost
+from penstock.secret import Secret
+
+from support.postgres import RunningPostgres
+from support.postgres_driver import OTHER, PLACE, Driver, ask, positions_of
+
+# ruff: noqa: S608 - the statements are made of constants
+COORDINATES = "_topic_id text, _partition int, _offset bigint"
+CANARY = "canary-4711"
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "good", "bad", "error"),
+    [
+        ("text NOT NULL", pa.string(), "there", None, "NotNullViolation"),
+        (f"text CHECK (value <> '{CANARY}')", pa.string(), "there", CANARY, "CheckViolation"),
+        ("varchar(5)", pa.string(), "short", CANARY, "StringDataRightTruncation"),
+        ("numeric(6, 2)", pa.decimal128(38, 2), Decimal("9999.99"), Decimal("12345.67"), "NumericValueOutOfRange"),
+        ("smallint", pa.int64(), 1, 4_711_471_100, "NumericValueOutOfRange"),
+        ("integer", pa.string(), "1", CANARY, "InvalidTextRepresentation"),
+        ("date", pa.string(), "2026-02-28", "2026-02-30", "DatetimeFieldOverflow"),
+        ("uuid", pa.string(), "00000000-0000-0000-0000-000000000000", CANARY, "InvalidTextRepresentation"),
+        ("text", pa.string(), "there", f"{CANARY}\x00", "DataError"),
+        ("jsonb", pa.list_(pa.string()), ["there"], [f"{CANARY}\x00"], "UntranslatableCharacter"),
+    ],
+)
+def test_a_row_that_a_column_refuses_is_named_and_the_others_go_in(
+    postgres: RunningPostgres, column: str, kind: pa.DataType, good: Any, bad: Any, error: str
+) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE TABLE orders (id bigint, value {column}, {COORDINATES})")
+    rows = [(number, bad if number in {0, 5, 6} else good) for number in range(8)]
+
+    with Driver(server, {"id": pa.int64(), "value": kind}) as driver:
+        staged, refused = driver.try_stage(rows, start=100)
+        driver.land(staged)
+        found = driver.positions
+
+    assert [0, 5, 6] == sorted(index for index, _ in refused)
+    assert {("sink", error)} == {(fault["stage"], fault["error"]) for _, fault in refused}
+    assert 5 == staged.rows
+    assert {PLACE: 108} == found
+    assert [(1, 101), (2, 102), (3, 103), (4, 104), (7, 107)] == ask(
+        server, "SELECT id, _offset FROM orders ORDER BY id"
+    )
+
+
+@pytest.mark.parametrize(
+    "column", ["integer", "uuid", "date", "jsonb", f"text CHECK (value <> '{CANARY}')", "varchar(5)"]
+)
+def test_the_value_that_is_refused_is_not_in_the_fault(postgres: RunningPostgres, column: str) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE TABLE orders (value {column}, {COORDINATES})")
+
+    with Driver(server, {"value": pa.string()}) as driver:
+        _, ((_, fault),) = driver.try_stage([(CANARY,)])
+
+    assert CANARY not in str(fault)
+    assert fault["message"]
+
+
+def test_every_row_of_a_chunk_may_be_refused_and_the_position_still_moves(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE TABLE orders (id bigint, note text NOT NULL, {COORDINATES})")
+
+    with Driver(server) as driver:
+        staged, refused = driver.try_stage([(number, None) for number in range(5)])
+        driver.land(staged)
+        found = driver.positions
+
+    assert [0, 1, 2, 3, 4] == sorted(index for index, _ in refused)
+    assert {PLACE: 5} == found
+
+
+def test_a_key_that_is_null_is_refused(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+
+    with Driver(server, mode="upsert", key=["id"]) as driver:
+        staged, refused = driver.try_stage([(1, "a"), (None, "b")])
+        driver.land(staged)
+
+    assert [1] == [index for index, _ in refused]
+    assert [(1,)] == ask(server, "SELECT id FROM orders")
+
+
+def test_a_character_that_the_database_cannot_hold_is_its_rows_fault(postgres: RunningPostgres) -> None:
+    server = postgres.database(options="ENCODING 'LATIN1' TEMPLATE template0")
+
+    with Driver(server) as driver:
+        staged, refused = driver.try_stage([(1, "Größe"), (2, "漢字"), (3, "fine")])
+        driver.land(staged)
+
+    assert [1] == [index for index, _ in refused]
+    assert [(1, "Größe"), (3, "fine")] == ask(server, "SELECT id, note FROM orders ORDER BY id")
+
+
+@pytest.mark.parametrize(
+    ("kind", "beyond"),
+    [(pa.timestamp("us", tz="UTC"), 2**60), (pa.timestamp("us"), 2**60), (pa.date32(), 2**30)],
+    ids=str,
+)
+def test_a_time_that_python_cannot_hold_keeps_no_other_row_out(
+    postgres: RunningPostgres, kind: pa.DataType, beyond: int
+) -> None:
+    server = postgres.database()
+
+    with Driver(server, {"at": kind}) as driver:
+        staged, refused = driver.try_stage([(pa.scalar(0, kind),), (pa.scalar(beyond, kind),), (pa.scalar(1, kind),)])
+        driver.land(staged)
+
+    written = [offset for (offset,) in ask(server, "SELECT _offset FROM orders")]
+    assert {0, 2} <= set(written)
+    assert [0, 1, 2] == sorted(written + [index for index, _ in refused])
+
+
+UNIQUE = f"CREATE TABLE orders (id bigint UNIQUE, note text, {COORDINATES}); INSERT INTO orders VALUES (3, 'there')"
+DEFERRED = UNIQUE.replace("UNIQUE", "UNIQUE DEFERRABLE INITIALLY DEFERRED")
+FOREIGN = f"""
+CREATE TABLE customers (id bigint PRIMARY KEY); INSERT INTO customers SELECT * FROM generate_series(0, 9);
+DELETE FROM customers WHERE id = 3;
+CREATE TABLE orders (id bigint REFERENCES customers, note text, {COORDINATES})"""
+DEFERRED_FOREIGN = FOREIGN.replace("REFERENCES customers", "REFERENCES customers DEFERRABLE INITIALLY DEFERRED")
+EXCLUDING = f"""
+CREATE TABLE orders (id bigint, note text, {COORDINATES}, EXCLUDE (id WITH =));
+INSERT INTO orders VALUES (3, 'there')"""
+PARTITIONED = f"""
+CREATE TABLE orders (id bigint, note text, {COORDINATES}) PARTITION BY LIST (id);
+CREATE TABLE orders_all PARTITION OF orders FOR VALUES IN (0, 1, 2, 4)"""
+TRIGGER = f"""
+CREATE TABLE orders (id bigint, note text, {COORDINATES});
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN IF NEW.id = 3 THEN RAISE EXCEPTION 'no threes'; END IF; RETURN NEW; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION refuse()"""
+
+
+@pytest.mark.parametrize(
+    ("table", "error"),
+    [
+        pytest.param(UNIQUE, "UniqueViolation", id="unique"),
+        pytest.param(DEFERRED, "UniqueViolation", id="deferred unique"),
+        pytest.param(FOREIGN, "ForeignKeyViolation", id="foreign key"),
+        pytest.param(DEFERRED_FOREIGN, "ForeignKeyViolation", id="deferred foreign key"),
+        pytest.param(EXCLUDING, "ExclusionViolation", id="exclusion"),
+        pytest.param(PARTITIONED, "CheckViolation", id="no partition"),
+        pytest.param(TRIGGER, "RaiseException", id="trigger"),
+    ],
+)
+def test_a_row_that_the_table_refuses_at_the_merge_is_named_and_nothing_is_written(
+    postgres: RunningPostgres, table: str, error: str
+) -> None:
+    server = postgres.database()
+    ask(server, table)
+    count = "SELECT count(*) FROM orders WHERE _offset IS NOT NULL"
+
+    with Driver(server) as driver:
+        here = driver.stage([(0, "a"), (1, "b")], start=50)
+        there = driver.stage([(2, "c"), (3, "d"), (4, "e")], start=70, place=OTHER, offsets=[7, 8, 9])
+        refused = driver.prepare(here, there)
+        driver.sink.abandon()
+        found, written = driver.positions, ask(server, count)
+        driver.land(here, driver.stage([(2, "c"), (4, "e")], start=70, place=OTHER))
+
+    assert [(OTHER, 71, "sink", error)] == [
+        (each.place, each.offset, each.fault["stage"], each.fault["error"]) for each in refused
+    ]
+    assert {} == found
+    assert [(0,)] == written
+    assert [(4,)] == ask(server, count)
+
+
+def test_of_two_rows_that_exclude_each_other_the_later_one_is_refused(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE TABLE orders (id bigint UNIQUE, note text, {COORDINATES})")
+
+    with Driver(server) as driver:
+        refused = driver.prepare(driver.stage([(1, "a"), (2, "b"), (1, "again"), (3, "c")]))
+
+    assert [(PLACE, 2)] == [(each.place, each.offset) for each in refused]
+
+
+def test_every_guilty_row_among_many_is_found(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE TABLE orders (id bigint UNIQUE, note text, {COORDINATES})")
+    guilty = [0, 17, 18, 333, 499]
+    for number in guilty:
+        ask(server, "INSERT INTO orders (id) VALUES (%s)", number)
+
+    with Driver(server) as driver:
+        refused = driver.prepare(driver.stage([(number, "x") for number in range(500)]))
+
+    assert guilty == sorted(each.offset for each in refused)
+
+
+def test_a_key_too_long_for_the_index_is_its_rows_fault(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    dice = random.Random(4711)
+    endless = "".join(dice.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=20_000))
+
+    with Driver(server, {"name": pa.string()}, mode="upsert", key=["name"]) as driver:
+        refused = driver.prepare(driver.stage([("short",), (endless,), ("short, too",)]))
+
+    assert [(PLACE, 1)] == [(each.place, each.offset) for each in refused]
+    assert endless not in str(refused)
+
+
+def test_a_refusal_that_does_not_come_again_is_not_taken_for_a_batch_that_is_prepared(
+    postgres: RunningPostgres,
+) -> None:
+    server = postgres.database()
+    ask(
+        server,
+        f"""
+        CREATE SEQUENCE calls;
+        CREATE TABLE orders (id bigint, note text, {COORDINATES});
+        CREATE FUNCTION refuse_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('calls') = 1 THEN RAISE unique_violation; END IF; RETURN NEW; END $$;
+        CREATE TRIGGER refuse_once BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION refuse_once()""",
+    )
+
+    with Driver(server) as driver:
+        staged = driver.stage([(1, "a"), (2, "b")])
+        with pytest.raises(WorkLost):
+            driver.prepare(staged)
+        driver.sink.abandon()
+        driver.land(staged)
+        found = driver.positions
+
+    assert {PLACE: 2} == found
+    assert [(1,), (2,)] == ask(server, "SELECT id FROM orders ORDER BY id")
+
+
+def test_a_column_that_the_table_lacks_is_a_conflict_that_says_how_to_add_it(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE TABLE orders (id bigint, {COORDINATES})")
+
+    with pytest.raises(Conflict, match="orders has no column 'note'") as caught, Driver(server):
+        pass
+
+    assert 'ALTER TABLE orders ADD COLUMN "note"' in caught.value.fix
+    assert [("orders",)] == ask(server, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+
+
+def test_a_column_that_the_table_insists_on_and_the_pipeline_does_not_make_is_a_conflict(
+    postgres: RunningPostgres,
+) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE TABLE orders (id bigint, note text, customer text NOT NULL, {COORDINATES})")
+
+    with pytest.raises(Conflict, match="insists on 'customer'") as caught, Driver(server):
+        pass
+
+    assert "default" in caught.value.fix
+
+
+def test_a_key_that_the_pipeline_does_not_make_is_a_conflict(postgres: RunningPostgres) -> None:
+    with (
+        pytest.raises(Conflict, match="key column 'customer'"),
+        Driver(postgres.database(), mode="upsert", key=["customer"]),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param("", id="none"),
+        pytest.param("CREATE INDEX ON orders (id)", id="not unique"),
+        pytest.param("CREATE UNIQUE INDEX ON orders (id, note)", id="of more columns"),
+        pytest.param("CREATE UNIQUE INDEX ON orders (id) WHERE note = 'a'", id="of some rows"),
+        pytest.param("ALTER TABLE orders ADD UNIQUE (id) DEFERRABLE", id="deferrable"),
+    ],
+)
+def test_an_upsert_without_a_unique_index_on_the_key_is_a_conflict_and_nothing_is_written(
+    postgres: RunningPostgres, index: str
+) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE TABLE orders (id bigint, note text, {COORDINATES}); {index}")
+
+    with (
+        pytest.raises(Conflict, match=r"no unique index on \(id\)") as caught,
+        Driver(server, mode="upsert", key=["id"]) as driver,
+    ):
+        driver.prepare(driver.stage([(1, "a")]))
+
+    assert caught.value.fix
+    assert [] == ask(server, "SELECT * FROM orders")
+    assert {} == positions_of(server)
+
+
+def test_a_schema_that_is_not_there_is_told(postgres: RunningPostgres) -> None:
+    with (
+        pytest.raises((Conflict, NotFound, BadInput), match="nowhere"),
+        Driver(postgres.database(), table="nowhere.orders"),
+    ):
+        pass
+
+
+def test_a_name_that_is_a_view_is_told(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(
+        server,
+        "CREATE VIEW orders AS SELECT 1::bigint AS id, 'x' AS note, 't' AS _topic_id, 0 AS _partition, 0 AS _offset",
+    )
+
+    with pytest.raises(Conflict), Driver(server) as driver:
+        driver.prepare(driver.stage([(1, "a")]))
+
+
+def test_a_user_without_rights_is_refused(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE ROLE guest_of_{server.database} LOGIN PASSWORD 'made-up'")
+    guest = server.model_copy(update={"user": f"guest_of_{server.database}", "password": Secret.of("made-up")})
+
+    with pytest.raises(Refused, match=f"user 'guest_of_{server.database}' may not use orders"), Driver(guest):
+        pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("DROP TABLE orders CASCADE", id="dropped"),
+        pytest.param("ALTER TABLE orders DROP COLUMN note", id="column dropped"),
+        pytest.param("ALTER TABLE orders ALTER COLUMN note TYPE bigint USING 1", id="type changed"),
+    ],
+)
+def test_a_table_that_changes_while_the_pipeline_runs_is_told_and_nothing_is_written(
+    postgres: RunningPostgres, change: str
+) -> None:
+    server = postgres.database()
+
+    with Driver(server) as driver:
+        driver.write([(1, "a")])
+        staged = driver.stage([(2, "b")], start=1)
+        ask(server, change)
+        with pytest.raises(Conflict):
+            driver.prepare(staged)
+        driver.sink.abandon()
+        found = driver.positions
+
+    assert {PLACE: 1} == found

@@ -1,0 +1,119 @@
+"""What the engine does to a PostgreSQL sink, in the same order, without Spark and Kafka."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import pyarrow as pa
+
+from penstock.decoders.decoded import Fault
+from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.pipeline.columns import COORDINATES, RESERVED
+from penstock.sinks.postgres import Postgres, Server
+from penstock.sinks.sink import Refusal, Staged
+
+ORDERS = {"id": pa.int64(), "note": pa.string()}
+PLACE = Place("orders", "id-of-orders", 0)
+OTHER = Place("orders", "id-of-orders", 1)
+Row = tuple[Any, ...]
+
+
+def ask(server: Server, query: str, *values: Any) -> list[Row]:
+    """Run a statement past the sink, commit it, and give its rows."""
+    with server.connect() as connection:
+        cursor = connection.execute(query, values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def cut(server: Server) -> None:
+    """End every other session of the database, as an administrator or a failing network would."""
+    query = (
+        "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+    )
+    assert ask(server, query, server.database)
+
+
+class Driver:
+    """One sink, opened; staging is done by `stage`, as a task would."""
+
+    def __init__(
+        self,
+        server: Server,
+        columns: Mapping[str, pa.DataType] = ORDERS,
+        *,
+        table: str = "orders",
+        name: str = "postgres",
+        pipeline: str = "orders",
+        **spec: Any,
+    ) -> None:
+        self.schema = pa.schema([*columns.items(), *(RESERVED.field(name) for name in COORDINATES)])
+        self.sink = Postgres(server=server, table=table, **spec).sink(name, pipeline)
+
+    def __enter__(self) -> Self:
+        try:
+            self.sink.open(self.schema)
+        except BaseException:
+            self.sink.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sink.close()
+
+    @property
+    def positions(self) -> Positions | None:
+        return self.sink.positions([PLACE, OTHER])
+
+    def batch(
+        self, rows: Sequence[Row], start: int = 0, place: Place = PLACE, offsets: Sequence[int] | None = None
+    ) -> tuple[pa.RecordBatch, pa.Array]:
+        """Make what a task hands to a stager, one row per offset; `offsets` are the records' own, as in a replay."""
+        at = range(start, start + len(rows))
+        filled = [
+            (*row, place.topic_id, place.partition, offset) for row, offset in zip(rows, offsets or at, strict=True)
+        ]
+        columns = [pa.array([row[number] for row in filled], each.type) for number, each in enumerate(self.schema)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), pa.array(at, pa.int64())
+
+    def try_stage(
+        self, rows: Sequence[Row], start: int = 0, place: Place = PLACE, *, offsets: Sequence[int] | None = None
+    ) -> tuple[Staged, list[tuple[int, Fault]]]:
+        """Stage rows as a task would; give those that are refused, too."""
+        stretch = Stretch(place, start, start + len(rows))
+        stager = self.sink.stager()(stretch)
+        refused = stager.write(*self.batch(rows, start, place, offsets))
+        return Staged(stretch, len(rows) - len(refused), stager.finish()), refused
+
+    def stage(
+        self, rows: Sequence[Row], start: int = 0, place: Place = PLACE, *, offsets: Sequence[int] | None = None
+    ) -> Staged:
+        """Stage rows that nothing is wrong with."""
+        staged, refused = self.try_stage(rows, start, place, offsets=offsets)
+        assert [] == refused
+        return staged
+
+    def prepare(self, *staged: Staged, expected: Mapping[Place, int | None] | None = None) -> list[Refusal]:
+        """Prepare what was staged, from where the sink stands unless told otherwise."""
+        if expected is None:
+            found = self.positions or {}
+            expected = {each.stretch.place: found.get(each.stretch.place) for each in staged}
+        return self.sink.prepare(list(staged), expected)
+
+    def write(
+        self, rows: Sequence[Row], start: int = 0, place: Place = PLACE, *, offsets: Sequence[int] | None = None
+    ) -> None:
+        """Take a batch of one stretch to its end."""
+        self.land(self.stage(rows, start, place, offsets=offsets))
+
+    def land(self, *staged: Staged) -> None:
+        """Prepare and commit."""
+        assert [] == self.prepare(*staged)
+        self.sink.commit()
+
+
+def positions_of(server: Server) -> Positions | None:
+    """Read the positions as a driver does that comes later."""
+    driver = Driver(server)
+    try:
+        return driver.positions
+    finally:
+        driver.sink.close()

@@ -1,0 +1,454 @@
+import datetime
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from penstock.decoders.json import Json
+from penstock.engine.tasks import event_schema
+from penstock.errors import BadInput
+from penstock.pipeline.columns import RESERVED
+from penstock.steps.python import Notebook, Python, PythonTask, load_function, noted
+
+FAILED = {"stage": "decode", "error": "Malformed", "message": "no JSON"}
+On = Literal["rows", "pandas", "arrow"]
+EVERY: tuple[On, ...] = ("rows", "pandas", "arrow")
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Write a module of the user's beside the pipeline file, under a name that no other test uses; give its name."""
+    path = list(sys.path)
+
+    def write(code: str) -> str:
+        name = f"steps_of_test_{next(_numbers)}"
+        (tmp_path / f"{name}.py").write_text(code)
+        return name
+
+    yield write
+    sys.path[:] = path
+
+
+def batch(schema: str, rows: list[tuple[Any, ...]], failed: tuple[int, ...] = ()) -> pa.RecordBatch:
+    """Make a chunk of events as a task gets it; offsets begin at 100."""
+    whole = event_schema(Json(schema=schema))
+    offsets = list(range(100, 100 + len(rows)))
+    columns = dict(zip(whole.names, zip(*rows, strict=True), strict=False)) | {
+        "_topic": ["orders"] * len(rows),
+        "_topic_id": ["id"] * len(rows),
+        "_partition": [0] * len(rows),
+        "_offset": offsets,
+        "_key": [b"k"] * len(rows),
+        "_value": [b"v%d" % offset for offset in offsets],
+        "_at": offsets,
+        "_attempt": [1] * len(rows),
+        "_error": [FAILED if number in failed else None for number in range(len(rows))],
+    }
+    arrays = [pa.array(columns.get(field.name, [None] * len(rows)), field.type) for field in whole]
+    return pa.RecordBatch.from_arrays(arrays, schema=whole)
+
+
+@pytest.fixture
+def run(module: Callable[[str], str], tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """Run a function `f` over chunks; give the rows that come out, in the order of their offsets."""
+
+    def run_it(
+        code: str, *batches: pa.RecordBatch, on: On = "rows", returns: str | None = None
+    ) -> list[dict[str, Any]]:
+        spec = Python(python=f"{module(code)}:f", on=on, returns=returns)
+        task = spec.task(batches[0].schema, tmp_path, tmp_path / "notes")
+        out = pa.Table.from_batches(task(iter(batches), 0), task.schema)
+        out.validate(full=True)
+        return sorted(out.to_pylist(maps_as_pydicts="strict"), key=lambda row: int(row["_offset"]))
+
+    return run_it
+
+
+Run = Callable[..., list[dict[str, Any]]]
+
+
+def users(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [tuple(value for name, value in row.items() if not name.startswith("_")) for row in rows]
+
+
+def errors(rows: list[dict[str, Any]]) -> list[tuple[int, str]]:
+    return [(row["_offset"], row["_error"]["error"]) for row in rows if row["_error"] is not None]
+
+
+THREE = batch("a bigint, s string", [(1, "x"), (2, "y"), (3, "z")])
+AGAIN = "def f(given):\n    return given\n"
+
+
+@pytest.mark.parametrize("on", EVERY)
+def test_what_a_function_gives_back_unchanged_stays_to_the_last_bit(run: Run, on: On) -> None:
+    schema = (
+        "i bigint, j int, f double, g float, b boolean, s string, y binary, d date, t timestamp, n timestamp_ntz,"
+        " m decimal(38,10), l array<string>, st struct<x: int>, mp map<string, int>"
+    )
+    last = datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=datetime.UTC)
+    values = (
+        *(2**53 + 1, 7, 0.1, 0.5, True, "ü\x00😀", b"\xff", datetime.date(1, 1, 1), last, last.replace(tzinfo=None)),
+        *(Decimal("1234567890123456789012345678.0123456789"), ["a", None], {"x": 1}, {"k": 1}),
+    )
+    given = batch(schema, [values, (None,) * len(values)])
+
+    assert [values, (None,) * len(values)] == users(run(AGAIN, given, on=on))
+
+
+@pytest.mark.parametrize("on", ["rows", "arrow"])
+def test_a_number_that_is_none_is_not_null(run: Run, on: On) -> None:
+    ((actual,),) = users(run(AGAIN, batch("a double", [(float("nan"),)]), on=on))
+
+    assert "nan" == str(actual)
+
+
+@pytest.mark.parametrize("on", EVERY)
+def test_the_columns_of_penstock_come_back_as_they_were(run: Run, on: On) -> None:
+    actual = run(AGAIN, THREE, on=on)
+
+    names = RESERVED.names
+    assert [{name: row[name] for name in names} for row in THREE.to_pylist()] == [
+        {name: row[name] for name in names} for row in actual
+    ]
+
+
+@pytest.mark.parametrize("on", EVERY)
+def test_failed_rows_pass_by_and_the_function_never_sees_them(run: Run, on: On) -> None:
+    given = batch("a bigint, s string", [(1, "x"), (None, None), (3, "z")], failed=(1,))
+    code = "def f(given):\n    assert len(given) != 3 or hasattr(given, 'get')\n    return given\n"
+
+    actual = run(code, given, on=on)
+
+    assert [(1, "x"), (None, None), (3, "z")] == users(actual)
+    assert [None, FAILED, None] == [row["_error"] for row in actual]
+    assert b"v101" == actual[1]["_value"]
+
+
+@pytest.mark.parametrize("on", EVERY)
+def test_a_chunk_of_failed_rows_only_passes_by(run: Run, on: On) -> None:
+    actual = run("def f(given):\n    raise ValueError\n", batch("a int", [(None,), (None,)], failed=(0, 1)), on=on)
+
+    assert [FAILED, FAILED] == [row["_error"] for row in actual]
+
+
+@pytest.mark.parametrize("on", EVERY)
+def test_chunk_after_chunk_is_handled_and_an_empty_one_gives_nothing(run: Run, on: On) -> None:
+    empty = THREE.slice(0, 0)
+
+    assert [1, 1, 2, 2, 3, 3] == [row["a"] for row in run(AGAIN, THREE, empty, THREE, on=on)]
+
+
+RAISING = {
+    "rows": "def f(row):\n    if row['s'] == 'y':\n        raise KeyError('no y')\n    return row\n",
+    "pandas": "def f(frame):\n    if (frame.s == 'y').any():\n        raise KeyError('no y')\n    return frame\n",
+    "arrow": "def f(table):\n    if 'y' in table['s'].to_pylist():\n        raise KeyError('no y')\n    return table\n",
+}
+
+
+@pytest.mark.parametrize("on", EVERY)
+def test_an_exception_fails_the_record_it_came_from_and_no_other(run: Run, on: On) -> None:
+    given = batch("a bigint, s string", [(number, "y" if number in {3, 4, 9} else "x") for number in range(13)])
+
+    actual = run(RAISING[on], given, on=on)
+
+    assert [(103, "KeyError"), (104, "KeyError"), (109, "KeyError")] == errors(actual)
+    assert {"stage": "step", "error": "KeyError", "message": "'no y'"} == actual[3]["_error"]
+    assert [(None, None) if at in {3, 4, 9} else (at, "x") for at in range(13)] == users(actual)
+
+
+@pytest.mark.parametrize("on", EVERY)
+def test_a_function_that_always_raises_fails_every_record(run: Run, on: On) -> None:
+    actual = run("def f(given):\n    raise RuntimeError\n", THREE, on=on)
+
+    assert [(100, "RuntimeError"), (101, "RuntimeError"), (102, "RuntimeError")] == errors(actual)
+    assert "RuntimeError" == actual[0]["_error"]["message"]
+
+
+@pytest.mark.parametrize("on", EVERY)
+@pytest.mark.parametrize("what", ["StopIteration", "GeneratorExit", "AssertionError", "RecursionError", "MemoryError"])
+def test_any_exception_is_that_records_fault(run: Run, on: On, what: str) -> None:
+    base = "Exception" if what == "GeneratorExit" else what
+
+    assert 3 == len(errors(run(f"def f(given):\n    raise {base}('x')\n", THREE, on=on)))
+
+
+@pytest.mark.parametrize("on", EVERY)
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("def f(given):\n    raise ValueError('\\ud800')\n", id="half a character"),
+        pytest.param(
+            "class Bad(Exception):\n    def __str__(self):\n        raise ValueError\ndef f(given):\n    raise Bad\n",
+            id="cannot be shown",
+        ),
+        pytest.param("def f(given):\n    raise ValueError('x' * 1_000_000)\n", id="very long"),
+    ],
+)
+def test_an_exception_whose_message_is_odd_fails_the_record_all_the_same(run: Run, on: On, code: str) -> None:
+    actual = run(code, THREE, on=on)
+
+    assert 3 == len(errors(actual))
+    assert all(500 >= len(row["_error"]["message"]) for row in actual)
+
+
+def test_none_drops_the_event(run: Run) -> None:
+    actual = run("def f(row):\n    return row if row['s'] != 'y' else None\n", THREE)
+
+    assert [100, 102] == [row["_offset"] for row in actual]
+
+
+def test_a_row_shows_where_it_came_from_and_cannot_change_it(run: Run) -> None:
+    code = "def f(row):\n    seen = f\"{row['_topic']}/{row['_partition']}/{row['_offset']}\"\n    row['_offset'] = 0\n"
+    code += "    return {'s': seen, '_offset': 7}\n"
+
+    actual = run(code, THREE)
+
+    assert ["orders/0/100", "orders/0/101", "orders/0/102"] == [row["s"] for row in actual]
+    assert [100, 101, 102] == [row["_offset"] for row in actual]
+
+
+@pytest.mark.parametrize("result", ["[1]", "7", "'text'", "(1, 2)", "True", "iter([])"])
+def test_a_row_that_is_no_dictionary_fails_its_record(run: Run, result: str) -> None:
+    assert 3 == len(errors(run(f"def f(row):\n    return {result}\n", THREE)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [
+        ("bigint", "2**63"),
+        ("bigint", "'5'"),
+        ("bigint", "True"),
+        ("bigint", "1.5"),
+        ("bigint", "float('nan')"),
+        ("tinyint", "128"),
+        ("string", "5"),
+        ("string", "'\\ud800'"),
+        ("boolean", "1"),
+        ("decimal(5,2)", "1.5"),
+        ("date", "'2026-01-31'"),
+        ("timestamp", "'2026-01-31'"),
+        ("array<int>", "['x']"),
+        ("array<int>", "5"),
+        ("struct<x: int>", "{'x': 'y'}"),
+        ("map<string, int>", "{'x': 'y'}"),
+        ("map<string, int>", "[('a', 1), ('a', 2)]"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_column_fails_its_record(run: Run, kind: str, result: str) -> None:
+    code = f"def f(row):\n    return {{'r': {result} if row['s'] == 'y' else None}}\n"
+
+    actual = run(code, THREE, returns=f"r {kind}")
+
+    assert [101] == [at for at, _ in errors(actual)]
+    assert [(None,)] * 3 == users(actual)
+
+
+@pytest.mark.parametrize("on", EVERY)
+def test_a_required_column_that_stays_empty_fails_its_record(run: Run, on: On) -> None:
+    code = {
+        "rows": "def f(row):\n    return {'r': None if row['s'] == 'y' else 1}\n",
+        "pandas": "def f(frame):\n    frame['r'] = [None if s == 'y' else 1 for s in frame.s]\n    return frame\n",
+        "arrow": "import pyarrow as pa\ndef f(table):\n"
+        "    return pa.table({'r': [None if s == 'y' else 1 for s in table['s'].to_pylist()]})\n",
+    }[on]
+
+    assert [101] == [at for at, _ in errors(run(code, THREE, on=on, returns="r int NOT NULL"))]
+
+
+def test_columns_that_a_row_lacks_are_null_and_those_it_adds_are_left_out(run: Run) -> None:
+    assert [(1, None), (2, None), (3, None)] == users(run("def f(row):\n    return {'a': row['a'], 'zz': 1}\n", THREE))
+
+
+@pytest.mark.parametrize("on", EVERY)
+def test_a_function_may_give_other_columns(run: Run, on: On) -> None:
+    code = {
+        "rows": "def f(row):\n    return {'twice': row['a'] * 2}\n",
+        "pandas": "def f(frame):\n    return frame.assign(twice=frame.a * 2)\n",
+        "arrow": "import pyarrow.compute as pc\ndef f(table):\n"
+        "    return table.append_column('twice', pc.multiply(table['a'], 2))\n",
+    }[on]
+
+    assert [(2,), (4,), (6,)] == users(run(code, THREE, on=on, returns="twice int"))
+
+
+def test_a_frame_may_leave_rows_out_and_they_are_dropped(run: Run) -> None:
+    actual = run("def f(frame):\n    return frame[frame.s != 'y']\n", THREE, on="pandas")
+
+    assert [(100, 1), (102, 3)] == [(row["_offset"], row["a"]) for row in actual]
+
+
+def test_a_frame_may_come_back_in_another_order(run: Run) -> None:
+    actual = run("def f(frame):\n    return frame.sort_values('a', ascending=False)\n", THREE, on="pandas")
+
+    assert [(100, 1), (101, 2), (102, 3)] == [(row["_offset"], row["a"]) for row in actual]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param("frame[frame.s != 'x'].reset_index(drop=True)", id="counted anew"),
+        pytest.param("pd.concat([frame, frame])", id="rows twice"),
+        pytest.param("frame.set_axis([-1 - n for n in frame.index])", id="below zero"),
+        pytest.param("frame.set_axis([n + 1 for n in frame.index])", id="one further"),
+        pytest.param("frame.set_axis([str(n) for n in frame.index])", id="no numbers"),
+    ],
+)
+def test_a_frame_whose_index_is_not_that_of_its_rows_gives_no_record_another_ones_values(run: Run, result: str) -> None:
+    actual = run(f"import pandas as pd\ndef f(frame):\n    return {result}\n", THREE, on="pandas")
+
+    given = {100: (1, "x"), 101: (2, "y"), 102: (3, "z")}
+    wrong = [row for row in actual if row["_error"] is None and given[row["_offset"]] != (row["a"], row["s"])]
+    assert [] == wrong
+    assert 3 == len(actual)
+
+
+def test_a_half_that_counts_its_rows_anew_gives_no_record_another_ones_values(run: Run) -> None:
+    code = "def f(frame):\n    if 'bad' in list(frame.s):\n        raise ValueError\n"
+    code += "    return frame.reset_index(drop=True)\n"
+    given = batch("a bigint, s string", [(number, "bad" if number == 5 else "x") for number in range(8)])
+
+    actual = run(code, given, on="pandas")
+
+    assert [] == [row for row in actual if row["_error"] is None and row["a"] != row["_offset"] - 100]
+    assert list(range(100, 108)) == [row["_offset"] for row in actual]
+
+
+@pytest.mark.parametrize("result", ["None", "[]", "frame[['a']]", "frame.assign(a='text')", "frame.a"])
+def test_a_frame_that_is_none_or_lacks_columns_fails_its_records(run: Run, result: str) -> None:
+    assert 3 == len(errors(run(f"def f(frame):\n    return {result}\n", THREE, on="pandas")))
+
+
+def test_a_frame_is_a_copy_that_the_function_may_change_and_then_fail(run: Run) -> None:
+    code = "def f(frame):\n    frame['a'] = frame['a'] * 10\n    if len(frame) > 1:\n        raise ValueError\n"
+    code += "    return frame\n"
+
+    assert [10, 20, 30] == [row["a"] for row in run(code, THREE, on="pandas")]
+
+
+@pytest.mark.parametrize(
+    "result", ["None", "[]", "table.slice(1)", "table.select(['a'])", "table.set_column(0, 'a', table['s'])"]
+)
+def test_a_table_that_is_none_or_has_other_rows_or_columns_fails_its_records(run: Run, result: str) -> None:
+    assert 3 == len(errors(run(f"def f(table):\n    return {result}\n", THREE, on="arrow")))
+
+
+def test_a_record_batch_in_place_of_a_table_does_not_break_the_task(run: Run) -> None:
+    actual = run("def f(table):\n    return table.to_batches()[0]\n", THREE, on="arrow")
+
+    assert [100, 101, 102] == [row["_offset"] for row in actual]
+
+
+def test_a_table_of_many_parts_comes_back_whole(run: Run) -> None:
+    code = "import pyarrow as pa\ndef f(table):\n"
+    code += "    return pa.concat_tables([table.slice(n, 1) for n in range(table.num_rows)])\n"
+
+    assert [(1, "x"), (2, "y"), (3, "z")] == users(run(code, THREE, on="arrow"))
+
+
+def test_the_schema_that_comes_out_may_be_null_everywhere_and_ends_with_the_columns_of_penstock(tmp_path: Path) -> None:
+    task = Python(python="m:f", returns="x int NOT NULL, y string").task(THREE.schema, tmp_path, tmp_path)
+
+    assert ["x", "y", *RESERVED.names] == task.schema.names
+    assert task.schema.field("x").nullable
+
+
+def made(reference: str, tmp_path: Path) -> PythonTask:
+    return Python(python=reference).task(THREE.schema, tmp_path, tmp_path / "notes")
+
+
+def test_the_record_at_hand_is_noted_and_the_note_goes_when_all_went_well(
+    module: Callable[[str], str], tmp_path: Path
+) -> None:
+    note = tmp_path / "notes" / "7"
+    code = f"from pathlib import Path\nfrom penstock.steps.python import noted\nseen = []\n"
+    code += f"def f(row):\n    seen.append(noted(Path({str(note)!r})))\n    return row\n"
+    name = module(code)
+
+    list(made(f"{name}:f", tmp_path)(iter([THREE]), 7))
+
+    assert [100, 101, 102] == load_function(f"{name}:seen.append", str(tmp_path)) if False else sys.modules[name].seen
+    assert not note.exists()
+
+
+def test_the_note_stays_when_a_worker_is_ended_by_a_record(module: Callable[[str], str], tmp_path: Path) -> None:
+    name = module("import sys\ndef f(row):\n    sys.exit(3) if row['s'] == 'y' else None\n    return row\n")
+
+    with pytest.raises(SystemExit):
+        list(made(f"{name}:f", tmp_path)(iter([THREE]), 7))
+
+    assert 101 == noted(tmp_path / "notes" / "7")
+
+
+@pytest.mark.parametrize("on", ["pandas", "arrow"])
+def test_only_a_record_alone_is_noted_where_functions_take_many(
+    module: Callable[[str], str], tmp_path: Path, on: On
+) -> None:
+    note = tmp_path / "notes" / "0"
+    code = f"from pathlib import Path\nfrom penstock.steps.python import noted\nseen = []\n"
+    code += f"def f(many):\n    seen.append((len(many), noted(Path({str(note)!r}))))\n    raise ValueError\n"
+    name = module(code)
+
+    list(Python(python=f"{name}:f", on=on).task(THREE.schema, tmp_path, tmp_path / "notes")(iter([THREE]), 0))
+
+    assert [(3, None), (1, 100), (2, None), (1, 101), (1, 102)] == sys.modules[name].seen
+
+
+@pytest.mark.parametrize("content", [None, b"", b"short", b"more than eight bytes"])
+def test_a_note_that_is_missing_or_damaged_says_nothing(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "note").write_bytes(content)
+
+    assert None is noted(tmp_path / "note")
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(0, 0), (2**62, 2**62), (None, None)])
+def test_a_note_is_read_back(tmp_path: Path, offset: int | None, expected: int | None) -> None:
+    with Notebook(tmp_path / "note") as notebook:
+        notebook.note(7)
+        notebook.note(offset)
+        actual = noted(tmp_path / "note")
+
+    assert expected == actual
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        pytest.param("import nothing_of_the_kind\n", "f", id="an import that fails"),
+        pytest.param("def g(row):\n    return row\n", "f", id="no such function"),
+        pytest.param("f = 7\n", "f", id="no function"),
+        pytest.param("def f(row:\n", "f", id="no Python"),
+        pytest.param("1 / 0\n", "f", id="a module that raises"),
+    ],
+)
+def test_a_function_that_cannot_be_loaded_is_the_users_to_mend_and_no_records_fault(
+    module: Callable[[str], str], tmp_path: Path, code: str, name: str
+) -> None:
+    with pytest.raises(BadInput):
+        load_function(f"{module(code)}:{name}", str(tmp_path))
+
+
+def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="the step 'nowhere_at_all:f' cannot be imported"):
+        load_function("nowhere_at_all:f", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "reference", ["", "f", "m:", ":f", "m.f", "m:f()", "m:a.b", "../m:f", "m f:g", "1m:f", "m:f\n"]
+)
+def test_a_reference_that_is_none_is_refused(reference: str) -> None:
+    with pytest.raises(ValidationError):
+        Python(python=reference)
+
+
+@pytest.mark.parametrize("options", [{"on": "polars"}, {"returns": "x bogus"}, {"returns": ""}, {"bogus": 1}])
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Python(python="m:f", **options)
