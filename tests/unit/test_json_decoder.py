@@ -131,7 +131,7 @@ def test_a_column_without_a_zone_takes_times_without_one() -> None:
 
 
 def test_keys_that_are_no_identifiers_are_fields_like_any_other() -> None:
-    names = ["a b", "a-b", "a.b", "f0", "f1", "1", "class", "ü", "😀", "x`y", 'q"q', "\u00e9", "e\u0301"]
+    names = ["a b", "a-b", "a.b", "f0", "f1", "1", "class", "ü", "😀", "x`y", "\u00e9", "e\u0301"]
     schema = ", ".join(f"`{name.replace('`', '``')}` int" for name in names)
     value = json.dumps({name: number for number, name in enumerate(names)}).encode()
 
@@ -139,6 +139,12 @@ def test_keys_that_are_no_identifiers_are_fields_like_any_other() -> None:
 
     assert [None] == decoded.faults
     assert [[number] for number in range(len(names))] == [each.to_pylist() for each in decoded.columns]
+
+
+@pytest.mark.parametrize("name", ['q"q', "back\\slash", "new\nline"])
+def test_a_key_that_the_decoder_cannot_look_for_is_refused_with_the_schema_and_not_in_a_task(name: str) -> None:
+    with pytest.raises(ValidationError):
+        Json(schema=f"`{name}` int")
 
 
 def test_the_neutral_names_that_fields_have_inside_are_no_keys() -> None:

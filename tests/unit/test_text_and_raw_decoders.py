@@ -12,7 +12,7 @@ from penstock.decoders.text import Text
 
 
 def errors(decoded: Decoded) -> list[str | None]:
-    return [fault and fault["error"] for fault in decoded.faults]
+    return [None if fault is None else fault["error"] for fault in decoded.faults]
 
 
 def values(decoded: Decoded) -> list[Any]:

@@ -11,6 +11,7 @@ from penstock.errors import BadInput, Conflict, NotFound
 
 if TYPE_CHECKING:
     from penstock.engine.runner import Runner
+    from penstock.engine.stateful import StatefulRunner
     from penstock.engine.status import Status
 
 app = typer.Typer(help="Pipelines: from Kafka to tables, exactly once.", no_args_is_help=True)
@@ -184,8 +185,13 @@ def logs(
 def rebuild(context: typer.Context, which: Which, as_json: Json = False) -> None:
     """Make a lost checkpoint anew, from the positions that the sinks keep."""
     from penstock.engine import upkeep
+    from penstock.engine.stateful import StatefulRunner
 
     with _runner(context, which) as runner:
+        if isinstance(runner, StatefulRunner):
+            runner.rebuild()
+            say("the next run computes everything again from the landed table, and merges it over what is there")
+            return
         found = upkeep.rebuild(runner)
     rows = [[name, str(place), at] for name, places in found.items() for place, at in sorted(places.items())]
     if as_json:
@@ -200,8 +206,11 @@ def rebuild(context: typer.Context, which: Which, as_json: Json = False) -> None
 def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
     """Go on past records that are gone; what is skipped is shown first, and recorded."""
     from penstock.engine import upkeep
+    from penstock.engine.stateful import StatefulRunner
 
     with _runner(context, which) as runner:
+        if isinstance(runner, StatefulRunner):
+            raise BadInput("a stateful pipeline reads a table, which has no gaps")
         planned = upkeep.planned_gaps(runner)
         print_rows(planned, as_json=as_json, empty="there is no gap")
         if planned and confirmed("Go on without these?", yes=yes):
@@ -219,20 +228,10 @@ def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
     print_rows(records.read(folder), as_json=as_json, empty="no gaps")
 
 
-def _runner(context: typer.Context, which: str) -> "Runner":
-    from penstock.engine import session as spark
-    from penstock.engine.driver import MASTER, file_of, home_of
-    from penstock.engine.runner import Runner
+def _runner(context: typer.Context, which: str) -> "Runner | StatefulRunner":
+    from penstock.engine.driver import file_of, make_runner
     from penstock.pipeline.load import load
 
     settings = session(context).settings
     file = file_of(settings, which)
-    spec = load(file)
-    home = home_of(settings, spec.name)
-    return Runner(
-        spec,
-        settings.connection(),
-        home,
-        lambda: spark.start(spec.name, home.logs, master=MASTER),
-        file.resolve().parent,
-    )
+    return make_runner(load(file), settings, file)

@@ -8,9 +8,12 @@ from typing import Any
 
 import orjson
 
+from penstock.broker import jars
 from penstock.delivery.durable import write_json
 from penstock.engine import session
-from penstock.engine.runner import Home, Progress, Runner
+from penstock.engine.home import Home, Progress
+from penstock.engine.runner import Runner
+from penstock.engine.stateful import StatefulRunner
 from penstock.engine.status import SinkTotals, Status
 from penstock.errors import NotFound, PenstockError
 from penstock.pipeline.spec import PipelineSpec
@@ -35,12 +38,21 @@ def file_of(settings: Settings, which: str) -> Path:
         raise NotFound(f"'{which}' is neither a pipeline that has run here nor a file") from None
 
 
+def make_runner(spec: PipelineSpec, settings: Settings, file: Path, master: str = MASTER) -> Runner | StatefulRunner:
+    """Make what runs a pipeline; entering it takes the lock."""
+    home, base = home_of(settings, spec.name), file.resolve().parent
+    if spec.is_stateful:
+        delta = jars.ensure("delta", settings.jars)
+        return StatefulRunner(spec, home, lambda: session.start(spec.name, home.logs, master=master, jars=delta), base)
+    return Runner(spec, settings.connection(), home, lambda: session.start(spec.name, home.logs, master=master), base)
+
+
 def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:
     """Run a pipeline in this process until it has caught up, is told to stop, or fails."""
     home = home_of(settings, spec.name)
     write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
     status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
-    runner: Runner | None = None
+    runner: Runner | StatefulRunner | None = None
 
     def tell(progress: Progress) -> None:
         account(status, progress)
@@ -53,13 +65,7 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with Runner(
-            spec,
-            settings.connection(),
-            home,
-            lambda: session.start(spec.name, home.logs, master=master),
-            file.resolve().parent,
-        ) as runner:
+        with make_runner(spec, settings, file, master) as runner:
             status.save(home.folder)
             show(status)
             runner.run(tell)

@@ -8,7 +8,8 @@ from penstock.delivery.dead_letters import DeadLetter
 from penstock.delivery.ledger import Ledger, Replay
 from penstock.engine import session
 from penstock.engine.driver import MASTER, account, home_of
-from penstock.engine.runner import Home, Runner
+from penstock.engine.home import Home
+from penstock.engine.runner import Runner
 from penstock.engine.status import Status
 from penstock.errors import BadInput, NotFound
 from penstock.pipeline.load import load

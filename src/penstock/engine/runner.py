@@ -9,7 +9,6 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Self
@@ -24,6 +23,7 @@ from penstock.delivery.positions import Positions
 from penstock.delivery.standing import Keeper, Standing
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
 from penstock.engine.frame import Frame
+from penstock.engine.home import Home, Progress, Tell
 from penstock.errors import BadInput, Transient
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
@@ -43,40 +43,6 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What is told after each batch, and while waiting."""
-
-    report: BatchReport | None
-    lag: int
-    waiting_for: str = ""
-
-
-Tell = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class Home:
-    """The folders of one pipeline."""
-
-    folder: Path
-
-    @property
-    def checkpoint(self) -> Path:
-        """What the driver last did."""
-        return self.folder / "checkpoint"
-
-    @property
-    def scratch(self) -> Path:
-        """What tasks set aside; worthless once no driver runs."""
-        return self.folder / "scratch"
-
-    @property
-    def logs(self) -> Path:
-        """What driver and Spark have to say."""
-        return self.folder / "logs"
 
 
 class Runner:

@@ -8,7 +8,7 @@ dead letter of this sink alone; a server that is down makes the pipeline wait.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
@@ -16,10 +16,10 @@ from pydantic import BaseModel, Field, model_validator
 
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.positions import Place, Positions
-from penstock.errors import Conflict, PositionsMoved, Refused, SinkUnavailable, WorkLost
+from penstock.errors import Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import Secret
-from penstock.sinks.postgres_stager import PostgresStagerFactory, outage_is_transient, refusal_of
+from penstock.sinks.postgres_stager import PostgresStagerFactory, outage_is_transient, refusal_of, row_errors
 from penstock.sinks.postgres_types import column_type
 from penstock.sinks.sink import Refusal, Sink, Staged
 
@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 )"""
 _INSERT_POSITION = (
     "INSERT INTO {} (pipeline, sink, topic_id, partition, topic, next_offset) VALUES (%s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT DO NOTHING"
 )
 _UPDATE_POSITION = """
 UPDATE {} SET next_offset = %s
@@ -43,7 +44,8 @@ WHERE pipeline = %s AND sink = %s AND topic_id = %s AND partition = %s AND next_
 # Constraints come along, so that most rows that the table would refuse are refused while they are staged.
 _MAKE_STAGE = """
 CREATE UNLOGGED TABLE {stage} (
-    LIKE {table} INCLUDING CONSTRAINTS INCLUDING DEFAULTS, _row bigserial, _stage text NOT NULL, _at bigint NOT NULL
+    LIKE {table} INCLUDING CONSTRAINTS INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY,
+    _row bigserial, _stage text NOT NULL, _at bigint NOT NULL
 )"""
 _DESCRIBE = """
 SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '' FROM pg_attribute
@@ -87,6 +89,7 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
                 sslmode=self.sslmode,
                 connect_timeout=10,
                 application_name="penstock",
+                client_encoding="UTF8",
             )
 
 
@@ -135,10 +138,11 @@ class PostgresSink(Sink):
         schema, _, table = spec.table.rpartition(".")
         mark = hashlib.sha256(f"{pipeline}/{name}/{spec.table}{suffix}".encode()).hexdigest()[:12]
         place = (schema,) if schema else ()
-        self._table = sql.Identifier(*place, table)
+        self.table = sql.Identifier(*place, table)
         self._positions_table = sql.Identifier(*place, _POSITIONS)
         self._stage = sql.Identifier(*place, f"penstock_stage_{mark}")
         self._columns: list[str] = []
+        self._prepared: psycopg.Connection[Any] | None = None
 
     @contextmanager
     def _session(self) -> Iterator["psycopg.Connection[Any]"]:
@@ -150,28 +154,56 @@ class PostgresSink(Sink):
 
     def open(self, schema: pa.Schema) -> None:
         """Make what is missing: the table, the table of positions, and the staging table."""
-        from psycopg import errors, sql
+        from psycopg import sql
+
+        self.make_tables(schema)
+        with self._session() as connection, self._explained(connection):
+            self._begin(connection)
+            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._stage))
+            connection.execute(sql.SQL(_MAKE_STAGE).format(stage=self._stage, table=self.table))
+            connection.commit()
+
+    def make_tables(self, schema: pa.Schema) -> None:
+        """Make the table and the table of positions, if they are not there; refuse a table that does not fit."""
+        from psycopg import sql
 
         self._columns = schema.names
         missing = [name for name in self._spec.key if name not in schema.names]
         if missing:
             raise Conflict(f"sink '{self.name}' has the key column '{missing[0]}', which the pipeline does not make")
-        with self._session() as connection:
-            try:
-                connection.execute(sql.SQL("SET lock_timeout = {}").format(_LOCK_TIMEOUT))
-                connection.execute(sql.SQL(_MAKE_POSITIONS).format(table=self._positions_table))
-                connection.execute(self._make_table(schema))
-                self._require_fitting(connection)
-                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._stage))
-                connection.execute(sql.SQL(_MAKE_STAGE).format(stage=self._stage, table=self._table))
-                connection.commit()
-            except errors.InsufficientPrivilege as error:
-                connection.rollback()
-                reason = error.diag.message_primary
-                raise Refused(f"user '{self._spec.server.user}' may not use {self._spec.table}: {reason}") from None
-            except errors.LockNotAvailable:
-                connection.rollback()
-                raise SinkUnavailable(f"the staging table of sink '{self.name}' is in use") from None
+        with self._session() as connection, self._explained(connection):
+            self._begin(connection)
+            # CREATE TABLE IF NOT EXISTS of two sessions at once fails in one of them.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('penstock'))")
+            connection.execute(sql.SQL(_MAKE_POSITIONS).format(table=self._positions_table))
+            connection.execute(self._make_table(schema))
+            self._require_fitting(connection)
+            connection.commit()
+
+    def _begin(self, connection: "psycopg.Connection[Any]") -> None:
+        """Begin a transaction that waits for locks for a while only. Without one, `transaction()` would commit."""
+        from psycopg import sql
+
+        connection.rollback()
+        connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(_LOCK_TIMEOUT))
+
+    @contextmanager
+    def _explained(self, connection: "psycopg.Connection[Any]") -> Iterator[None]:
+        from psycopg import errors
+
+        try:
+            yield
+        except errors.InsufficientPrivilege as error:
+            connection.rollback()
+            reason = error.diag.message_primary
+            raise Refused(f"user '{self._spec.server.user}' may not use {self._spec.table}: {reason}") from None
+        except errors.InvalidSchemaName:
+            connection.rollback()
+            schema = self._spec.table.rpartition(".")[0]
+            raise NotFound(f"the schema '{schema}' is not there", fix=f'Make it: CREATE SCHEMA "{schema}"') from None
+        except errors.LockNotAvailable:
+            connection.rollback()
+            raise SinkUnavailable(f"a table of sink '{self.name}' is in use") from None
 
     def _make_table(self, schema: pa.Schema) -> Any:
         from psycopg import sql
@@ -181,11 +213,11 @@ class PostgresSink(Sink):
         ]
         if self._spec.key:
             columns.append(sql.SQL("PRIMARY KEY ({})").format(_identifiers(self._spec.key)))
-        return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self._table, sql.SQL(", ").join(columns))
+        return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self.table, sql.SQL(", ").join(columns))
 
     def _require_fitting(self, connection: "psycopg.Connection[Any]") -> None:
         """Refuse a table that would refuse every row: a mistake in the file is no record's fault."""
-        found = connection.execute(_DESCRIBE, [self._table.as_string(connection)]).fetchall()
+        found = connection.execute(_DESCRIBE, [self.table.as_string(connection)]).fetchall()
         names = {name for name, _ in found}
         lacking = [name for name in self._columns if name not in names]
         if lacking:
@@ -216,6 +248,7 @@ class PostgresSink(Sink):
             rows: list[Any] = connection.execute(asked, [self._pipeline, self.name]).fetchall() if exists else []
             found = {wanted[each[:2]]: each[2] for each in rows if each[:2] in wanted}
             connection.rollback()
+            self._prepared = None
             return found
 
     def stager(self) -> PostgresStagerFactory:
@@ -229,48 +262,43 @@ class PostgresSink(Sink):
         super().prepare(staged, expected)
         stages = [each.detail["stage"] for each in staged if each.rows]
         with self._session() as connection:
-            connection.rollback()
-            self._move_positions(connection, staged, expected)
+            self._prepared = None
+            self._begin(connection)
+            for each in staged:
+                self.move_position(connection, each.stretch.place, expected[each.stretch.place], each.stretch.end)
             self._require_all_staged(connection, stages, sum(each.rows for each in staged))
             try:
                 with connection.transaction():
                     connection.execute(self._merge(), {"stages": stages, "first": 0, "last": 2**62})
                     connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            except (errors.IntegrityError, errors.DataError):
+            except row_errors():
                 return self._find_refused(connection, stages)
-            except errors.InvalidColumnReference:
+            except (errors.InvalidColumnReference, errors.ObjectNotInPrerequisiteState):
+                if self._spec.mode == "append":
+                    raise
                 raise Conflict(
                     f"the table {self._spec.table} has no unique index on ({', '.join(self._spec.key)})",
                     safe="Nothing was written",
                     fix="Make one; an upsert needs it",
                 ) from None
             self._clear(connection, stages)
+            self._prepared = connection
         return []
 
-    def _move_positions(
-        self, connection: "psycopg.Connection[Any]", staged: list[Staged], expected: Mapping[Place, int | None]
+    def move_position(
+        self, connection: "psycopg.Connection[Any]", place: Place, expected: int | None, end: int
     ) -> None:
-        """Compare and set; the row locks keep a second driver waiting until this transaction ends."""
-        from psycopg import errors, sql
+        """Compare and set; the row lock keeps a second driver waiting until this transaction ends."""
+        from psycopg import sql
 
-        for each in staged:
-            place, end = each.stretch.place, each.stretch.end
-            key = [self._pipeline, self.name, place.topic_id, place.partition]
-            try:
-                with connection.transaction():
-                    moved = (
-                        connection.execute(
-                            sql.SQL(_INSERT_POSITION).format(self._positions_table), [*key, place.topic, end]
-                        )
-                        if expected[place] is None
-                        else connection.execute(
-                            sql.SQL(_UPDATE_POSITION).format(self._positions_table), [end, *key, expected[place]]
-                        )
-                    )
-            except errors.UniqueViolation:
-                raise self._moved(place) from None
-            if moved.rowcount != 1:
-                raise self._moved(place)
+        key = [self._pipeline, self.name, place.topic_id, place.partition]
+        moved = (
+            connection.execute(sql.SQL(_INSERT_POSITION).format(self._positions_table), [*key, place.topic, end])
+            if expected is None
+            else connection.execute(sql.SQL(_UPDATE_POSITION).format(self._positions_table), [end, *key, expected])
+        )
+        if moved.rowcount != 1:
+            raise self._moved(place)
 
     def _moved(self, place: Place) -> PositionsMoved:
         return PositionsMoved(
@@ -295,17 +323,18 @@ class PostgresSink(Sink):
     def _merge(self) -> Any:
         from psycopg import sql
 
-        names = {"table": self._table, "stage": self._stage, "columns": _identifiers(self._columns)}
+        # The query has parameters, and psycopg does not double the % of names.
+        columns = [name.replace("%", "%%") for name in self._columns]
+        key = [name.replace("%", "%%") for name in self._spec.key]
+        names = {"table": self.table, "stage": self._stage, "columns": _identifiers(columns)}
         if self._spec.mode == "append":
             return sql.SQL(_APPEND).format(**names)
-        assignments = sql.SQL(", ").join(
-            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in self._columns
-        )
-        return sql.SQL(_UPSERT).format(key=_identifiers(self._spec.key), assignments=assignments, **names)
+        assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns)
+        return sql.SQL(_UPSERT).format(key=_identifiers(key), assignments=assignments, **names)
 
     def _find_refused(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
         """Halve until the rows that the table refuses stand alone; then take everything back."""
-        from psycopg import errors, sql
+        from psycopg import sql
 
         query = sql.SQL("SELECT _row, _stage, _at FROM {} WHERE _stage = ANY(%s) ORDER BY _row")
         rows = connection.execute(query.format(self._stage), [stages]).fetchall()
@@ -321,7 +350,7 @@ class PostgresSink(Sink):
                     bounds = {"stages": stages, "first": rows[first][0], "last": rows[last - 1][0]}
                     connection.execute(self._merge(), bounds)
                     connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            except (errors.IntegrityError, errors.DataError) as error:
+            except row_errors() as error:
                 if last - first == 1:
                     _, stage, offset = rows[first]
                     refused.append(Refusal(places[stage], offset, refusal_of(error)))
@@ -329,6 +358,8 @@ class PostgresSink(Sink):
                     middle = (first + last) // 2
                     waiting += [(middle, last), (first, middle)]
         connection.rollback()
+        if not refused:
+            raise WorkLost(f"the rows that the table of sink '{self.name}' refused are not refused any more")
         return refused
 
     def _clear(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> None:
@@ -339,18 +370,22 @@ class PostgresSink(Sink):
     def commit(self) -> None:
         """End the transaction that `prepare` left open."""
         server = f"{self._spec.server.host}:{self._spec.server.port}"
-        connection = self._connection
+        connection, self._prepared = self._prepared, None
         if connection is None or connection.closed:
             # A new connection would have nothing to commit, and say yes.
             raise SinkUnavailable(f"PostgreSQL at {server} went away before the commit")
-        with outage_is_transient(server):
+        with outage_is_transient(server, safe="Whether the batch was written, its positions tell at the next try"):
             crash_point("in_commit", self.name)
             connection.commit()
 
     def abandon(self) -> None:
         """Roll back what was prepared."""
+        import psycopg
+
+        self._prepared = None
         if self._connection is not None and not self._connection.closed:
-            self._connection.rollback()
+            with suppress(psycopg.OperationalError):  # a connection that is cut is rolled back by the server
+                self._connection.rollback()
 
     def close(self) -> None:
         """Close the connection; what is not committed is rolled back."""

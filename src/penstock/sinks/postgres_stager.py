@@ -1,5 +1,6 @@
 """Copies rows into the staging table of a PostgreSQL sink, inside of a task."""
 
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,38 +10,71 @@ import pyarrow as pa
 
 from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.positions import Stretch
-from penstock.errors import Refused, SinkUnavailable
-from penstock.sinks.postgres_types import row_values
+from penstock.errors import Conflict, Refused, SinkUnavailable, WorkLost
+from penstock.sinks.postgres_types import each_row
 
 if TYPE_CHECKING:
     from penstock.sinks.postgres import Server
 
 
+_WRITTEN_NOTHING = "Nothing of this batch was written to it"
+# A failed login has no SQLSTATE in libpq, only a text.
+_NOT_LET_IN = (
+    "password authentication failed",
+    "no password supplied",
+    "does not exist",
+    "is not permitted to log in",
+    "permission denied for database",
+    "pg_hba.conf",
+    "SSL was required",
+)
+
+
 @contextmanager
-def outage_is_transient(server: str) -> Iterator[None]:
-    """Tell a server that is away, which is waited for, from one that does not let us in."""
+def outage_is_transient(server: str, safe: str = _WRITTEN_NOTHING) -> Iterator[None]:
+    """Tell a server that is away, which is waited for, from one that does not let us in, or not do this."""
     import psycopg
 
     try:
         yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise Refused(f"PostgreSQL at {server} does not let this user do this: {_first_line(error)}") from None
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise SinkUnavailable(f"PostgreSQL at {server} takes no writes: {_first_line(error)}", safe=safe) from None
+    except (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.ProgrammingError) as error:
+        raise Conflict(f"PostgreSQL at {server} cannot do this: {_first_line(error)}", safe=safe) from None
     except (psycopg.errors.InvalidPassword, psycopg.errors.InvalidAuthorizationSpecification) as error:
         raise Refused(f"PostgreSQL at {server} does not let this user in: {_first_line(error)}") from None
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         text = _first_line(error)
-        if "password authentication failed" in text or "no password supplied" in text or "does not exist" in text:
+        if any(sign in text for sign in _NOT_LET_IN):
             raise Refused(f"PostgreSQL at {server} does not let this user in: {text}") from None
-        raise SinkUnavailable(
-            f"PostgreSQL at {server} does not answer: {text}", safe="Nothing of this batch was written to it"
-        ) from None
+        raise SinkUnavailable(f"PostgreSQL at {server} does not answer: {text}", safe=safe) from None
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def row_errors() -> tuple[type[Exception], ...]:
+    """Give the errors that a row may be to blame for: also triggers that raise, and keys too long for an index."""
+    import psycopg
+
+    return (
+        psycopg.DataError,
+        psycopg.IntegrityError,
+        psycopg.errors.ProgramLimitExceeded,
+        psycopg.errors.RaiseException,
+    )
+
+
 def refusal_of(error: Any) -> Fault:
     """Describe why a row was refused; values stay out of it, for they may be secret."""
+    import psycopg
+
     message = error.diag.message_primary or _first_line(error)
+    if isinstance(error, psycopg.DataError):
+        message = re.sub(r'".*"', '"..."', message, flags=re.DOTALL)
     return fault(type(error).__name__, message, stage="sink")
 
 
@@ -74,27 +108,45 @@ class PostgresStager:
         import psycopg
 
         places = offsets.to_pylist()
-        values = [[*row, self._name, at] for row, at in zip(row_values(rows), places, strict=True)]
         refused: list[tuple[int, Fault]] = []
+        values, indexes = [], []
+        for index, row in each_row(rows):
+            if isinstance(row, Exception):
+                refused.append((index, fault(type(row).__name__, "a value is beyond what Python holds", stage="sink")))
+            else:
+                values.append([*row, self._name, places[index]])
+                indexes.append(index)
         waiting = [(0, len(values))]
-        with outage_is_transient(self._address):
+        with self._open():
             while waiting:
                 first, last = waiting.pop()
                 try:
                     with self._connection.transaction(), self._connection.cursor().copy(self._copy) as copy:
                         for row in values[first:last]:
                             copy.write_row(row)
-                except (psycopg.DataError, psycopg.IntegrityError) as error:
+                except psycopg.errors.UndefinedTable:
+                    raise WorkLost("the staging table is gone: another driver has dropped it") from None
+                except row_errors() as error:
                     if last - first == 1:
-                        refused.append((first, refusal_of(error)))
+                        refused.append((indexes[first], refusal_of(error)))
                     else:
                         middle = (first + last) // 2
                         waiting += [(middle, last), (first, middle)]
         return refused
 
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Leave no connection behind in Spark's worker when the task fails."""
+        try:
+            with outage_is_transient(self._address):
+                yield
+        except BaseException:
+            self._connection.close()
+            raise
+
     def finish(self) -> dict[str, Any]:
         """Commit what was staged; it is nobody's row yet."""
-        with outage_is_transient(self._address):
+        with self._open():
             self._connection.commit()
             self._connection.close()
         return {"stage": self._name}

@@ -30,7 +30,25 @@ def column_type(kind: pa.DataType) -> str:
         return "timestamptz" if kind.tz else "timestamp"
     if pa.types.is_decimal(kind):
         return f"numeric({kind.precision}, {kind.scale})"
+    if pa.types.is_duration(kind):
+        return "interval"
+    if pa.types.is_time(kind):
+        return "time"
     return "jsonb"
+
+
+def each_row(rows: pa.RecordBatch) -> Iterator[tuple[int, list[Any] | Exception]]:
+    """Give each row's values with its index, or why Python cannot hold them: a year beyond 9999."""
+    try:
+        yield from enumerate(list(row_values(rows)))
+    except (OverflowError, ValueError):
+        for index in range(rows.num_rows):
+            try:
+                (row,) = row_values(rows.slice(index, 1))
+            except (OverflowError, ValueError) as error:
+                yield index, error
+            else:
+                yield index, row
 
 
 def row_values(rows: pa.RecordBatch) -> Iterator[list[Any]]:

@@ -1,0 +1,43 @@
+"""Where a pipeline's files are, and what its driver tells while it runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.engine.batch import BatchReport
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is told after each batch, and while waiting."""
+
+    report: "BatchReport | None"
+    lag: int
+    waiting_for: str = ""
+
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folders of one pipeline."""
+
+    folder: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """What the driver last did."""
+        return self.folder / "checkpoint"
+
+    @property
+    def scratch(self) -> Path:
+        """What tasks set aside; worthless once no driver runs."""
+        return self.folder / "scratch"
+
+    @property
+    def logs(self) -> Path:
+        """What driver and Spark have to say."""
+        return self.folder / "logs"

@@ -1,0 +1,202 @@
+"""Stateful pipelines: aggregates, windows and per-key state over a landed table, by Spark's streaming query.
+
+Spark's checkpoint holds the state and the place in the table; each sink keeps the number of the next batch beside its
+rows. Losing the checkpoint loses the state, so it is never made anew in silence: `penstock pipeline rebuild` computes
+everything again from the landed table, and the results are merged over the old ones.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
+
+from penstock.delivery.checkpoint import Checkpoint, lost
+from penstock.delivery.crash_points import crash_point
+from penstock.delivery.durable import write_json
+from penstock.engine.batch import BatchReport, SinkCount
+from penstock.engine.home import Home, Progress
+from penstock.errors import BadInput, DataRefused, NotFound, PenstockError, PositionLost
+from penstock.pipeline.schema import parse
+from penstock.pipeline.spec import PipelineSpec
+from penstock.sinks.merging import MergingSink, merging_sink
+from penstock.sources.delta import DeltaTable
+from penstock.steps.python import load_function
+from penstock.steps.sql import Sql
+from penstock.steps.stateful import Stateful
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOOK_EVERY_S = 0.1
+_ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+class StatefulRunner:
+    """Runs one stateful pipeline. Entering takes the lock and checks that it is safe to go on."""
+
+    def __init__(self, spec: PipelineSpec, home: Home, start_spark: Callable[[], "SparkSession"], base: Path) -> None:
+        self.spec = spec
+        self.home = home
+        self.stopping = Event()
+        self._start_spark = start_spark
+        self._base = base
+        self._stack = ExitStack()
+        self._failure: PenstockError | None = None
+        self.sinks: list[MergingSink] = []
+
+    @property
+    def _spark_checkpoint(self) -> Path:
+        return self.home.checkpoint / "spark"
+
+    @property
+    def _metadata(self) -> Path:
+        return self.home.checkpoint / "metadata.json"
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(Checkpoint(self.home.checkpoint, self.spec.name).locked())
+        names = zip(self.spec.sinks, self.spec.sink_names, strict=True)
+        self.sinks = [merging_sink(model, name, self.spec.name) for model, name in names]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def begin(self) -> dict[str, int]:
+        """Load, per sink, the position at which this checkpoint began; make it for a pipeline that never ran."""
+        positions = {sink.name: sink.position() for sink in self.sinks}
+        if self._metadata.exists() and (self._spark_checkpoint / "metadata").exists():
+            bases: dict[str, int] = orjson.loads(self._metadata.read_bytes())["bases"]
+            return {sink.name: bases.get(sink.name, positions[sink.name] or 0) for sink in self.sinks}
+        started = [name for name, position in positions.items() if position is not None]
+        if started and not self._is_new():
+            raise lost(
+                self.spec.name, f"there is none in {self.home.checkpoint}, and sink '{started[0]}' has a position"
+            )
+        bases = {name: position or 0 for name, position in positions.items()}
+        write_json(self._metadata, {"pipeline": self.spec.name, "bases": bases})
+        return bases
+
+    def _is_new(self) -> bool:
+        """Tell a checkpoint that was just rebuilt, and not yet used, from one that is gone."""
+        return self._metadata.exists() and not self._spark_checkpoint.exists()
+
+    def rebuild(self) -> dict[str, int]:
+        """Forget Spark's state; the next run computes all of it again from the table."""
+        shutil.rmtree(self._spark_checkpoint, ignore_errors=True)
+        bases = {sink.name: sink.position() or 0 for sink in self.sinks}
+        write_json(self._metadata, {"pipeline": self.spec.name, "bases": bases})
+        return bases
+
+    def run(self, tell: Callable[[Progress], None]) -> None:
+        """Run until caught up (`speed: scheduled`) or told to stop."""
+        from pyspark.errors import StreamingQueryException
+
+        bases = self.begin()
+        spark = self._start_spark()
+        spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKS_DB)
+        frame = self._through_steps(spark)
+        writer = (
+            frame.writeStream.outputMode("update")
+            .option("checkpointLocation", str(self._spark_checkpoint))
+            .foreachBatch(lambda rows, number: self._batch(rows, number, bases, tell))
+        )
+        if self.spec.speed == "scheduled":
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{self.spec.batch.max_wait} milliseconds")
+        query = writer.start()
+        while query.isActive:
+            if self.stopping.is_set() and not query.status["isTriggerActive"]:
+                query.stop()
+            time.sleep(_LOOK_EVERY_S)
+        failure = query.exception()
+        if self._failure is not None:
+            raise self._failure
+        if isinstance(failure, StreamingQueryException) and not self.stopping.is_set():
+            reason = next(line for line in str(failure).splitlines() if line.strip())
+            raise DataRefused(
+                f"pipeline '{self.spec.name}' failed: {reason[:500]}",
+                safe="What the sinks hold is whole batches",
+                fix=f"Read more with: penstock pipeline logs --spark {self.spec.name}",
+            )
+
+    def _batch(self, rows: "DataFrame", number: int, bases: dict[str, int], tell: Callable[[Progress], None]) -> None:
+        began = time.monotonic()
+        crash_point("planned")
+        try:
+            table = rows.toArrow()
+            for sink in self.sinks:
+                self._merge(sink, table, bases[sink.name] + number)
+                crash_point("sink_committed", sink.name)
+        except PenstockError as error:
+            self._failure = error
+            raise
+        count = SinkCount(table.num_rows, table.num_rows, 0, 0)
+        report = BatchReport(
+            batch=number,
+            read=table.num_rows,
+            dead=0,
+            sinks={sink.name: count for sink in self.sinks},
+            rules={},
+            ends={},
+            seconds=time.monotonic() - began,
+        )
+        tell(Progress(report, 0))
+
+    def _merge(self, sink: MergingSink, table: Any, wanted: int) -> None:
+        """Write a batch unless it is in already."""
+        position = sink.position()
+        if position is not None and position > wanted:
+            return
+        if (position or 0) < wanted and not (position is None and sink.name == "console"):
+            raise PositionLost(
+                f"sink '{sink.name}' stands at batch {position or 0}, and batch {wanted} would leave a gap:"
+                " its table was dropped or replaced",
+                safe="Nothing was written",
+                fix=f"To compute everything again, run: penstock pipeline rebuild {self.spec.name}",
+            )
+        crash_point("in_commit", sink.name)
+        sink.merge(table, position, wanted + 1)
+
+    def _through_steps(self, spark: "SparkSession") -> "DataFrame":
+        from pyspark.errors import AnalysisException
+
+        source = self.spec.source
+        if not isinstance(source, DeltaTable):
+            raise BadInput("a stateful pipeline reads a `delta` source")
+        if not (source.path / "_delta_log").is_dir():
+            raise NotFound(f"there is no Delta table at {source.path}", fix="Run the pipeline that lands it first")
+        try:
+            frame = (
+                spark.readStream.format("delta").option("maxFilesPerTrigger", source.max_files).load(str(source.path))
+            )
+            if source.watermark is not None:
+                frame = frame.withWatermark(source.watermark.column, f"{source.watermark.delay} milliseconds")
+            for step in self.spec.steps:
+                frame = self._step(spark, frame, step)
+        except AnalysisException as error:
+            reason = str(error).splitlines()[0]
+            raise BadInput(f"pipeline '{self.spec.name}': Spark does not understand the SQL: {reason}") from None
+        return frame
+
+    def _step(self, spark: "SparkSession", frame: "DataFrame", step: Any) -> "DataFrame":
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        if isinstance(step, Sql):
+            frame.createOrReplaceTempView("events")
+            return spark.sql(step.sql)
+        if isinstance(step, Stateful):
+            processor: Any = load_function(step.stateful, str(self._base))
+            spark.sparkContext.addPyFile(str(self._base / f"{step.stateful.partition(':')[0].partition('.')[0]}.py"))
+            return frame.groupBy(*step.key).transformWithState(
+                statefulProcessor=processor(),
+                outputStructType=from_arrow_schema(parse(step.returns)),
+                outputMode="Update",
+                timeMode="EventTime" if step.event_time else "ProcessingTime",
+            )
+        raise BadInput("a stateful pipeline has `sql` and `stateful` steps only")

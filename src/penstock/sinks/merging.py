@@ -1,0 +1,169 @@
+"""Sinks of stateful pipelines: results that change are merged by key, and the number of the batch is the position.
+
+Guarantee: exactly once. Rows and position move in one step. A batch that runs again finds the position past it and
+changes nothing; one that comes too early is a gap, and the pipeline stops.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.delivery.positions import Place, require_unmoved
+from penstock.errors import Conflict, SinkUnavailable
+from penstock.sinks.console import Console
+from penstock.sinks.delta import Delta, table_lock
+from penstock.sinks.postgres import Postgres
+from penstock.sinks.postgres_stager import outage_is_transient
+from penstock.sinks.postgres_types import column_type, row_values
+from penstock.sinks.rows import plain_rows
+
+PLACE = Place("state", "state", 0)
+_ATTEMPTS = 10
+
+
+class MergingSink(ABC):
+    """Takes the changed results of one batch."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @abstractmethod
+    def position(self) -> int | None:
+        """Give the number of the next batch; None if nothing was ever written."""
+
+    @abstractmethod
+    def merge(self, rows: pa.Table, expected: int | None, following: int) -> None:
+        """Write the rows and move the position from `expected` to `following`, in one step."""
+
+
+def newest(rows: pa.Table, key: list[str]) -> pa.Table:
+    """Keep the last row of each key: a batch may change one result several times."""
+    last = {
+        tuple(values): number
+        for number, values in enumerate(zip(*(rows.column(k).to_pylist() for k in key), strict=True))
+    }
+    return rows.take(pa.array(sorted(last.values()), pa.int64()))
+
+
+class DeltaMerge(MergingSink):
+    """Merges into a Delta table."""
+
+    def __init__(self, spec: Delta, name: str, pipeline: str) -> None:
+        super().__init__(name)
+        self._spec = spec
+        self._app = f"penstock/{pipeline}/{name}/{PLACE.topic_id}/{PLACE.partition}"
+
+    def _table(self) -> Any:
+        from deltalake import DeltaTable
+
+        path = str(self._spec.path)
+        return DeltaTable(path) if DeltaTable.is_deltatable(path) else None
+
+    def position(self) -> int | None:
+        """Read it from the table's log."""
+        table = self._table()
+        return table.transaction_version(self._app) if table is not None else None
+
+    def merge(self, rows: pa.Table, expected: int | None, following: int) -> None:
+        """Make one commit; another writer in between means comparing anew."""
+        from deltalake import CommitProperties, DeltaTable, Transaction
+        from deltalake.exceptions import CommitFailedError
+
+        rows = newest(rows, self._spec.key)
+        if self._table() is None:
+            self._spec.path.mkdir(parents=True, exist_ok=True)
+            DeltaTable.create(str(self._spec.path), rows.schema, mode="ignore")
+        properties = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(self._app, following)])
+        matching = " AND ".join(f'target."{name}" IS NOT DISTINCT FROM source."{name}"' for name in self._spec.key)
+        with table_lock(self._spec.path):
+            for _ in range(_ATTEMPTS):
+                table = self._table()
+                found = table.transaction_version(self._app)
+                require_unmoved(self.name, {PLACE: expected}, {} if found is None else {PLACE: found})
+                try:
+                    if rows.num_rows:
+                        merger = table.merge(rows, matching, "source", "target", commit_properties=properties)
+                        merger.when_matched_update_all().when_not_matched_insert_all().execute()
+                    else:  # a merge of nothing would make no commit, and so not move the position
+                        table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
+                except CommitFailedError:
+                    continue
+                return
+        raise SinkUnavailable(f"the table {self._spec.path} is being changed too often for a commit to get in between")
+
+
+class PostgresMerge(MergingSink):
+    """Merges into a PostgreSQL table."""
+
+    def __init__(self, spec: Postgres, name: str, pipeline: str) -> None:
+        super().__init__(name)
+        self._spec = spec
+        self._sink = spec.sink(name, pipeline)
+        self._address = f"{spec.server.host}:{spec.server.port}"
+
+    def position(self) -> int | None:
+        """Read it from the table of positions."""
+        return (self._sink.positions([PLACE]) or {}).get(PLACE)
+
+    def merge(self, rows: pa.Table, expected: int | None, following: int) -> None:
+        """Copy into a temporary table and merge from there, in one transaction with the position."""
+        from psycopg import errors, sql
+
+        rows = newest(rows, self._spec.key).combine_chunks()
+        self._sink.make_tables(rows.schema)
+        columns = sql.SQL(", ").join(map(sql.Identifier, rows.schema.names))
+        key = sql.SQL(", ").join(map(sql.Identifier, self._spec.key))
+        changes = sql.SQL(", ").join(
+            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in rows.schema.names
+        )
+        made = sql.SQL(", ").join(
+            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type(field.type)))
+            for field in rows.schema
+        )
+        merging = "INSERT INTO {} ({}) SELECT {} FROM penstock_changes ON CONFLICT ({}) DO UPDATE SET {}"
+        with outage_is_transient(self._address), self._spec.server.connect() as connection:
+            self._sink.move_position(connection, PLACE, expected, following)
+            connection.execute(sql.SQL("CREATE TEMPORARY TABLE penstock_changes ({}) ON COMMIT DROP").format(made))
+            with connection.cursor().copy(sql.SQL("COPY penstock_changes ({}) FROM STDIN").format(columns)) as copy:
+                for batch in rows.to_batches():
+                    for row in row_values(batch):
+                        copy.write_row(row)
+            try:
+                connection.execute(sql.SQL(merging).format(self._sink.table, columns, columns, key, changes))
+            except errors.InvalidColumnReference:
+                raise Conflict(
+                    f"the table {self._spec.table} has no unique index on ({', '.join(self._spec.key)})",
+                    safe="Nothing was written",
+                    fix="Make one; an upsert needs it",
+                ) from None
+
+
+class ConsoleMerge(MergingSink):
+    """Prints the changes; at least once."""
+
+    def __init__(self, spec: Console, name: str) -> None:
+        super().__init__(name)
+        self._limit = spec.rows
+
+    def position(self) -> int | None:
+        """Give none: the terminal keeps no position."""
+        return None
+
+    def merge(self, rows: pa.Table, _expected: int | None, _following: int) -> None:
+        """Print."""
+        import sys
+
+        import orjson
+
+        for batch in rows.slice(0, self._limit).to_batches():
+            for row in plain_rows(batch):
+                sys.stdout.write(orjson.dumps(row).decode() + "\n")
+        sys.stdout.flush()
+
+
+def merging_sink(model: Any, name: str, pipeline: str) -> MergingSink:
+    """Make the sink for a model that a stateful pipeline may have."""
+    if isinstance(model, Delta):
+        return DeltaMerge(model, name, pipeline)
+    return PostgresMerge(model, name, pipeline) if isinstance(model, Postgres) else ConsoleMerge(model, name)

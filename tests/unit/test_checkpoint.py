@@ -1,0 +1,199 @@
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.durable import write_json
+from penstock.delivery.positions import Place, Stretch
+from penstock.errors import CheckpointLost, Conflict
+
+PLACE = Place("orders", "id-1", 0)
+COMMITTED = Committed(7, {PLACE: 0}, {"delta": {PLACE: 42}, "dead": {}})
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(tmp_path / "combat" / "checkpoint", "combat")
+
+
+def test_nothing_is_there_before_it_is_made(checkpoint: Checkpoint) -> None:
+    assert not checkpoint.exists
+
+
+def test_what_was_committed_is_loaded_by_the_next_driver(checkpoint: Checkpoint) -> None:
+    checkpoint.create(Committed(0, {PLACE: 0}))
+    checkpoint.plan(7, [Stretch(PLACE, 0, 42)])
+    checkpoint.commit(COMMITTED)
+
+    again = Checkpoint(checkpoint.folder, "combat")
+
+    assert again.exists
+    assert COMMITTED == again.load()
+
+
+def test_a_plan_alone_changes_nothing_of_what_was_committed(checkpoint: Checkpoint) -> None:
+    checkpoint.create(COMMITTED)
+
+    checkpoint.plan(8, [Stretch(PLACE, 42, 50)])
+
+    assert COMMITTED == checkpoint.load()
+    assert {"batch": 8, "stretches": [["orders", "id-1", 0, 42, 50]]} == orjson.loads(
+        (checkpoint.folder / "planned.json").read_bytes()
+    )
+
+
+@pytest.mark.parametrize("name", ["metadata.json", "committed.json"])
+def test_a_file_that_is_missing_loses_the_checkpoint(checkpoint: Checkpoint, name: str) -> None:
+    checkpoint.create(COMMITTED)
+    (checkpoint.folder / name).unlink()
+
+    with pytest.raises(CheckpointLost) as caught:
+        checkpoint.load()
+
+    assert checkpoint.exists
+    assert (
+        f"the checkpoint of pipeline 'combat' is lost: in {checkpoint.folder}, {name} is missing" == caught.value.what
+    )
+    assert "Rebuild it from them with: penstock pipeline rebuild combat" == caught.value.fix
+
+
+def test_a_plan_without_the_rest_is_a_lost_checkpoint_and_not_a_new_pipeline(checkpoint: Checkpoint) -> None:
+    checkpoint.plan(1, [])
+
+    assert checkpoint.exists
+    with pytest.raises(CheckpointLost):
+        checkpoint.load()
+
+
+@pytest.mark.parametrize("name", ["metadata.json", "committed.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"null", b"[]", b"7", b"\xff", b"\x00" * 100, b'{"batch": 7', b"{}"])
+def test_a_damaged_file_loses_the_checkpoint(checkpoint: Checkpoint, name: str, content: bytes) -> None:
+    checkpoint.create(COMMITTED)
+    (checkpoint.folder / name).write_bytes(content)
+
+    with pytest.raises(CheckpointLost):
+        checkpoint.load()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"batch": "x"}, id="a batch that is no number"),
+        pytest.param({"batch": None}, id="no batch"),
+        pytest.param({"batch": -1}, id="a batch below zero"),
+        pytest.param({"starts": None}, id="no starts"),
+        pytest.param({"starts": [["orders", "id-1", 0]]}, id="a start without an offset"),
+        pytest.param({"starts": [["orders", "id-1", 0, "5"]]}, id="an offset that is no number"),
+        pytest.param({"starts": [["orders", "id-1", 0, None]]}, id="an offset that is null"),
+        pytest.param({"starts": [["orders", "id-1", 0, -5]]}, id="an offset below zero"),
+        pytest.param({"starts": [["orders", "id-1", "0", 5]]}, id="a partition that is no number"),
+        pytest.param({"sinks": []}, id="sinks without names"),
+        pytest.param({"sinks": {"delta": 5}}, id="a sink without places"),
+        pytest.param({"sinks": {"delta": [["orders", "id-1", 0, 1.5]]}}, id="half an offset"),
+    ],
+)
+def test_content_that_makes_no_sense_loses_the_checkpoint(checkpoint: Checkpoint, change: dict[str, Any]) -> None:
+    checkpoint.create(COMMITTED)
+    path = checkpoint.folder / "committed.json"
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | change))
+
+    with pytest.raises(CheckpointLost):
+        checkpoint.load()
+
+
+def test_the_checkpoint_of_another_pipeline_is_not_used(checkpoint: Checkpoint) -> None:
+    Checkpoint(checkpoint.folder, "other").create(COMMITTED)
+
+    with pytest.raises(CheckpointLost, match=r"metadata\.json belongs to pipeline 'other'"):
+        checkpoint.load()
+
+
+def test_a_format_of_a_later_version_is_said_to_be_that(checkpoint: Checkpoint) -> None:
+    checkpoint.create(COMMITTED)
+    write_json(checkpoint.folder / "metadata.json", {"format": 2, "pipeline": "combat"})
+
+    with pytest.raises(CheckpointLost, match="format 2"):
+        checkpoint.load()
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from penstock.delivery.checkpoint import Checkpoint
+with Checkpoint(Path(sys.argv[1]), "combat").locked():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_driver_is_turned_away_while_the_first_one_lives(checkpoint: Checkpoint) -> None:
+    command = [sys.executable, "-c", HOLD, str(checkpoint.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert b"held\n" == first.stdout.readline()
+
+        with pytest.raises(Conflict) as caught, checkpoint.locked():
+            pass
+        first.kill()
+        first.wait()
+
+        with checkpoint.locked():
+            pass
+    assert "pipeline 'combat' is running already" == caught.value.what
+    assert "This second driver has touched nothing" == caught.value.safe
+
+
+def test_the_lock_is_let_go_after_a_failure_and_can_be_had_again(checkpoint: Checkpoint) -> None:
+    with pytest.raises(ZeroDivisionError), checkpoint.locked():
+        raise ZeroDivisionError
+
+    with checkpoint.locked(), pytest.raises(Conflict), checkpoint.locked():
+        pass
+
+
+def test_pipelines_do_not_lock_each_other_out(tmp_path: Path) -> None:
+    one, other = Checkpoint(tmp_path / "a" / "checkpoint", "a"), Checkpoint(tmp_path / "b" / "checkpoint", "b")
+
+    with one.locked(), other.locked():
+        pass
+
+
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "file.json"
+
+    write_json(path, {"old": "x" * 10_000})
+    write_json(path, {"new": 1})
+
+    assert {"new": 1} == orjson.loads(path.read_bytes())
+    assert [path] == list(path.parent.iterdir())
+
+
+def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    write_json(path, {"old": 1})
+
+    with pytest.raises(TypeError):
+        write_json(path, {"new": object()})
+
+    assert {"old": 1} == orjson.loads(path.read_bytes())
+
+
+def test_a_file_is_on_the_disk_before_its_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file.json"
+    done: list[tuple[bool, bool]] = []
+    really = os.fsync
+
+    def watched(descriptor: int) -> None:
+        done.append((stat.S_ISDIR(os.fstat(descriptor).st_mode), path.exists()))
+        really(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    write_json(path, {})
+
+    assert [(False, False), (True, True)] == done

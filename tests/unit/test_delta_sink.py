@@ -1,0 +1,351 @@
+import datetime
+import pickle
+import shutil
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.errors import Conflict, PenstockError, PositionsMoved, SinkUnavailable, WorkLost
+from penstock.pipeline.schema import parse
+from penstock.sinks.delta import Delta, DeltaSink, table_lock
+from penstock.sinks.sink import Staged
+
+A, B = Place("orders", "Ab-_9", 0), Place("orders", "Ab-_9", 1)
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tables" / "orders"
+
+
+def opened(path: Path, name: str = "delta", pipeline: str = "combat", schema: pa.Schema = SCHEMA) -> DeltaSink:
+    sink = Delta(path=path).sink(name, pipeline)
+    sink.open(schema)
+    return sink
+
+
+def staged(sink: DeltaSink, stretch: Stretch, *ids: int) -> Staged:
+    """Do what a task does; the factory travels there and must be picklable."""
+    stager = pickle.loads(pickle.dumps(sink.stager()))(stretch)  # noqa: S301 - our own bytes
+    for number in ids:
+        rows = pa.RecordBatch.from_pylist([{"id": number, "text": None}], SCHEMA)
+        assert [] == stager.write(rows, pa.array([number]))
+    return Staged(stretch, len(ids), stager.finish())
+
+
+def commit(sink: DeltaSink, expected: dict[Place, int | None], *parts: Staged) -> None:
+    assert [] == sink.prepare(list(parts), expected)
+    sink.commit()
+
+
+def ids(path: Path) -> list[int]:
+    return sorted(DeltaTable(str(path)).to_pyarrow_table().column("id").to_pylist())
+
+
+def version(path: Path) -> int:
+    return int(DeltaTable(str(path)).version())
+
+
+def test_a_new_table_is_empty_has_the_columns_and_no_positions(path: Path) -> None:
+    sink = opened(path)
+
+    table = DeltaTable(str(path)).to_pyarrow_table()
+    assert (["id", "text"], 0, {}) == (table.column_names, table.num_rows, sink.positions([A, B]))
+
+
+def test_what_was_staged_is_not_there_before_the_commit(path: Path) -> None:
+    sink = opened(path)
+
+    sink.prepare([staged(sink, Stretch(A, 0, 3), 1, 2)], {A: None})
+
+    assert ([], {}, 0) == (ids(path), sink.positions([A]), version(path))
+
+
+def test_a_commit_makes_rows_and_positions_visible_in_one_version(path: Path) -> None:
+    sink = opened(path)
+
+    commit(sink, {A: None, B: None}, staged(sink, Stretch(A, 0, 3), 1, 2), staged(sink, Stretch(B, 4, 9), 7))
+
+    assert ([1, 2, 7], 1) == (ids(path), version(path))
+    assert {A: 3, B: 9} == opened(path).positions([A, B])
+
+
+def test_a_stretch_without_rows_moves_the_position_all_the_same(path: Path) -> None:
+    sink = opened(path)
+
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 5)))
+
+    assert ([], {A: 5}) == (ids(path), sink.positions([A]))
+    assert [] == list(path.glob("*.parquet"))
+
+
+def test_positions_move_on_from_commit_to_commit(path: Path) -> None:
+    sink = opened(path)
+    for number in range(12):
+        commit(sink, {A: number or None}, staged(sink, Stretch(A, number, number + 1), number))
+
+    assert (list(range(12)), {A: 12}) == (ids(path), opened(path).positions([A]))
+
+
+def test_positions_outlive_a_checkpoint_and_a_compaction_of_the_table(path: Path) -> None:
+    sink = opened(path)
+    for number in range(3):
+        commit(sink, {A: number or None}, staged(sink, Stretch(A, number, number + 1), number))
+
+    table = DeltaTable(str(path))
+    with table_lock(path):
+        table.optimize.compact()
+    table.create_checkpoint()
+    table.cleanup_metadata()
+
+    assert {A: 3} == sink.positions([A]) == opened(path).positions([A])
+    commit(sink, {A: 3}, staged(sink, Stretch(A, 3, 4), 3))
+    assert [0, 1, 2, 3] == ids(path)
+
+
+def test_of_two_drivers_that_race_the_second_is_refused_and_writes_nothing(path: Path) -> None:
+    one, other = opened(path), opened(path)
+    one.prepare([staged(one, Stretch(A, 0, 3), 1, 2)], {A: None})
+    other.prepare([staged(other, Stretch(A, 0, 5), 1, 2, 4), staged(other, Stretch(B, 0, 2), 1)], {A: None, B: None})
+
+    one.commit()
+    with pytest.raises(PositionsMoved, match="orders/0 stands at 3, and this driver expected None"):
+        other.commit()
+
+    assert ([1, 2], {A: 3}, 1) == (ids(path), other.positions([A, B]), version(path))
+
+
+def test_a_commit_that_is_repeated_is_refused(path: Path) -> None:
+    sink = opened(path)
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1))
+
+    with pytest.raises(PositionsMoved):
+        sink.commit()
+
+    assert [1] == ids(path)
+
+
+def test_of_many_drivers_at_once_one_gets_through(path: Path) -> None:
+    sinks = [opened(path) for _ in range(6)]
+    for number, sink in enumerate(sinks):
+        sink.prepare([staged(sink, Stretch(A, 0, 3 + number), number)], {A: None})
+
+    def attempt(sink: DeltaSink) -> bool:
+        try:
+            sink.commit()
+        except PositionsMoved:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as threads:
+        through = list(threads.map(attempt, sinks))
+
+    assert 1 == through.count(True)
+    assert [through.index(True)] == ids(path)
+
+
+class Interrupted(DeltaSink):
+    """A sink to whose table somebody without the lock writes right after the positions were compared."""
+
+    times = 0
+    rival: int | None = None
+
+    def positions(self, places: Iterable[Place]) -> Positions | None:
+        found = super().positions(places)
+        if self.times:
+            self.times -= 1
+            write_deltalake(str(self.path), pa.table({"id": [-1], "text": ["other"]}, SCHEMA), mode="append")
+        if self.rival is not None:
+            moves = [Transaction(self._app(A), self.rival, 0)]
+            self.rival = None
+            table = DeltaTable(str(self.path))
+            table.create_write_transaction(
+                [], "append", table.schema(), commit_properties=CommitProperties(app_transactions=moves)
+            )
+        return found
+
+
+def interrupted(path: Path) -> Interrupted:
+    sink = Interrupted(Delta(path=path), "delta", "combat")
+    sink.open(SCHEMA)
+    sink.prepare([staged(sink, Stretch(A, 0, 3), 1, 2)], {A: None})
+    return sink
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_writer_that_was_faster_is_waited_for_and_positions_are_compared_anew(path: Path, times: int) -> None:
+    sink = interrupted(path)
+    sink.times = times
+
+    sink.commit()
+
+    assert ([-1] * times + [1, 2], {A: 3}) == (ids(path), sink.positions([A]))
+
+
+def test_a_driver_that_was_faster_without_the_lock_is_noticed_too(path: Path) -> None:
+    sink = interrupted(path)
+    sink.rival = 3
+
+    with pytest.raises(PositionsMoved):
+        sink.commit()
+
+    assert [] == ids(path)
+
+
+def test_a_table_that_never_stands_still_is_an_outage_and_no_row_is_doubled(path: Path) -> None:
+    sink = interrupted(path)
+    sink.times = 1000
+
+    with pytest.raises(SinkUnavailable):
+        sink.commit()
+
+    assert {-1} == set(ids(path))
+
+
+def test_pipelines_and_sinks_that_share_a_table_keep_positions_of_their_own(path: Path) -> None:
+    one, two, three = opened(path), opened(path, name="again"), opened(path, pipeline="other")
+
+    commit(one, {A: None}, staged(one, Stretch(A, 0, 3), 1))
+    commit(two, {A: None}, staged(two, Stretch(A, 0, 5), 2))
+
+    assert [{A: 3}, {A: 5}, {}] == [each.positions([A]) for each in (one, two, three)]
+
+
+def test_a_topic_that_was_made_again_has_a_position_of_its_own(path: Path) -> None:
+    sink = opened(path)
+
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1))
+
+    assert {A: 3} == sink.positions([A, Place("orders", "Zz", 0), Place("orders", "Ab-_9", 10)])
+
+
+EVERYTHING = parse(
+    "a tinyint, b smallint, c int, d bigint, e float, f double, g string, h binary, i boolean, j date, k timestamp,"
+    " l timestamp_ntz, m decimal(10,2), n array<int>, o map<string, int>, p struct<x: int, y: array<struct<z: date>>>,"
+    " `q r` int, `s-t` string, u string NOT NULL"
+)
+ROW: dict[str, Any] = {
+    "a": -128,
+    "b": 2**15 - 1,
+    "c": 3,
+    "d": 2**63 - 1,
+    "e": 1.5,
+    "f": 0.1,
+    "g": "ü\x00😀",
+    "h": b"\xff\x00",
+    "i": True,
+    "j": datetime.date(1, 1, 1),
+    "k": datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=datetime.UTC),
+    "l": datetime.datetime(2026, 1, 31, 12),  # noqa: DTZ001 - that is the point
+    "m": Decimal("12345678.90"),
+    "n": [1, None],
+    "o": {"k": 1},
+    "p": {"x": 1, "y": [{"z": datetime.date(2026, 1, 31)}, None]},
+    "q r": 1,
+    "s-t": "u",
+    "u": "v",
+}
+
+
+def test_every_type_is_written_and_read_back_the_same(path: Path) -> None:
+    sink = opened(path, schema=EVERYTHING)
+    empty = dict.fromkeys(EVERYTHING.names) | {"u": ""}
+    stager = sink.stager()(Stretch(A, 0, 2))
+
+    stager.write(pa.RecordBatch.from_pylist([ROW, empty], EVERYTHING), pa.array([0, 1]))
+    commit(sink, {A: None}, Staged(Stretch(A, 0, 2), 2, stager.finish()))
+
+    actual = DeltaTable(str(path)).to_pyarrow_table().to_pylist(maps_as_pydicts="strict")
+    assert [ROW, empty] == actual
+
+
+def test_a_table_of_the_same_columns_is_opened_again(path: Path) -> None:
+    opened(path, schema=EVERYTHING)
+
+    assert {} == opened(path, schema=EVERYTHING).positions([A])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param("id int, text string", id="another type"),
+        pytest.param("id bigint", id="a column less"),
+        pytest.param("id bigint, text string, more int", id="a column more"),
+        pytest.param("text string, id bigint", id="another order"),
+        pytest.param("id bigint, Text string", id="another name"),
+    ],
+)
+def test_a_table_of_other_columns_is_left_alone(path: Path, schema: str) -> None:
+    opened(path)
+
+    with pytest.raises(Conflict, match="has the columns id int64, text string, and the pipeline writes"):
+        opened(path, schema=parse(schema))
+
+    assert 0 == version(path)
+
+
+@pytest.mark.parametrize("kind", [pa.duration("us"), pa.time64("us"), pa.month_day_nano_interval()])
+def test_a_type_that_delta_does_not_have_is_refused_with_its_column(path: Path, kind: pa.DataType) -> None:
+    with pytest.raises(PenstockError, match="took"):
+        opened(path, schema=pa.schema([("id", pa.int64()), ("took", kind)]))
+
+
+def test_a_file_in_place_of_the_folder_is_said_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(PenstockError):
+        opened(tmp_path / "file")
+
+
+def test_a_staged_file_that_is_gone_is_work_lost_and_the_table_stays_readable(path: Path) -> None:
+    sink = opened(path)
+    part = staged(sink, Stretch(A, 0, 3), 1)
+    (path / part.detail["file"]).unlink()
+    sink.prepare([part], {A: None})
+
+    with pytest.raises(WorkLost):
+        sink.commit()
+
+    assert ([], {}) == (ids(path), sink.positions([A]))
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+def test_a_table_that_was_dropped_while_the_driver_ran_is_said_in_words(path: Path, made_again: bool) -> None:  # noqa: FBT001
+    sink = opened(path)
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1))
+    commit(sink, {A: 3}, staged(sink, Stretch(A, 3, 4), 3))
+    shutil.rmtree(path)
+    if made_again:
+        opened(path)
+
+    with pytest.raises(PenstockError):
+        sink.positions([A])
+    with pytest.raises(PenstockError):
+        commit(sink, {A: 4})
+
+
+def test_many_chunks_become_one_file_and_one_row_group(path: Path) -> None:
+    sink = opened(path)
+
+    part = staged(sink, Stretch(A, 0, 50), *range(50))
+
+    metadata = pa.parquet.read_metadata(path / part.detail["file"])
+    assert (50, 1) == (metadata.num_rows, metadata.num_row_groups)
+    assert (path / part.detail["file"]).stat().st_size == part.detail["bytes"]
+
+
+def test_the_number_of_rows_is_in_the_log_so_that_counting_reads_no_data(path: Path) -> None:
+    sink = opened(path)
+
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1, 2))
+
+    actions = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True))
+    assert [2] == actions.column("num_records").to_pylist()

@@ -1,0 +1,62 @@
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.delivery import gaps
+from penstock.delivery.gaps import Gap
+
+FIRST = Gap(
+    at="2026-01-31T12:00:00+00:00",
+    pipeline="combat",
+    topic="orders",
+    topic_id="id-1",
+    partition=0,
+    start=5,
+    end=9,
+    reason="retention",
+)
+SECOND = FIRST.model_copy(update={"partition": 1, "end": None, "reason": "topic recreated", "topic": "ünï\n😀"})
+
+
+def test_nothing_was_skipped_where_nothing_is_recorded(tmp_path: Path) -> None:
+    assert [] == gaps.read(tmp_path / "none")
+
+
+def test_what_is_recorded_is_read_back_in_order(tmp_path: Path) -> None:
+    gaps.record(tmp_path / "new", [FIRST, SECOND])
+    gaps.record(tmp_path / "new", [])
+    gaps.record(tmp_path / "new", [FIRST])
+
+    assert [FIRST, SECOND, FIRST] == gaps.read(tmp_path / "new")
+
+
+def test_the_record_is_on_the_disk_before_anything_moves_past_the_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    really = os.fsync
+
+    def watched(descriptor: int) -> None:
+        sizes.append(os.fstat(descriptor).st_size)
+        really(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    gaps.record(tmp_path, [FIRST])
+
+    assert (tmp_path / "gaps.jsonl").stat().st_size in sizes
+
+
+def test_a_line_that_a_crash_cut_short_hides_no_other(tmp_path: Path) -> None:
+    gaps.record(tmp_path, [FIRST, SECOND])
+    path = tmp_path / "gaps.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+
+    gaps.record(tmp_path, [SECOND])
+
+    assert [FIRST, SECOND] == gaps.read(tmp_path)
+
+
+def test_the_time_has_seconds_and_a_zone() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", gaps.now())

@@ -1,0 +1,260 @@
+import gzip
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.delivery.positions import Place, Stretch
+from penstock.errors import PenstockError, PositionsMoved, WorkLost
+from penstock.sinks.json import Json, JsonSink
+from penstock.sinks.sink import Staged
+
+A, B = Place("orders", "Ab-_9", 0), Place("orders", "Ab-_9", 1)
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "lines"
+
+
+def opened(folder: Path, **options: Any) -> JsonSink:
+    sink = Json(path=folder, **options).sink("json", "combat")
+    sink.open(SCHEMA)
+    return sink
+
+
+def staged(sink: JsonSink, stretch: Stretch, *ids: int) -> Staged:
+    """Do what a task does; the factory travels there and must be picklable."""
+    stager = pickle.loads(pickle.dumps(sink.stager()))(stretch)  # noqa: S301 - our own bytes
+    for number in ids:
+        rows = pa.RecordBatch.from_pylist([{"id": number, "text": f"ü{number}\n"}], SCHEMA)
+        assert [] == stager.write(rows, pa.array([number]))
+    return Staged(stretch, len(ids), stager.finish())
+
+
+def commit(sink: JsonSink, expected: dict[Place, int | None], *parts: Staged) -> None:
+    assert [] == sink.prepare(list(parts), expected)
+    sink.commit()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def ids(folder: Path) -> list[int]:
+    files = sorted(folder.glob("[!_.]*"))
+    texts = [gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes() for file in files]
+    return [json.loads(line)["id"] for text in texts for line in text.splitlines()]
+
+
+def test_a_new_folder_has_no_positions(folder: Path) -> None:
+    assert {} == opened(folder).positions([A, B])
+
+
+def test_what_was_staged_is_not_there_before_the_commit(folder: Path) -> None:
+    sink = opened(folder)
+
+    sink.prepare([staged(sink, Stretch(A, 0, 3), 1, 2)], {A: None})
+
+    assert ([], {}) == (names(folder), sink.positions([A]))
+
+
+def test_a_commit_puts_a_file_in_place_whose_name_is_the_position(folder: Path) -> None:
+    sink = opened(folder)
+
+    commit(sink, {A: None}, staged(sink, Stretch(A, 5, 8), 5, 7))
+
+    assert ["orders.Ab-_9.p0.00000000000000000005-00000000000000000008.jsonl.gz"] == names(folder)
+    assert [b'{"id":5,"text":"\xc3\xbc5\\n"}', b'{"id":7,"text":"\xc3\xbc7\\n"}'] == gzip.decompress(
+        (folder / names(folder)[0]).read_bytes()
+    ).splitlines()
+    assert {A: 8} == opened(folder).positions([A, B])
+
+
+def test_nothing_is_left_aside_after_a_commit(folder: Path) -> None:
+    sink = opened(folder)
+
+    commit(sink, {A: None, B: None}, staged(sink, Stretch(A, 0, 3), 1), staged(sink, Stretch(B, 0, 3)))
+
+    assert [] == list((folder / ".staging").iterdir())
+
+
+def test_files_need_not_be_compressed(folder: Path) -> None:
+    sink = opened(folder, gzip=False)
+
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1, 2))
+
+    assert [".jsonl"] == [Path(name).suffix for name in names(folder)]
+    assert ([1, 2], {A: 3}) == (ids(folder), sink.positions([A]))
+
+
+def test_the_same_rows_give_the_same_bytes(folder: Path) -> None:
+    sink = opened(folder)
+    one, other = (staged(sink, Stretch(A, 0, 3), 1, 2).detail["file"] for _ in range(2))
+
+    assert one != other
+    assert (folder / ".staging" / one).read_bytes() == (folder / ".staging" / other).read_bytes()
+
+
+def test_a_stretch_without_rows_leaves_a_marker_that_the_next_commit_takes_away(folder: Path) -> None:
+    sink = opened(folder)
+
+    commit(sink, {A: None, B: None}, staged(sink, Stretch(A, 0, 5)), staged(sink, Stretch(B, 0, 2)))
+    first = names(folder)
+    commit(sink, {A: 5}, staged(sink, Stretch(A, 5, 9)))
+    second = names(folder)
+    commit(sink, {A: 9}, staged(sink, Stretch(A, 9, 10), 9))
+
+    core = "orders.Ab-_9.p{}.{:020d}-{:020d}"
+    marker_b = f"_{core.format(1, 0, 2)}.empty"
+    assert [f"_{core.format(0, 0, 5)}.empty", marker_b] == first
+    assert [f"_{core.format(0, 5, 9)}.empty", marker_b] == second
+    assert [marker_b, f"{core.format(0, 9, 10)}.jsonl.gz"] == names(folder)
+    assert ({A: 10, B: 2}, [9]) == (sink.positions([A, B]), ids(folder))
+
+
+def test_of_two_drivers_that_race_the_second_is_refused_and_writes_nothing(folder: Path) -> None:
+    one, other = opened(folder), opened(folder)
+    one.prepare([staged(one, Stretch(A, 0, 3), 1, 2)], {A: None})
+    other.prepare([staged(other, Stretch(A, 0, 5), 1, 2, 4), staged(other, Stretch(B, 0, 2), 1)], {A: None, B: None})
+
+    one.commit()
+    with pytest.raises(PositionsMoved, match="orders/0 stands at 3, and this driver expected None"):
+        other.commit()
+
+    assert ([1, 2], {A: 3}) == (ids(folder), other.positions([A, B]))
+
+
+def test_a_commit_that_is_repeated_is_refused(folder: Path) -> None:
+    sink = opened(folder)
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1))
+
+    with pytest.raises(PositionsMoved):
+        sink.commit()
+
+    assert [1] == ids(folder)
+
+
+def test_of_many_drivers_at_once_one_gets_through(folder: Path) -> None:
+    sinks = [opened(folder) for _ in range(8)]
+    for number, sink in enumerate(sinks):
+        sink.prepare([staged(sink, Stretch(A, 0, 3 + number), number)], {A: None})
+
+    def attempt(sink: JsonSink) -> bool:
+        try:
+            sink.commit()
+        except PositionsMoved:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        through = list(threads.map(attempt, sinks))
+
+    assert [through.index(True)] == ids(folder)
+    assert 1 == through.count(True)
+
+
+def test_places_that_share_a_topic_or_a_partition_do_not_mix_their_positions(folder: Path) -> None:
+    anew, eleven = Place("orders", "Zz", 0), Place("orders", "Ab-_9", 11)
+    sink = opened(folder)
+
+    commit(sink, dict.fromkeys((A, anew, eleven)), *(staged(sink, Stretch(p, 0, n), n) for p, n in ((A, 3), (anew, 7))))
+
+    assert {A: 3, anew: 7} == sink.positions([A, B, anew, eleven])
+
+
+def test_other_files_in_the_folder_are_no_positions(folder: Path) -> None:
+    sink = opened(folder)
+    for name in ("orders.Ab-_9.p0.0-9.txt", "orders.Ab-_9.p0.jsonl", "notes.md", "orders.Ab-_9.p0.0-9.parquet"):
+        (folder / name).touch()
+
+    assert {} == sink.positions([A])
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        pytest.param("a.b.c", id="dots"),
+        pytest.param("a.p3.00-11.jsonl", id="like a name of ours"),
+        pytest.param("_hidden", id="an underscore first, which readers skip"),
+        pytest.param(".hidden", id="a dot first, which readers skip"),
+        pytest.param("/some/folder/file one.jsonl", id="a path"),
+        pytest.param("ünï", id="not ASCII"),
+        pytest.param("a" * 249, id="as long as Kafka allows"),
+        pytest.param("/" + "long/" * 80, id="a long path"),
+    ],
+)
+def test_any_topic_or_path_can_be_in_a_name_that_readers_of_folders_do_not_skip(folder: Path, topic: str) -> None:
+    place = Place(topic, "file-0123456789abcdef", 0)
+    sink = opened(folder)
+
+    commit(sink, {place: None}, staged(sink, Stretch(place, 0, 3), 1))
+    commit(sink, {place: 3}, staged(sink, Stretch(place, 3, 9)))
+
+    assert ({place: 9}, [1]) == (sink.positions([place]), ids(folder))
+
+
+def test_a_staged_file_that_is_gone_is_work_lost_and_moves_no_position(folder: Path) -> None:
+    sink = opened(folder)
+    part = staged(sink, Stretch(A, 0, 3), 1)
+    (folder / ".staging" / part.detail["file"]).unlink()
+    sink.prepare([part], {A: None})
+
+    with pytest.raises(WorkLost):
+        sink.commit()
+
+    assert ([], {}) == (names(folder), sink.positions([A]))
+
+
+def test_a_file_in_place_of_the_folder_is_said_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(PenstockError):
+        opened(tmp_path / "file")
+
+
+CRASH = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+from penstock.delivery.positions import Place, Stretch
+from penstock.sinks.json import Json
+from penstock.sinks.sink import Staged
+sink = Json(path=Path(sys.argv[1])).sink("json", "combat")
+schema = pa.schema([("id", pa.int64())])
+sink.open(schema)
+parts = []
+for number in range(2):
+    stretch = Stretch(Place("orders", "Ab-_9", number), 0, 3)
+    stager = sink.stager()(stretch)
+    stager.write(pa.RecordBatch.from_pylist([{"id": number}], schema), pa.array([0]))
+    parts.append(Staged(stretch, 1, stager.finish()))
+sink.prepare(parts, {part.stretch.place: None for part in parts})
+sink.commit()
+"""
+
+
+def test_a_driver_that_dies_between_two_files_has_written_the_first_one_whole(folder: Path) -> None:
+    env = {**os.environ, "PENSTOCK_CRASH_AT": "in_commit:json"}
+
+    died = subprocess.run([sys.executable, "-c", CRASH, str(folder)], env=env, timeout=60, check=False)
+
+    sink = opened(folder)
+    assert -signal.SIGKILL == died.returncode
+    assert ({A: 3}, [0]) == (sink.positions([A, B]), ids(folder))
+    commit(sink, {A: 3, B: None}, staged(sink, Stretch(A, 3, 5)), staged(sink, Stretch(B, 0, 3), 1))
+    assert ({A: 5, B: 3}, [0, 1]) == (sink.positions([A, B]), ids(folder))
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [(True, ("_topic_id", "_partition", "_offset")), (False, ())])
+def test_coordinates_go_along_if_they_are_wanted(wanted: bool, expected: tuple[str, ...]) -> None:  # noqa: FBT001
+    assert expected == Json(path=Path("x"), coordinates=wanted).reserved_columns

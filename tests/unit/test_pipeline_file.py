@@ -1,0 +1,282 @@
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import BadInput, NotFound
+from penstock.pipeline.load import load
+from penstock.sinks.delta import Delta
+from penstock.sources.kafka import Kafka
+from penstock.steps.python import Python
+
+START = """\
+name: combat
+source: {topics: [hits]}
+decode: {type: json, schema: "id bigint, hp int"}
+sinks:
+  - {type: delta, path: tables/hits}
+"""
+MORE = """\
+  - {type: json, path: lines, where: hp > 1, gzip: false}
+  - {type: kafka, topic: critical, name: alarm, key: id}
+  - {type: postgres, table: public.hits, mode: upsert, key: [id], server: {database: d, user: u, password: env:PW}}
+  - {type: console, rows: 3}
+  - {type: spark, format: parquet, path: parquet}
+steps:
+  - sql: SELECT *, hp >= 90 AS critical FROM events
+  - {python: "json:dumps", returns: "id bigint, hp int"}
+expect:
+  - {name: hp is known, that: hp IS NOT NULL, otherwise: drop}
+batch: {max_events: 5, max_bytes: 2MB, max_wait: 2s}
+dead_letters: {topic: "{topic}.failed"}
+speed: scheduled
+retry: {give_up_after: 1h}
+"""
+SOURCE, DECODE, SINK = (START.splitlines()[number] for number in (1, 2, 4))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "combat.yaml"
+
+
+@pytest.fixture(autouse=True)
+def path_of_python() -> Iterator[None]:
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+
+
+def complaints(file: Path, content: str) -> list[tuple[int, str, str]]:
+    """Give line, key path and text of each complaint, all of which must name the file."""
+    file.write_text(content)
+    with pytest.raises(BadInput) as caught:
+        load(file)
+    found = []
+    for line in caught.value.what.splitlines():
+        assert line.startswith(f"{file}:")
+        number, key, text = line.removeprefix(f"{file}:").split(": ", 2)
+        found.append((int(number), key, text))
+    return found
+
+
+def test_a_small_file_is_enough_and_the_rest_has_defaults(file: Path) -> None:
+    file.write_text(START)
+
+    spec = load(file)
+
+    assert ("combat", ["delta"], "stream", 100_000) == (
+        spec.name,
+        spec.sink_names,
+        spec.speed,
+        spec.batch.max_events,
+    )
+    assert Kafka(topics=["hits"]) == spec.source
+    assert "{topic}.dead" == spec.dead_letters.topic
+
+
+def test_everything_that_can_be_said_is_understood(file: Path) -> None:
+    file.write_text(START + MORE)
+
+    spec = load(file)
+
+    assert ["delta", "json", "alarm", "postgres", "console", "spark"] == spec.sink_names
+    assert (2, 2_000_000, 2000, 3_600_000) == (
+        len(spec.steps),
+        spec.batch.max_bytes,
+        spec.batch.max_wait,
+        spec.retry.give_up_after,
+    )
+
+
+def test_paths_count_from_the_folder_of_the_file(file: Path) -> None:
+    file.write_text(START)
+
+    (sink,) = load(file).sinks
+
+    assert isinstance(sink, Delta)
+    assert file.parent / "tables" / "hits" == sink.path
+
+
+@pytest.mark.parametrize("on", ["rows", "pandas", "arrow"])
+def test_what_a_python_step_works_on_can_be_said_in_yaml(file: Path, on: str) -> None:
+    file.write_text(f"{START}steps:\n  - python: json:dumps\n    on: {on}\n")
+
+    (step,) = load(file).steps
+
+    assert isinstance(step, Python)
+    assert on == step.on
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "expected"),
+    [
+        ("name: combat", "name: Combat", (1, "name", "a pipeline's name has lower-case letters, digits and dashes")),
+        ("name: combat", "name: -a", (1, "name", "a pipeline's name has lower-case letters, digits and dashes")),
+        ("name: combat", f"name: {'a' * 64}", (1, "name", "a pipeline's name has lower-case letters, digits and das")),
+        ("name: combat", "nam: combat", (1, "name", "this key is required")),
+        (SOURCE, "source: {}", (2, "source", "name either topics or a pattern")),
+        (SOURCE, "source: {topics: [a], pattern: b}", (2, "source", "name either topics or a pattern")),
+        (SOURCE, "source: {topics: [a, a]}", (2, "source", "a topic stands twice")),
+        (SOURCE, "source: {pattern: '('}", (2, "source.pattern", "'(' is no regular expression")),
+        (SOURCE, "source: {topics: [a], start: soon}", (2, "source.start", "'soon' is no place in a topic")),
+        (SOURCE, "source: {type: kafak}", (2, "source", "Input tag 'kafak'")),
+        (SOURCE, "source: {topics: [a], strat: latest}", (2, "source.strat", "this key is not known; did you mean")),
+        (SOURCE, "source: {topics: [a], start: latest, offsets: {a: {0: 5}}}", (2, "source.offsets", "`offsets` and")),
+        (DECODE, 'decode: {type: json, schema: "id bigin"}', (3, "decode.schema", "'id bigin' is no list of columns")),
+        (DECODE, "decode: {type: json}", (3, "decode.schema", "this key is required")),
+        (DECODE, "decode: {type: text, tombstones: keep}", (3, "decode.tombstones", "Input should be 'dead_letter'")),
+        (DECODE, "decode: {type: raw, max_record_bytes: 5}", (3, "decode.max_record_bytes", "write the unit too")),
+        (SINK, "  - {type: delta}", (5, "sinks.0.path", "this key is required")),
+        (
+            SINK,
+            "  - {type: delta, path: t, were: x}",
+            (5, "sinks.0.were", "this key is not known; did you mean 'where'"),
+        ),
+        (SINK, "  - {type: kafka, topic: hits}", (5, "sinks.0.topic", "the sink writes to the source's topic")),
+        (SINK, "  - {type: spark, format: 'x;y', path: t}", (5, "sinks.0.format", "String should match pattern")),
+    ],
+)
+def test_what_contradicts_is_refused_with_file_line_and_key(
+    file: Path, line: str, instead: str, expected: tuple[int, str, str]
+) -> None:
+    actual = complaints(file, START.replace(line, instead))
+
+    assert expected in [(number, key, text[: len(expected[2])]) for number, key, text in actual]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("  - {type: json, path: tables/hits}", (6, "sinks.1.path", "another sink writes to this folder")),
+        ("  - {type: json, path: tables/../tables/hits}", (6, "sinks.1.path", "another sink writes to this folder")),
+        ("expect:\n  - {name: a, that: hp, otherwise: explode}", (7, "expect.0.otherwise", "Input should be 'dead_le")),
+        ("expect:\n  - {name: '', that: hp}", (7, "expect.0.name", "String should have at least 1 character")),
+        ("batch: {max_events: 0}", (6, "batch.max_events", "Input should be greater than or equal to 1")),
+        ("batch: {max_bytes: 1kB}", (6, "batch.max_bytes", "Input should be greater than or equal to 1000000")),
+        ("batch: {max_wait: 2}", (6, "batch.max_wait", "write the unit too")),
+        ("speed: fast", (6, "speed", "Input should be 'scheduled' or 'stream'")),
+        ("sources: 1", (6, "sources", "this key is not known; did you mean 'source'?")),
+        (
+            "steps:\n  - sql: SELECT count(*) AS n FROM events",
+            (7, "steps.0.sql", "'count(*) AS n': aggregates look at"),
+        ),
+        ("steps:\n  - sql: SELECT hp FROM other", (7, "steps.0.sql", "a row-local step has the shape")),
+        ("steps:\n  - python: nowhere_at_all:f", (7, "steps.0.python", "there is no module 'nowhere_at_all'")),
+        (
+            "steps:\n  - {stateful: 'json:X', key: [id], returns: 'id bigint'}",
+            (7, "steps.0", "state belongs to a second pipeline"),
+        ),
+    ],
+)
+def test_what_is_added_and_contradicts_is_refused_with_file_line_and_key(
+    file: Path, more: str, expected: tuple[int, str, str]
+) -> None:
+    actual = complaints(file, START + more + "\n")
+
+    assert expected in [(number, key, text[: len(expected[2])]) for number, key, text in actual]
+
+
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        pytest.param(START.replace(DECODE + "\n", ""), "decode", id="no decoder"),
+        pytest.param(START.replace(SOURCE, "source: {type: delta, path: t}"), "decode", id="a decoder too many"),
+        pytest.param(START + "  - {type: delta, path: other}\n", "sinks", id="two sinks of one name"),
+        pytest.param(START.replace("path: tables", "name: dead, path: tables"), "sinks", id="a name that is taken"),
+        pytest.param(START + "expect:\n  - {name: a, that: hp}\n  - {name: a, that: id}\n", "expect", id="two rules"),
+    ],
+)
+def test_parts_that_do_not_fit_each_other_are_refused_at_the_part_to_change(file: Path, content: str, key: str) -> None:
+    ((_, actual, _),) = complaints(file, content)
+
+    assert key == actual.split(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        pytest.param(
+            "{sqll: SELECT * FROM events}", [("steps.0.sqll", "this key is not known; did you mean 'sql'?")], id="typo"
+        ),
+        pytest.param(
+            "{sql: SELECT * FROM events, foo: 1}", [("steps.0.foo", "this key is not known")], id="a key too many"
+        ),
+        pytest.param(
+            "{python: 'json:dumps', returns: x}",
+            [("steps.0.returns", "'x' is no list of columns: write as in 'id bigint NOT NULL, at timestamp'")],
+            id="returns",
+        ),
+        pytest.param("{stateful: 'json:X', key: [id]}", [("steps.0.returns", "this key is required")], id="missing"),
+    ],
+)
+def test_a_mistake_in_a_step_is_told_once_and_other_kinds_of_steps_are_left_out_of_it(
+    file: Path, step: str, expected: list[tuple[str, str]]
+) -> None:
+    actual = complaints(file, f"{START}steps:\n  - {step}\n")
+
+    assert expected == [(key, text) for _, key, text in actual]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(START + 'dead_letters: {topic: "{topic}"}\n', id="dead letters go to the source"),
+        pytest.param(START + "dead_letters: {topic: hits}\n", id="dead letters go to the source by name"),
+        pytest.param(
+            START.replace("topics: [hits]", "pattern: 'hits.*'").replace(SINK, "  - {type: kafka, topic: hits.low}"),
+            id="the sink's topic matches the source's pattern",
+        ),
+        pytest.param(
+            START.replace("topics: [hits]", "pattern: 'h.*'") + 'dead_letters: {topic: "hits-failed"}\n',
+            id="the dead letters' topic matches the source's pattern",
+        ),
+        pytest.param(
+            START.replace("topics: [hits]", "type: files, path: lines").replace(SINK, "  - {type: json, path: lines}"),
+            id="files are read where they are written",
+        ),
+    ],
+)
+def test_a_pipeline_that_would_feed_itself_is_refused(file: Path, content: str) -> None:
+    assert [] != complaints(file, content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(START + 'dead_letters: {topic: "{topc}.dead"}\n', id="a placeholder that there is not"),
+        pytest.param(START + "dead_letters: {topic: ''}\n", id="dead letters without a topic"),
+        pytest.param(START.replace("[hits]", "['']"), id="a topic without a name"),
+        pytest.param(START.replace("[hits]", "[hits], offsets: {other: {0: 5}}"), id="offsets of a topic not read"),
+        pytest.param(START.replace("[hits]", "[hits], offsets: {hits: {0: -5}}"), id="an offset below zero"),
+        pytest.param(START.replace("path: tables", "where: '', path: tables"), id="a condition without text"),
+        pytest.param(START + "expect:\n  - {name: a, that: ''}\n", id="a rule without text"),
+        pytest.param(START.replace("path: tables", "name: ../x, path: tables"), id="a name that is a path"),
+        pytest.param(START.replace("path: tables", "name: a/b, path: tables"), id="a name with a slash"),
+        pytest.param(START.replace(SINK, "  - {type: kafka, topic: ''}"), id="a sink's topic without a name"),
+    ],
+)
+def test_what_could_only_fail_later_is_refused(file: Path, content: str) -> None:
+    assert [] != complaints(file, content)
+
+
+def test_a_password_in_the_file_is_refused_without_repeating_it(file: Path) -> None:
+    sink = "  - {type: postgres, table: t, server: {database: d, user: u, password: canary-1}}"
+
+    ((line, key, text),) = complaints(file, START.replace(SINK, sink))
+
+    assert (5, "sinks.0.server.password") == (line, key)
+    assert "canary-1" not in text
+
+
+def test_several_mistakes_give_a_line_each(file: Path) -> None:
+    actual = complaints(file, START.replace("combat", "Combat").replace("bigint", "bigin") + "speed: fast\n")
+
+    assert ["name", "decode.schema", "speed"] == [key for _, key, _ in actual]
+
+
+@pytest.mark.parametrize("name", ["none.yaml", "none.py"])
+def test_a_file_that_is_not_there_is_not_found(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NotFound, match=r"none\.(yaml|py) is not there"):
+        load(tmp_path / name)

@@ -1,0 +1,115 @@
+import datetime
+import math
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from penstock.pipeline.schema import parse
+from penstock.sinks.postgres_types import column_type, row_values
+from penstock.sinks.rows import plain, plain_rows
+
+MOMENT = datetime.datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=datetime.UTC)
+
+
+def rows(kind: pa.DataType, *values: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(values, kind)], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("bigint", 2**63 - 1, 2**63 - 1),
+        ("double", 0.1, 0.1),
+        ("string", "ü\x00😀", "ü\x00😀"),
+        ("boolean", False, False),
+        ("binary", b"\xff\x00", "/wA="),
+        ("date", datetime.date(2026, 1, 31), "2026-01-31"),
+        ("timestamp", MOMENT, "2026-01-31T12:00:00.000005+00:00"),
+        ("timestamp_ntz", MOMENT.replace(tzinfo=None), "2026-01-31T12:00:00.000005"),
+        ("decimal(20,2)", Decimal("123456789012345678.90"), "123456789012345678.90"),
+        ("decimal(38,20)", Decimal("0.00000000000000000001"), "0.00000000000000000001"),
+        ("array<binary>", [b"x", None], ["eA==", None]),
+        ("map<string, date>", {"k": datetime.date(2026, 1, 31)}, {"k": "2026-01-31"}),
+        ("struct<x: struct<y: array<decimal(3,1)>>>", {"x": {"y": [Decimal("1.5")]}}, {"x": {"y": ["1.5"]}}),
+    ],
+)
+def test_a_value_is_shown_as_json_shows_it(kind: str, value: Any, expected: Any) -> None:
+    given = pa.RecordBatch.from_arrays([pa.array([value, None], parse(f"a {kind}").field("a").type)], ["a"])
+
+    actual = list(plain_rows(given))
+
+    assert [{"a": expected}, {"a": None}] == actual
+    assert actual == orjson.loads(orjson.dumps(actual))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.list_(pa.float64())])
+def test_a_number_that_json_does_not_have_becomes_text_and_not_null(kind: pa.DataType, value: float) -> None:
+    given = [value] if pa.types.is_list(kind) else value
+
+    (actual,) = plain_rows(rows(kind, given))
+
+    assert "null" not in orjson.dumps(actual).decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(pa.duration("us"), datetime.timedelta(hours=1)), (pa.time64("us"), datetime.time(1, 2))]
+)
+def test_intervals_and_times_of_day_that_sql_can_make_become_text(kind: pa.DataType, value: Any) -> None:
+    (actual,) = plain_rows(rows(kind, value))
+
+    assert isinstance(orjson.loads(orjson.dumps(actual))["a"], str)
+
+
+def test_what_is_plain_already_stays() -> None:
+    assert [1, 1.5, "x", True, None] == [plain(value) for value in (1, 1.5, "x", True, None)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("string", "text"),
+        ("boolean", "boolean"),
+        ("tinyint", "smallint"),
+        ("smallint", "smallint"),
+        ("int", "integer"),
+        ("bigint", "bigint"),
+        ("float", "real"),
+        ("double", "double precision"),
+        ("binary", "bytea"),
+        ("date", "date"),
+        ("timestamp", "timestamptz"),
+        ("timestamp_ntz", "timestamp"),
+        ("decimal(38,10)", "numeric(38, 10)"),
+        ("array<int>", "jsonb"),
+        ("map<string, int>", "jsonb"),
+        ("struct<x: int>", "jsonb"),
+    ],
+)
+def test_each_type_has_one_of_postgres_that_holds_all_of_its_values(kind: str, expected: str) -> None:
+    assert expected == column_type(parse(f"a {kind}").field("a").type)
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.large_binary(), pa.duration("us"), pa.time64("us"), pa.null()])
+def test_a_type_that_is_not_nested_is_no_json(kind: pa.DataType) -> None:
+    """Values of such a type are handed over as they are, and would be refused one by one."""
+    assert "jsonb" != column_type(kind)
+
+
+def test_values_come_in_the_order_of_the_columns_and_nested_ones_as_json() -> None:
+    schema = parse("a bigint, b array<timestamp>, c map<string, binary>, d string, e decimal(5,2)")
+    given = pa.RecordBatch.from_pylist(
+        [{"a": 1, "b": [MOMENT, None], "c": {"k": b"x"}, "d": "[]", "e": Decimal("1.50")}, {}], schema
+    )
+
+    assert [
+        [1, '["2026-01-31T12:00:00.000005+00:00",null]', '{"k":"eA=="}', "[]", Decimal("1.50")],
+        [None] * 5,
+    ] == list(row_values(given))
+
+
+def test_no_rows_give_no_values() -> None:
+    assert ([], []) == (list(row_values(rows(pa.int64()))), list(plain_rows(rows(pa.int64()))))

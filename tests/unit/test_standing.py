@@ -1,0 +1,251 @@
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from penstock.delivery import standing as stands
+from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.delivery.standing import Standing
+from penstock.errors import CheckpointLost, Discontinuity, PositionLost, RetentionPassed, TopicRecreated
+from penstock.sources.extent import Extent
+
+A, B, C = (Place("orders", "id-1", number) for number in range(3))
+ANEW = Place("orders", "id-2", 0)
+
+
+@dataclass
+class Kept:
+    """A sink that keeps positions in memory."""
+
+    kept: Positions = field(default_factory=dict)
+
+    def positions(self, places: Iterable[Place]) -> Positions | None:
+        return {place: self.kept[place] for place in places if place in self.kept}
+
+
+class Forgetful:
+    """A sink that keeps no positions."""
+
+    def positions(self, _places: Iterable[Place]) -> Positions | None:
+        return None
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(tmp_path / "checkpoint", "combat")
+
+
+def at(**positions: int) -> Standing:
+    """Make a standing of one sink."""
+    known = {"a": A, "b": B, "c": C}
+    places = {known[name]: offset for name, offset in positions.items()}
+    return Standing({"sink": dict(places)}, {"sink": places})
+
+
+def test_a_pipeline_that_has_never_run_gets_a_checkpoint(checkpoint: Checkpoint) -> None:
+    actual = stands.begin(checkpoint, {"one": Kept(), "two": Forgetful()}, [Extent(A, 3, 9)], {A: 3}, {})
+
+    assert Committed(0, {A: 3}) == actual == checkpoint.load()
+
+
+def test_where_it_began_is_fixed_even_if_nothing_was_read_yet(checkpoint: Checkpoint) -> None:
+    stands.begin(checkpoint, {}, [Extent(A, 3, 9)], {A: 9}, {})
+
+    assert {A: 9} == stands.begin(checkpoint, {}, [Extent(A, 5, 20)], {A: 20}, {}).starts
+
+
+def test_a_checkpoint_that_is_there_is_used_whatever_the_sinks_say(checkpoint: Checkpoint) -> None:
+    checkpoint.create(Committed(7, {A: 0}, {"one": {A: 5}}))
+
+    assert 7 == stands.begin(checkpoint, {"one": Kept({A: 6})}, [Extent(A, 0, 9)], {A: 0}, {A: 5}).batch
+
+
+def test_a_sink_that_has_positions_shows_that_a_checkpoint_was_lost(checkpoint: Checkpoint) -> None:
+    with pytest.raises(CheckpointLost, match="sink 'one' has positions"):
+        stands.begin(checkpoint, {"zero": Kept(), "one": Kept({A: 0})}, [Extent(A, 0, 9)], {A: 0}, {})
+
+    assert not checkpoint.exists
+
+
+def test_a_reported_lag_shows_that_a_checkpoint_was_lost(checkpoint: Checkpoint) -> None:
+    with pytest.raises(CheckpointLost, match="its lag has been reported before"):
+        stands.begin(checkpoint, {"one": Forgetful()}, [Extent(A, 0, 9)], {A: 0}, {A: 5})
+
+    assert not checkpoint.exists
+
+
+def test_a_damaged_checkpoint_is_not_begun_anew(checkpoint: Checkpoint) -> None:
+    checkpoint.create(Committed(0, {A: 0}))
+    (checkpoint.folder / "committed.json").write_bytes(b"")
+
+    with pytest.raises(CheckpointLost):
+        stands.begin(checkpoint, {}, [Extent(A, 0, 9)], {A: 0}, {})
+
+
+def test_a_crash_while_the_first_checkpoint_was_made_is_no_loss(checkpoint: Checkpoint) -> None:
+    checkpoint.create(Committed(0, {A: 0}))
+    (checkpoint.folder / "metadata.json").unlink()
+
+    assert Committed(0, {A: 0}) == stands.begin(checkpoint, {"one": Kept()}, [Extent(A, 0, 9)], {A: 0}, {})
+
+
+def test_a_sink_that_has_never_written_begins_where_the_pipeline_does() -> None:
+    actual = stands.read("p", {"one": Kept(), "two": Forgetful()}, Committed(0, {A: 3, B: 4}), [A, B])
+
+    assert {"one": {A: None, B: None}, "two": {A: None, B: None}} == actual.expected
+    assert {"one": {A: 3, B: 4}, "two": {A: 3, B: 4}} == actual.trims
+
+
+def test_a_sink_that_is_ahead_of_the_checkpoint_is_believed() -> None:
+    actual = stands.read("p", {"one": Kept({A: 9})}, Committed(1, {A: 0}, {"one": {A: 5}}), [A])
+
+    assert ({"one": {A: 9}}, {"one": {A: 9}}) == (actual.expected, actual.trims)
+
+
+def test_a_sink_that_was_set_back_is_believed_too_and_filled_from_there() -> None:
+    actual = stands.read("p", {"one": Kept({A: 2})}, Committed(1, {A: 0}, {"one": {A: 5}}), [A])
+
+    assert 2 == actual.start(A)
+
+
+def test_a_sink_that_keeps_nothing_stands_where_the_checkpoint_says() -> None:
+    actual = stands.read("p", {"one": Forgetful()}, Committed(1, {A: 0, B: 0}, {"one": {A: 5}}), [A, B])
+
+    assert {"one": {A: 5, B: None}} == actual.expected
+    assert {"one": {A: 5, B: 0}} == actual.trims
+
+
+def test_a_sink_that_lost_its_position_stops_the_pipeline() -> None:
+    with pytest.raises(PositionLost) as caught:
+        stands.read("combat", {"one": Kept({B: 7})}, Committed(1, {A: 0, B: 0}, {"one": {A: 5, B: 7}}), [A, B])
+
+    assert "sink 'one' had everything of orders/0 before offset 5" in caught.value.what
+    assert "penstock pipeline rebuild combat" in caught.value.fix
+
+
+def test_a_place_that_is_no_longer_read_is_not_missed() -> None:
+    actual = stands.read("p", {"one": Kept({B: 7})}, Committed(1, {A: 0, B: 0}, {"one": {A: 5, B: 7}}), [B])
+
+    assert {"one": {B: 7}} == actual.trims
+
+
+def test_a_sink_that_came_later_begins_where_the_slowest_of_the_others_stands() -> None:
+    committed = Committed(3, {A: 0}, {"one": {A: 5}, "two": {A: 4}})
+
+    actual = stands.read("p", {"one": Kept({A: 5}), "two": Kept({A: 4}), "new": Kept()}, committed, [A])
+
+    assert {A: None} == actual.expected["new"]
+    assert {A: 4} == actual.trims["new"]
+
+
+def test_a_sink_that_did_not_get_to_commit_in_the_first_batch_still_begins_at_the_start() -> None:
+    actual = stands.read("p", {"one": Kept({A: 5}), "two": Kept()}, Committed(0, {A: 0}), [A])
+
+    assert ({A: 5}, {A: 0}) == (actual.trims["one"], actual.trims["two"])
+
+
+def test_reading_begins_where_the_slowest_sink_stands() -> None:
+    actual = stands.read("p", {"one": Kept({A: 9}), "two": Kept({A: 4})}, Committed(0, {A: 0}), [A])
+
+    assert 4 == actual.start(A)
+
+
+def test_a_partition_that_appeared_is_read_from_its_start() -> None:
+    actual = stands.with_new_places(Committed(3, {A: 7}, {"one": {A: 9}}), [Extent(A, 0, 20), Extent(B, 2, 5)])
+
+    assert Committed(3, {A: 7, B: 2}, {"one": {A: 9}}) == actual
+
+
+def test_the_same_topics_are_fine_and_so_are_new_and_missing_ones() -> None:
+    stands.require_same_topics("p", Committed(0, {A: 0}), {"orders": "id-1", "other": "id-9"})
+    stands.require_same_topics("p", Committed(0, {A: 0}), {})
+
+
+def test_a_topic_that_was_made_again_stops_the_pipeline() -> None:
+    with pytest.raises(TopicRecreated) as caught:
+        stands.require_same_topics("combat", Committed(0, {A: 0}), {"orders": "id-2"})
+
+    expected = "topic 'orders' was deleted and made again (its id was id-1, and is id-2)"
+    assert expected == caught.value.what
+    assert "penstock pipeline skip-gap combat" in caught.value.fix
+
+
+@pytest.mark.parametrize("first", [0, 4, 5])
+def test_what_is_still_there_is_readable(first: int) -> None:
+    stands.require_readable("p", at(a=5), [Extent(A, first, 9)])
+
+
+def test_records_that_were_deleted_before_they_were_read_stop_the_pipeline() -> None:
+    with pytest.raises(RetentionPassed) as caught:
+        stands.require_readable("combat", at(a=5, b=0, c=3), [Extent(A, 8, 9), Extent(B, 0, 9), Extent(C, 4, 4)])
+
+    expected = "records were deleted before pipeline 'combat' read them: orders/0 5..8, orders/2 3..4"
+    assert expected == caught.value.what
+
+
+def test_what_the_slowest_sink_misses_is_missing() -> None:
+    standing = Standing({}, {"one": {A: 9}, "two": {A: 4}})
+
+    assert [Stretch(A, 4, 6)] == stands.missing(standing, [Extent(A, 6, 9)])
+
+
+def test_a_position_past_the_end_of_the_source_stops_the_pipeline_for_new_records_would_be_skipped() -> None:
+    with pytest.raises(Discontinuity):
+        stands.require_readable("combat", at(a=50), [Extent(A, 0, 20)])
+
+
+def test_a_batch_that_holds_everything_takes_everything() -> None:
+    actual = stands.plan(at(a=5, b=0), [Extent(A, 0, 9), Extent(B, 0, 3)], 100)
+
+    assert [Stretch(A, 5, 9), Stretch(B, 0, 3)] == actual
+
+
+def test_nothing_to_read_is_no_batch() -> None:
+    assert [] == stands.plan(at(a=9, b=3), [Extent(A, 0, 9), Extent(B, 3, 3)], 100)
+
+
+def test_a_place_with_little_gives_its_share_to_the_others() -> None:
+    extents = [Extent(A, 0, 1000), Extent(B, 0, 10), Extent(C, 0, 1000)]
+
+    actual = stands.plan(at(a=0, b=0, c=0), extents, 100)
+
+    assert [45, 10, 45] == [each.end - each.start for each in actual]
+
+
+def test_fewer_events_than_places_still_make_a_batch() -> None:
+    actual = stands.plan(at(a=0, b=0, c=0), [Extent(each, 0, 9) for each in (A, B, C)], 2)
+
+    assert 2 == sum(each.end - each.start for each in actual)
+
+
+def test_a_place_is_not_starved_by_those_before_it() -> None:
+    standing, got = at(a=0, b=0, c=0), set()
+    for _ in range(3):
+        stretches = stands.plan(standing, [Extent(each, 0, 10**6) for each in (A, B, C)], 1)
+        got |= {each.place for each in stretches}
+        moved = {each.place: each.end for each in stretches}
+        standing = Standing({}, {"sink": {**standing.trims["sink"], **moved}})
+
+    assert {A, B, C} == got
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_shares_are_fair_and_never_exceed_the_batch(seed: int) -> None:
+    dice = random.Random(seed)
+    places = [Place("t", "id", number) for number in range(dice.randrange(1, 20))]
+    starts = {place: dice.randrange(1000) for place in places}
+    extents = [Extent(place, 0, starts[place] + dice.choice([-5, 0, 1, dice.randrange(10_000)])) for place in places]
+    most = dice.choice([1, 2, 7, 1000, 10**7])
+
+    actual = stands.plan(Standing({}, {"sink": starts}), extents, most)
+
+    waiting = {each.place: max(0, each.end - starts[each.place]) for each in extents}
+    shares = {each.place: each.end - each.start for each in actual}
+    assert min(most, sum(waiting.values())) == sum(shares.values())
+    assert {each.place: starts[each.place] for each in actual} == {each.place: each.start for each in actual}
+    assert [] == [place for place, share in shares.items() if not 0 < share <= waiting[place]]
+    left_hungry = [shares.get(place, 0) for place in places if shares.get(place, 0) < waiting[place]]
+    assert max(shares.values(), default=0) <= min(left_hungry, default=10**9) + 1
