@@ -3,6 +3,7 @@
 PenstockError
 ├── Transient                   wait and retry, nothing is wrong with the request
 │   ├── BrokerUnavailable  4    no node answers, or not in time
+│   │   └── Settling       4    a leader was just chosen and is not ready
 │   ├── QueueFull          4    the producer's queue stayed full: slow down, nothing was dropped
 │   ├── OwnershipLost      4    a rebalance moved the partitions: the batch is delivered again elsewhere
 │   ├── SinkUnavailable    4    a database or a disk that a pipeline writes to does not answer
@@ -19,7 +20,8 @@ PenstockError
     │   ├── CheckpointLost      the checkpoint is gone or unreadable, and the sinks hold data
     │   ├── PositionLost        a sink that had been written to has no position any more
     │   ├── TopicRecreated      the topic was deleted and made again
-    │   └── RetentionPassed     records were deleted before they were read
+    │   ├── RetentionPassed     records were deleted before they were read
+    │   └── LogTruncated        the topic holds less than was read from it
     └── DataRefused       10    a rule of the pipeline says to stop at data like these
 
 The number is the command line's exit code. 0 is success, 1 means that the command ran and found
@@ -58,6 +60,10 @@ class BrokerUnavailable(Transient):
     """No node answers, or not within the time allowed."""
 
     exit_code = 4
+
+
+class Settling(BrokerUnavailable):
+    """A leader was just chosen and is not ready: the nodes answer, and the same call succeeds in a moment."""
 
 
 class QueueFull(Transient):
@@ -144,6 +150,10 @@ class TopicRecreated(Discontinuity):
 
 class RetentionPassed(Discontinuity):
     """Records were deleted from the topic before they were read."""
+
+
+class LogTruncated(Discontinuity):
+    """The topic holds less than was read from it: a leader without the newest records was elected."""
 
 
 class DataRefused(Terminal):

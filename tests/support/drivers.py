@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -12,6 +12,7 @@ import psutil
 from support.waiting import until
 
 _TIMEOUT_S = 180
+_started: "list[Driver]" = []
 
 
 @dataclass
@@ -20,7 +21,6 @@ class Driver:
 
     process: "subprocess.Popen[bytes]"
     log: Path
-    _family: list[psutil.Process] = field(default_factory=list)
 
     def wait(self, timeout_s: float = _TIMEOUT_S) -> int:
         """Wait for its end, and for the end of Spark, which notices a moment later."""
@@ -32,6 +32,16 @@ class Driver:
         """End the driver as `kill -9` does."""
         self.process.send_signal(signal.SIGKILL)
         self.wait()
+
+    def pause(self) -> None:
+        """Stop the driver and everything that it started, as a machine that hangs does."""
+        for pid in session_of(self.process.pid):
+            os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        for pid in session_of(self.process.pid):
+            os.kill(pid, signal.SIGCONT)
 
     @property
     def said(self) -> str:
@@ -63,4 +73,15 @@ def start_driver(home: Path, file: Path, log: Path, *options: str, **environment
             start_new_session=True,
             env={**os.environ, **environment},
         )
-    return Driver(process, log)
+    driver = Driver(process, log)
+    _started.append(driver)
+    return driver
+
+
+def end_leftovers() -> None:
+    """End what a failed test left running; a driver that hangs cannot be waited for."""
+    while _started:
+        driver = _started.pop()
+        for pid in session_of(driver.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        driver.process.wait(30)

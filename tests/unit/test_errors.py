@@ -11,6 +11,7 @@ from penstock.errors import (
     DataRefused,
     DeliveryFailed,
     Discontinuity,
+    LogTruncated,
     NotFound,
     OwnershipLost,
     PenstockError,
@@ -19,6 +20,7 @@ from penstock.errors import (
     QueueFull,
     Refused,
     RetentionPassed,
+    Settling,
     SinkUnavailable,
     Terminal,
     TopicRecreated,
@@ -31,6 +33,7 @@ EXIT_CODES: dict[type[PenstockError], int] = {
     BadInput: 2,
     NotFound: 3,
     BrokerUnavailable: 4,
+    Settling: 4,
     QueueFull: 4,
     OwnershipLost: 4,
     SinkUnavailable: 4,
@@ -45,6 +48,7 @@ EXIT_CODES: dict[type[PenstockError], int] = {
     PositionLost: 9,
     TopicRecreated: 9,
     RetentionPassed: 9,
+    LogTruncated: 9,
     DataRefused: 10,
 }
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from penstock.delivery.checkpoint import Checkpoint, Committed, lost
 from penstock.delivery.positions import Place, Positions, Stretch
-from penstock.errors import PositionLost, RetentionPassed, TopicRecreated
+from penstock.errors import LogTruncated, PositionLost, RetentionPassed, TopicRecreated
 from penstock.sources.extent import Extent
 
 
@@ -106,7 +106,16 @@ def _first(name: str, place: Place, committed: Committed) -> int:
 
 
 def require_readable(pipeline: str, standing: Standing, extents: list[Extent]) -> None:
-    """Raise if records were deleted from a topic before they were read."""
+    """Raise if records were deleted from a topic before they were read, or if it ends before what was read."""
+    for each in extents:
+        furthest = max(positions[each.place] for positions in standing.trims.values())
+        if furthest > each.end:
+            raise LogTruncated(
+                f"{each.place} ends at {each.end}, and pipeline '{pipeline}' has read up to {furthest}:"
+                " a leader without the newest records was elected",
+                safe="Nothing more was read; new records would get offsets that were used before",
+                fix="Send the lost records to a new topic, and read that",
+            )
     gaps = missing(standing, extents)
     if gaps:
         raise RetentionPassed(
@@ -129,7 +138,8 @@ def plan(standing: Standing, extents: list[Extent], max_events: int) -> list[Str
     shares = dict.fromkeys(waiting, 0)
     left = max_events
     while left > 0 and any(shares[place] < waiting[place] for place in waiting):
-        hungry = [place for place in waiting if shares[place] < waiting[place]]
+        # The longest backlog first: a batch smaller than the number of places then starves nobody.
+        hungry = sorted((each for each in waiting if shares[each] < waiting[each]), key=lambda each: -waiting[each])
         portion = max(1, left // len(hungry))
         for place in hungry:
             more = min(portion, waiting[place] - shares[place], left)

@@ -24,7 +24,7 @@ from penstock.delivery.standing import Keeper, Standing
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
 from penstock.engine.frame import Frame
 from penstock.engine.home import Home, Progress, Tell
-from penstock.errors import BadInput, Transient
+from penstock.errors import BadInput, LogTruncated, Transient
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.console import Console
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_S = 0.2
+_LOOK_AGAIN_S = 5.0
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 
@@ -155,10 +156,17 @@ class Runner:
         committed = self.begin()
         bounded = self.spec.speed == "scheduled" or self._replay is not None
         targets = {each.place: each.end for each in self.extents} if bounded else None
-        pause_s, failing_since = _FIRST_PAUSE_S, None
+        pause_s, failing_since, truncated = _FIRST_PAUSE_S, None, False
         while not self.stopping.is_set():
             try:
                 committed, more = self._step(committed, targets, tell)
+            except LogTruncated:
+                # A new leader may not know its end for a moment: look once more before believing it.
+                if truncated:
+                    raise
+                truncated = True
+                self.stopping.wait(_LOOK_AGAIN_S)
+                continue
             except Transient as error:
                 failing_since = failing_since or time.monotonic()
                 for sink in self.sinks:
@@ -169,7 +177,7 @@ class Runner:
                 self.stopping.wait(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                 continue
-            pause_s, failing_since = _FIRST_PAUSE_S, None
+            pause_s, failing_since, truncated = _FIRST_PAUSE_S, None, False
             if not more and targets is not None:
                 return
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, PenstockError, Refused
+from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, PenstockError, Refused, Settling
 from penstock.kafka.connection import Connection
 from penstock.kafka.knock import explain_silence
 from penstock.kafka.security import Plain, Plaintext, Scram
@@ -70,10 +70,6 @@ _SETTLING = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
 }
-
-
-class Settling(BrokerUnavailable):
-    """A leader was just chosen and is not ready: the nodes answer, and the same call succeeds in a moment."""
 
 
 def who(connection: Connection) -> str:

@@ -9,9 +9,8 @@ from typing import Literal
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from penstock.errors import BadInput
+from penstock.errors import BadInput, Settling
 from penstock.kafka.admin import Admin
-from penstock.kafka.failures import Settling
 from penstock.quantities import parse_duration_ms
 
 _SETTLE_S = 0.05
