@@ -20,6 +20,11 @@ test: setup-tests check  ## Lint, types, then every test, against real servers t
 test-kafka-3.9: setup  ## The clients' tests against Kafka 3.9
 	$(BIN)/pytest -m clients --kafka 3.9
 
+MINUTES ?= 10
+SEED ?= 1
+soak: setup-tests  ## Random faults, all judged: make soak MINUTES=30 SEED=7
+	$(BIN)/pytest -m soak --soak-minutes $(MINUTES) --soak-seed $(SEED)
+
 check: setup  ## ruff, mypy strict, and whether the generated reference is fresh
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
@@ -36,4 +41,4 @@ lock: setup  ## Resolve Python packages and jars anew
 	  --no-header --no-annotate --constraints requirements/dev.txt - --output-file requirements/bootstrap.txt
 	$(BIN)/python scripts/lock_jars.py
 
-.PHONY: help setup setup-tests demo test test-kafka-3.9 check bench lock
+.PHONY: soak help setup setup-tests demo test test-kafka-3.9 check bench lock

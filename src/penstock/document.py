@@ -1,20 +1,30 @@
 """YAML files checked against a model: every complaint names file, line, key path and remedy."""
 
 import difflib
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from penstock.errors import BadInput, NotFound
 
 Model = TypeVar("Model", bound=BaseModel)
 KeyPath = tuple[str | int, ...]
 
+_BOOL = "tag:yaml.org,2002:bool"
+_CONTRADICTION = "contradiction"
+
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML as people write it: no aliases, no keys that are not text or numbers, no key twice."""
+    """YAML as people write it: no aliases, no keys that are not text or numbers, no key twice, `on` is a word."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's attribute
+        first: [each for each in resolvers if each[0] != _BOOL]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -31,6 +41,9 @@ class _PlainLoader(yaml.SafeLoader):
                 raise _refuse(f"the key '{key_node.value}' stands twice", key_node.start_mark)
             seen.add(key_node.value)
         return super().construct_mapping(node, deep=deep)
+
+
+_PlainLoader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
 def _refuse(problem: str, mark: Any) -> yaml.MarkedYAMLError:
@@ -97,10 +110,22 @@ def _complaint(path: Path, lines: dict[KeyPath, int], model: type[BaseModel], pr
     text = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
         nearest = _nearest_key(model, str(location[-1]))
-        text = "this key is not known" + (f"; did you mean '{nearest}'?" if nearest else "")
+        known_elsewhere = nearest == location[-1]
+        text = "this key does not belong here" if known_elsewhere else "this key is not known"
+        text += f"; did you mean '{nearest}'?" if nearest and not known_elsewhere else ""
     elif problem["type"] == "missing":
         keys, text = (*keys, location[-1]), "this key is required"
+    elif problem["type"] == _CONTRADICTION:
+        keys = location
     return placed(path, lines, keys, text)
+
+
+def contradiction(text: str, *keys: str | int) -> ValidationError:
+    """Make what a validator raises about a key inside of what it looks at, there or missing."""
+    problem = PydanticCustomError(_CONTRADICTION, "{text}", {"text": text})
+    return ValidationError.from_exception_data(
+        _CONTRADICTION, [InitErrorDetails(type=problem, loc=keys, input=None)], hide_input=True
+    )
 
 
 def placed(path: Path, lines: dict[KeyPath, int], keys: KeyPath, text: str) -> str:

@@ -51,6 +51,7 @@ def test_a_plan_alone_changes_nothing_of_what_was_committed(checkpoint: Checkpoi
 @pytest.mark.parametrize("name", ["metadata.json", "committed.json"])
 def test_a_file_that_is_missing_loses_the_checkpoint(checkpoint: Checkpoint, name: str) -> None:
     checkpoint.create(COMMITTED)
+    checkpoint.plan(8, [])
     (checkpoint.folder / name).unlink()
 
     with pytest.raises(CheckpointLost) as caught:
@@ -61,6 +62,21 @@ def test_a_file_that_is_missing_loses_the_checkpoint(checkpoint: Checkpoint, nam
         f"the checkpoint of pipeline 'combat' is lost: in {checkpoint.folder}, {name} is missing" == caught.value.what
     )
     assert "Rebuild it from them with: penstock pipeline rebuild combat" == caught.value.fix
+
+
+def test_a_driver_that_dies_while_it_makes_the_checkpoint_leaves_a_pipeline_that_never_began(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die_at_the_second_file(path: Path, data: Any) -> None:
+        if any(checkpoint.folder.glob("*.json")):
+            raise KeyboardInterrupt
+        write_json(path, data)
+
+    monkeypatch.setattr("penstock.delivery.checkpoint.write_json", die_at_the_second_file)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.create(COMMITTED)
+
+    assert not checkpoint.exists
 
 
 def test_a_plan_without_the_rest_is_a_lost_checkpoint_and_not_a_new_pipeline(checkpoint: Checkpoint) -> None:

@@ -26,6 +26,15 @@ def test_an_empty_file_gives_the_defaults(file: Path, content: str) -> None:
     assert Project() == document.load(file, Project)
 
 
+@pytest.mark.parametrize("word", ["on", "off", "yes", "no", "Yes", "truest", "falsely"])
+def test_only_true_and_false_are_no_words(file: Path, word: str) -> None:
+    file.write_text(f"topics:\n  {word}: {{config: {{a: {word}, b: true}}}}\n")
+
+    ((name, topic),) = document.load(file, Project).topics.items()
+
+    assert (word, {"a": word, "b": True}) == (name, topic.config)
+
+
 def test_an_unknown_key_is_refused_with_its_line_its_path_and_the_nearest_key(file: Path) -> None:
     actual = complaint(file, "topics:\n  orders:\n    partitions: 3\n    retenton: 7d\n")
 

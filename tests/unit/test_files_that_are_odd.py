@@ -20,7 +20,7 @@ from penstock.secret import Secret
         ("topics: &a {x: *a}", "aliases"),
         ("topics: {a: {retention: 2026-13-01}}", "not valid YAML"),
         ("topics: {a: {retention: 7}}", "write the unit too, such as 7d"),
-        ("topics: {a: {retention_size: yes}}", "write the unit too, such as 1GB"),
+        ("topics: {a: {retention_size: true}}", "write the unit too, such as 1GB"),
         ("topics: {a: {retention: 9223372036854775808ms}}", "more than Kafka can count"),
         ("cluster: {type: local, host: '::1'}", "cluster.host"),
         ("cluster: {type: local, port: 60000}", "cluster.port"),

@@ -2,6 +2,7 @@ import datetime
 import json
 import pickle
 import random
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -44,6 +45,7 @@ def value_of(schema: str, value: bytes, **options: Any) -> Any:
         ("date", b'"2026-01-31"', datetime.date(2026, 1, 31)),
         ("decimal(5,2)", b"1.23", Decimal("1.23")),
         ("decimal(5,2)", b'"1.23"', Decimal("1.23")),
+        ("decimal(5,2)", b'"1_0"', Decimal("10.00")),
         ("decimal(5,2)", b"1", Decimal("1.00")),
         ("decimal(5,2)", b"1e2", Decimal("100.00")),
         (
@@ -142,9 +144,12 @@ def test_keys_that_are_no_identifiers_are_fields_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("name", ['q"q', "back\\slash", "new\nline"])
-def test_a_key_that_the_decoder_cannot_look_for_is_refused_with_the_schema_and_not_in_a_task(name: str) -> None:
-    with pytest.raises(ValidationError):
-        Json(schema=f"`{name}` int")
+@pytest.mark.parametrize("schema", ["`{}` int", "a struct<`{}`: int>"])
+def test_a_key_that_the_decoder_cannot_look_for_is_refused_with_the_schema_and_not_in_a_task(
+    schema: str, name: str
+) -> None:
+    with pytest.raises(ValidationError, match=f"{re.escape(name)}': quotation marks"):
+        Json(schema=schema.format(name))
 
 
 def test_the_neutral_names_that_fields_have_inside_are_no_keys() -> None:

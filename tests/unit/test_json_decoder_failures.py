@@ -71,8 +71,6 @@ def test_a_number_beyond_a_double_fails(written: bytes) -> None:
         ("decimal(5,2)", b'"x"'),
         ("decimal(5,2)", b'"NaN"'),
         ("decimal(5,2)", b'"Infinity"'),
-        ("decimal(5,2)", b'"1_0"'),
-        ("decimal(5,2)", b'" 1 "'),
         ("binary", b'"!!"'),
         ("binary", b'"QQ"'),
         ("date", b'"2026-13-01"'),
@@ -176,8 +174,8 @@ def test_half_a_character_is_malformed(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", [b'{"a": "x", "b": "\xff"}', b'{"a": "x", "b\xff": 1}'])
-def test_bytes_that_are_no_text_are_malformed_in_fields_that_nobody_asked_for_too(value: bytes) -> None:
-    assert "Malformed" == error_of("a string", value)
+def test_text_in_fields_that_nobody_asked_for_is_not_looked_at(value: bytes) -> None:
+    assert None is error_of("a string", value)
 
 
 @pytest.mark.parametrize("value", [b"{}", b'{"a": null}', b'{"A": 1}'])
@@ -247,6 +245,7 @@ def test_a_hundred_thousand_brackets_fail_and_do_no_harm(value: bytes) -> None:
         b'{"a": "\\"' + b"[{" * 200 + b'"}',
         b'{"a": "\\\\", "b": "' + b"[" * 200 + b'"}',
         b'{"a": "x", "b": [' + b",".join([b"[{}]"] * 200) + b"]}",
+        b'{"a": "\\\\\\"' + b"[{" * 200 + b'\\n"}',
     ],
 )
 def test_brackets_in_strings_and_side_by_side_are_not_deep(value: bytes) -> None:

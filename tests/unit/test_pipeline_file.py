@@ -162,6 +162,14 @@ def test_what_contradicts_is_refused_with_file_line_and_key(
             "steps:\n  - sql: SELECT count(*) AS n FROM events",
             (7, "steps.0.sql", "'count(*) AS n': aggregates look at"),
         ),
+        (
+            "steps:\n  - sql: SELECT hp + 1 AS more, more * 2 AS twice FROM events",
+            (7, "steps.0.sql", "'more' is made by this SELECT and not there yet: use it in a second step"),
+        ),
+        (
+            "steps:\n  - sql: SELECT *, hp + 1 AS HP FROM events",
+            (7, "steps.0.sql", "the column 'hp' comes out twice: leave the old one out with * EXCEPT (hp)"),
+        ),
         ("steps:\n  - sql: SELECT hp FROM other", (7, "steps.0.sql", "a row-local step has the shape")),
         ("steps:\n  - python: nowhere_at_all:f", (7, "steps.0.python", "there is no module 'nowhere_at_all'")),
         (
@@ -198,10 +206,17 @@ def test_parts_that_do_not_fit_each_other_are_refused_at_the_part_to_change(file
     ("step", "expected"),
     [
         pytest.param(
-            "{sqll: SELECT * FROM events}", [("steps.0.sqll", "this key is not known; did you mean 'sql'?")], id="typo"
+            "{sqll: SELECT * FROM events}",
+            [("steps.0", "a step has one of the keys sql, python and stateful")],
+            id="typo",
         ),
         pytest.param(
             "{sql: SELECT * FROM events, foo: 1}", [("steps.0.foo", "this key is not known")], id="a key too many"
+        ),
+        pytest.param(
+            "{sql: SELECT * FROM events, python: 'json:dumps'}",
+            [("steps.0.python", "this key does not belong here")],
+            id="two kinds",
         ),
         pytest.param(
             "{python: 'json:dumps', returns: x}",
@@ -233,6 +248,10 @@ def test_a_mistake_in_a_step_is_told_once_and_other_kinds_of_steps_are_left_out_
             id="the dead letters' topic matches the source's pattern",
         ),
         pytest.param(
+            START.replace("topics: [hits]", "pattern: 'h.*'") + 'dead_letters: {topic: "{topic}-failed"}\n',
+            id="the dead letters' topic may match the source's pattern",
+        ),
+        pytest.param(
             START.replace("topics: [hits]", "type: files, path: lines").replace(SINK, "  - {type: json, path: lines}"),
             id="files are read where they are written",
         ),
@@ -243,22 +262,38 @@ def test_a_pipeline_that_would_feed_itself_is_refused(file: Path, content: str) 
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("line", "instead", "key"),
     [
-        pytest.param(START + 'dead_letters: {topic: "{topc}.dead"}\n', id="a placeholder that there is not"),
-        pytest.param(START + "dead_letters: {topic: ''}\n", id="dead letters without a topic"),
-        pytest.param(START.replace("[hits]", "['']"), id="a topic without a name"),
-        pytest.param(START.replace("[hits]", "[hits], offsets: {other: {0: 5}}"), id="offsets of a topic not read"),
-        pytest.param(START.replace("[hits]", "[hits], offsets: {hits: {0: -5}}"), id="an offset below zero"),
-        pytest.param(START.replace("path: tables", "where: '', path: tables"), id="a condition without text"),
-        pytest.param(START + "expect:\n  - {name: a, that: ''}\n", id="a rule without text"),
-        pytest.param(START.replace("path: tables", "name: ../x, path: tables"), id="a name that is a path"),
-        pytest.param(START.replace("path: tables", "name: a/b, path: tables"), id="a name with a slash"),
-        pytest.param(START.replace(SINK, "  - {type: kafka, topic: ''}"), id="a sink's topic without a name"),
+        ("", 'dead_letters: {topic: "{topc}.dead"}\n', "dead_letters.topic"),
+        ("", "dead_letters: {topic: ''}\n", "dead_letters.topic"),
+        ("", "expect:\n  - {name: a, that: ''}\n", "expect.0.that"),
+        ("", "expect:\n  - {name: a, that: count(*) > 1}\n", "expect.0.that"),
+        ("[hits]", "['']", "source.topics.0"),
+        ("[hits]", "[hits], offsets: {other: {0: 5}}", "source.offsets.other"),
+        ("[hits]", "[hits], offsets: {hits: {0: -5}}", "source.offsets.hits"),
+        ("path: tables", "where: '', path: tables", "sinks.0.where"),
+        ("path: tables", "name: ../x, path: tables", "sinks.0.name"),
+        ("path: tables", "name: a/b, path: tables", "sinks.0.name"),
+        ("path: tables", "name: '', path: tables", "sinks.0.name"),
+        (SINK, "  - {type: kafka, topic: ''}", "sinks.0.topic"),
     ],
 )
-def test_what_could_only_fail_later_is_refused(file: Path, content: str) -> None:
-    assert [] != complaints(file, content)
+def test_what_could_only_fail_later_is_refused_at_its_key(file: Path, line: str, instead: str, key: str) -> None:
+    content = START.replace(line, instead) if line else START + instead
+
+    assert [key] == [actual for _, actual, _ in complaints(file, content)]
+
+
+def test_a_comment_at_the_end_of_a_condition_is_left_out(file: Path) -> None:
+    condition = "'hp > 1 -- alive'"
+    file.write_text(
+        f"{START}    where: {condition}\n".replace(SINK, "  - type: delta\n    path: t")
+        + f"expect:\n  - {{name: a, that: {condition}}}\n"
+    )
+
+    spec = load(file)
+
+    assert ("hp > 1", "hp > 1") == (spec.sinks[0].where, spec.expect[0].that)
 
 
 def test_a_password_in_the_file_is_refused_without_repeating_it(file: Path) -> None:

@@ -120,6 +120,20 @@ def test_what_contradicts_is_refused_with_the_key_and_as_in_yaml(file: Path) -> 
     ] == actual
 
 
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ("decode=None", "decode"),
+        ("sinks=[Delta(path='a'), Delta(path='b')]", "sinks.1.name"),
+        ("sinks=[Delta(path='a', name='dead')]", "sinks.0.name"),
+        ("sinks=[Delta(path='a', where='')]", "sinks.0.where"),
+        ("expect=[{'name': 'a', 'that': 'id'}] * 2", "expect.1.name"),
+    ],
+)
+def test_parts_that_do_not_fit_each_other_make_no_pipeline(file: Path, more: str, key: str) -> None:
+    assert complaint(file, f"{IMPORTS}pipeline = made({more})\n").startswith(f"{file}: {key}: ")
+
+
 def test_the_pipeline_is_checked_as_a_whole_too(file: Path) -> None:
     code = "pipeline = made(steps=[{'sql': 'SELECT count(*) AS n FROM events'}])\n"
 

@@ -52,7 +52,8 @@ def test_a_number_that_json_does_not_have_becomes_text_and_not_null(kind: pa.Dat
 
     (actual,) = plain_rows(rows(kind, given))
 
-    assert "null" not in orjson.dumps(actual).decode()
+    text = {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    assert {"a": [text] if pa.types.is_list(kind) else text} == actual
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_each_type_has_one_of_postgres_that_holds_all_of_its_values(kind: str, e
     assert expected == column_type(parse(f"a {kind}").field("a").type)
 
 
-@pytest.mark.parametrize("kind", [pa.large_string(), pa.large_binary(), pa.duration("us"), pa.time64("us"), pa.null()])
+@pytest.mark.parametrize("kind", [pa.duration("us"), pa.time64("us")])
 def test_a_type_that_is_not_nested_is_no_json(kind: pa.DataType) -> None:
     """Values of such a type are handed over as they are, and would be refused one by one."""
     assert "jsonb" != column_type(kind)

@@ -21,6 +21,7 @@ class Kept:
     """A sink that keeps positions in memory."""
 
     kept: Positions = field(default_factory=dict)
+    positions_expire: bool = False
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
         return {place: self.kept[place] for place in places if place in self.kept}
@@ -28,6 +29,8 @@ class Kept:
 
 class Forgetful:
     """A sink that keeps no positions."""
+
+    positions_expire = False
 
     def positions(self, _places: Iterable[Place]) -> Positions | None:
         return None
@@ -249,3 +252,19 @@ def test_shares_are_fair_and_never_exceed_the_batch(seed: int) -> None:
     assert [] == [place for place, share in shares.items() if not 0 < share <= waiting[place]]
     left_hungry = [shares.get(place, 0) for place in places if shares.get(place, 0) < waiting[place]]
     assert max(shares.values(), default=0) <= min(left_hungry, default=10**9) + 1
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_a_position_that_kafka_forgot_is_taken_from_the_checkpoint_unless_a_batch_was_left_unfinished(
+    *, is_settled: bool
+) -> None:
+    place = Place("orders", "id", 0)
+    committed = Committed(3, {place: 0}, {"kafka": {place: 70}})
+    keepers = {"kafka": Kept(positions_expire=True)}
+
+    if is_settled:
+        standing = stands.read("p", keepers, committed, [place], is_settled=True)
+        assert ({"kafka": {place: None}}, {"kafka": {place: 70}}) == (standing.expected, standing.trims)
+    else:
+        with pytest.raises(PositionLost):
+            stands.read("p", keepers, committed, [place], is_settled=False)

@@ -9,6 +9,7 @@ from penstock.broker.secrets_folder import SecretsFolder
 from penstock.broker.state import ClusterState, NodeState
 
 # Enough for one machine; Kafka's 50 partitions each would only slow the start.
+_OFFSETS_KEPT_MINUTES = 10 * 365 * 24 * 60
 _INTERNAL_TOPIC_PARTITIONS = 8
 
 
@@ -40,6 +41,9 @@ def server_properties(state: ClusterState, node: NodeState, data: Path, files: S
         "min.insync.replicas": min_insync,
         "offsets.topic.replication.factor": replication,
         "offsets.topic.num.partitions": _INTERNAL_TOPIC_PARTITIONS,
+        # A group that has no members keeps its offsets: pipelines have positions there, and may rest for longer than
+        # the week that Kafka grants by default.
+        "offsets.retention.minutes": _OFFSETS_KEPT_MINUTES,
         "transaction.state.log.replication.factor": replication,
         "transaction.state.log.min.isr": min_insync,
         "transaction.state.log.num.partitions": _INTERNAL_TOPIC_PARTITIONS,

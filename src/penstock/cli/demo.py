@@ -1,11 +1,11 @@
-"""penstock demo: the main job, end to end, in under a minute."""
+"""penstock demo: the main job, end to end."""
 
 import tempfile
 from typing import Annotated
 
 import typer
 
-from penstock.cli.output import Json, print_json, print_rows, say
+from penstock.cli.output import Json, print_json, print_rows, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import session
 
@@ -17,7 +17,7 @@ def demo(
     events: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many events to send.")] = 100_000,
     as_json: Json = False,
 ) -> None:
-    """Start a throwaway Kafka, send events, process them in a group, compare, and stop it again."""
+    """Start a throwaway Kafka, send events, land them in a table with Spark, compare, and stop it again."""
     from pathlib import Path
 
     from penstock.demo import run
@@ -39,14 +39,17 @@ def demo(
     if as_json:
         print_json(outcome)
     else:
-        print_rows(outcome.partitions, as_json=False)
-        lost, doubled = outcome.sent - outcome.distinct, outcome.processed - outcome.distinct
-        say(f"sent      {outcome.sent:>9,} events, {outcome.produced_per_s:,} a second")
+        print_table(list(outcome.some[0]), [list(row.values()) for row in outcome.some])
+        print_rows(outcome.reasons, as_json=False)
         say(
-            f"processed {outcome.processed:>9,} events, {outcome.consumed_per_s:,} a second, committed after processing"
+            f"sent      {outcome.sent:>9,} events, {outcome.produced_per_s:,} a second; {outcome.malformed:,} malformed"
         )
-        say(f"different {outcome.distinct:>9,} events: {lost} lost, {doubled} doubled")
-        say(f"lag       {outcome.lag:>9,}")
+        say(
+            f"landed    {outcome.landed:>9,} rows in the table, {outcome.landed_per_s:,} events a second in the last batch"
+        )
+        say(f"dead      {outcome.dead:>9,} dead letters")
+        left = outcome.sent - outcome.landed - outcome.dead
+        say(f"sent = landed + dead, {left} lost, {outcome.landed - outcome.distinct} doubled, lag {outcome.lag}")
     if not outcome.is_right:
         say("error: what came out is not what went in")
         raise typer.Exit(_NOT_RIGHT)

@@ -8,18 +8,27 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Fault = dict[str, str]
 """Why a record failed: stage, error (a class) and message."""
 
+FLOAT_END = 2.0**128 - 2.0**103
+"""The first number that becomes infinite in 32 bits."""
+
 _LONGEST_MESSAGE = 500
 _KEPT = (bytes, datetime.datetime, datetime.date, decimal.Decimal)
 _UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_US = datetime.timedelta(microseconds=1)
+_FIRST_US = (datetime.datetime.min.replace(tzinfo=datetime.UTC) - _EPOCH) // _US
+_LAST_US = (datetime.datetime.max.replace(tzinfo=datetime.UTC) - _EPOCH) // _US
 
 
 def fault(error: str, message: str, stage: str = "decode") -> Fault:
-    """Describe a failure; long messages are cut, for they travel in headers."""
-    return {"stage": stage, "error": error, "message": message[:_LONGEST_MESSAGE]}
+    """Describe a failure; long messages are cut, for they travel in headers, and halves of characters replaced."""
+    text = message[:_LONGEST_MESSAGE].encode(errors="replace").decode()
+    return {"stage": stage, "error": error, "message": text}
 
 
 @dataclass(frozen=True)
@@ -32,28 +41,52 @@ class Decoded:
 
 
 def columns_of(
-    schema: pa.Schema, rows: list[tuple[Any, ...]], faults: list[Fault | None], dropped: list[bool]
+    schema: pa.Schema,
+    rows: list[tuple[Any, ...]],
+    faults: list[Fault | None],
+    dropped: list[bool],
+    stage: str = "decode",
 ) -> Decoded:
     """Turn rows into columns; a row whose values do not fit their type after all becomes a failed one."""
     if not rows:
         return Decoded([pa.array([], field.type) for field in schema], faults, dropped)
     by_column = zip(schema, zip(*rows, strict=True), strict=True)
-    return Decoded([_column(field, values, faults) for field, values in by_column], faults, dropped)
+    return Decoded([_column(field, values, faults, stage) for field, values in by_column], faults, dropped)
 
 
-def _column(field: pa.Field, values: Sequence[Any], faults: list[Fault | None]) -> pa.Array:
-    if pa.types.is_nested(field.type):
-        values = msgspec.to_builtins(values, builtin_types=_KEPT)
+def _column(field: pa.Field, values: Sequence[Any], faults: list[Fault | None], stage: str) -> pa.Array:
     try:
-        return pa.array(values, field.type)
+        return _array(values, field.type)
     except _UNFIT:
-        return pa.array([_fitting(field, value, index, faults) for index, value in enumerate(values)], field.type)
+        return _array([_fitting(field, value, index, faults, stage) for index, value in enumerate(values)], field.type)
 
 
-def _fitting(field: pa.Field, value: Any, index: int, faults: list[Fault | None]) -> Any:
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_nested(kind):
+        values = msgspec.to_builtins(values, builtin_types=_KEPT)
+    array = pa.array(values, kind)
+    if _leaves_the_calendar(array):
+        raise ValueError("a time before the year 1 or after the year 9999, once it is in UTC")
+    return array
+
+
+def _leaves_the_calendar(array: pa.Array) -> bool:
+    """Find times that Arrow can hold and Python cannot: they would break whatever reads them next."""
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        found = pc.min_max(array.cast(pa.int64())).as_py()
+        return found["min"] is not None and (found["min"] < _FIRST_US or found["max"] > _LAST_US)
+    if pa.types.is_map(kind):
+        return _leaves_the_calendar(array.items)
+    if pa.types.is_list(kind):
+        return _leaves_the_calendar(array.flatten())
+    return pa.types.is_struct(kind) and any(map(_leaves_the_calendar, array.flatten()))
+
+
+def _fitting(field: pa.Field, value: Any, index: int, faults: list[Fault | None], stage: str) -> Any:
     try:
-        pa.array([value], field.type)
+        _array([value], field.type)
     except _UNFIT as error:
-        faults[index] = fault("SchemaMismatch", f"{field.name}: {error}")
+        faults[index] = fault("SchemaMismatch", f"{field.name}: {error}", stage)
         return None
     return value

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 
 from penstock.delivery.durable import write_json
@@ -21,6 +22,16 @@ from penstock.delivery.positions import Positions, Stretch, from_json, to_json
 from penstock.errors import CheckpointLost, Conflict
 
 _FORMAT = 1
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Rows = list[tuple[str, str, _Count, _Count]]
+
+
+class _Stored(msgspec.Struct):
+    """What `committed.json` must look like."""
+
+    batch: _Count
+    starts: _Rows
+    sinks: dict[str, _Rows]
 
 
 @dataclass(frozen=True)
@@ -73,8 +84,10 @@ class Checkpoint:
 
     @property
     def exists(self) -> bool:
-        """Tell whether there is anything at all."""
-        return any(path.exists() for path in (self._metadata, self._planned, self._committed))
+        """Tell whether the pipeline has begun."""
+        # Not by `committed.json` alone, which is what a driver leaves that dies while it makes the checkpoint. It has
+        # planned nothing yet, so it has read nothing, and beginning anew loses nothing.
+        return self._metadata.exists() or self._planned.exists()
 
     def create(self, committed: Committed) -> None:
         """Begin a checkpoint: where the pipeline starts is fixed before it reads anything."""
@@ -84,14 +97,17 @@ class Checkpoint:
     def load(self) -> Committed:
         """Read what was committed last; raise `CheckpointLost` if a part is missing or makes no sense."""
         metadata = self._read(self._metadata)
-        if metadata.get("format") != _FORMAT or metadata.get("pipeline") != self.pipeline:
+        if metadata.get("format") != _FORMAT:
+            raise self._lost(f"{self._metadata.name} has format {metadata.get('format')}, and only {_FORMAT} is known")
+        if metadata.get("pipeline") != self.pipeline:
             raise self._lost(f"{self._metadata.name} belongs to pipeline '{metadata.get('pipeline')}'")
+        data = self._read(self._committed)
         try:
-            data = self._read(self._committed)
-            sinks = {name: from_json(rows) for name, rows in data["sinks"].items()}
-            return Committed(data["batch"], from_json(data["starts"]), sinks)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._lost(f"{self._committed.name} makes no sense") from None
+            msgspec.convert(data, _Stored)
+        except msgspec.ValidationError as error:
+            raise self._lost(f"{self._committed.name} makes no sense: {error}") from None
+        sinks = {name: from_json(rows) for name, rows in data["sinks"].items()}
+        return Committed(data["batch"], from_json(data["starts"]), sinks)
 
     def plan(self, batch: int, stretches: list[Stretch]) -> None:
         """Say what is about to be read, before any task starts."""
@@ -99,6 +115,10 @@ class Checkpoint:
             [each.place.topic, each.place.topic_id, each.place.partition, each.start, each.end] for each in stretches
         ]
         write_json(self._planned, {"batch": batch, "stretches": rows})
+
+    def is_settled(self, committed: Committed) -> bool:
+        """Tell whether every batch that was planned got to its end, so that the sinks stand where this says."""
+        return not self._planned.exists() or bool(self._read(self._planned).get("batch") == committed.batch)
 
     def commit(self, committed: Committed) -> None:
         """Say where everything stands, after every sink has committed."""

@@ -56,6 +56,8 @@ class DeadLetter(BaseModel, frozen=True):
 class DeadLetters:
     """The dead letters of one pipeline."""
 
+    positions_expire = True
+
     def __init__(self, connection: Connection, pipeline: str, template: str, scratch: Path, group: str) -> None:
         self._connection = connection
         self._pipeline = pipeline

@@ -6,17 +6,36 @@ from typing import Any
 
 import orjson
 
+from penstock.errors import Conflict
+
 
 def write_json(path: Path, data: Any) -> None:
+    """Replace `path` with readable JSON, in one step."""
+    write_bytes(path, orjson.dumps(data, option=orjson.OPT_INDENT_2))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
     """Replace `path` in one step: after a crash it holds either what was there or all of this."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     with aside.open("wb") as file:
-        file.write(orjson.dumps(data, option=orjson.OPT_INDENT_2))
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)
     sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that a sink writes to, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise Conflict(
+            f"{path} cannot be a folder: a file is in its place",
+            safe="Nothing was written",
+            fix="Write to another path",
+        ) from None
 
 
 def sync_folder(folder: Path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import orjson
 from pydantic import BaseModel, Field
 
+from penstock.delivery.durable import write_bytes
+
 
 class Gap(BaseModel, frozen=True):
     """Offsets that a pipeline went past without reading them."""
@@ -22,17 +24,20 @@ class Gap(BaseModel, frozen=True):
 
 def record(folder: Path, gaps: list[Gap]) -> None:
     """Append gaps to the pipeline's record, durably, before anything moves past them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "gaps.jsonl").open("ab") as file:
-        file.writelines(orjson.dumps(gap.model_dump(), option=orjson.OPT_APPEND_NEWLINE) for gap in gaps)
-        file.flush()
+    lines = [orjson.dumps(gap.model_dump(), option=orjson.OPT_APPEND_NEWLINE) for gap in gaps]
+    write_bytes(folder / "gaps.jsonl", b"".join([_whole_lines(folder), *lines]))
 
 
 def read(folder: Path) -> list[Gap]:
     """Read the record."""
+    return [Gap.model_validate_json(line) for line in _whole_lines(folder).splitlines()]
+
+
+def _whole_lines(folder: Path) -> bytes:
+    """Leave out a last line that was cut short: nothing has moved past a gap that was not recorded to its end."""
     path = folder / "gaps.jsonl"
-    lines = path.read_bytes().splitlines() if path.exists() else []
-    return [Gap.model_validate_json(line) for line in lines]
+    found = path.read_bytes() if path.exists() else b""
+    return found[: found.rfind(b"\n") + 1]
 
 
 def now() -> str:

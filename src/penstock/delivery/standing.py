@@ -17,6 +17,9 @@ from penstock.sources.extent import Extent
 class Keeper(Protocol):
     """Whatever keeps positions: a sink, or the dead letters."""
 
+    positions_expire: bool
+    """Whether positions are offsets of a Kafka group, which Kafka forgets after a week without a change."""
+
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read them; None if it keeps none."""
 
@@ -72,8 +75,14 @@ def require_same_topics(pipeline: str, committed: Committed, topic_ids: Mapping[
             )
 
 
-def read(pipeline: str, keepers: Mapping[str, Keeper], committed: Committed, places: list[Place]) -> Standing:
-    """Ask every sink where it stands."""
+def read(
+    pipeline: str, keepers: Mapping[str, Keeper], committed: Committed, places: list[Place], *, is_settled: bool = False
+) -> Standing:
+    """Ask every sink where it stands.
+
+    `is_settled` says that no batch was left unfinished: then the checkpoint knows every position, and one that Kafka
+    has forgotten is taken from there.
+    """
     expected: dict[str, dict[Place, int | None]] = {}
     trims: dict[str, Positions] = {}
     for name, keeper in keepers.items():
@@ -81,10 +90,10 @@ def read(pipeline: str, keepers: Mapping[str, Keeper], committed: Committed, pla
         found = keeper.positions(places)
         if found is None:
             found = {place: known[place] for place in places if place in known}
-        else:
+        elif not (keeper.positions_expire and is_settled):
             _require_found(pipeline, name, known, found, places)
         expected[name] = {place: found.get(place) for place in places}
-        trims[name] = {place: found[place] if place in found else _first(name, place, committed) for place in places}
+        trims[name] = {place: found.get(place, known.get(place, _first(name, place, committed))) for place in places}
     return Standing(expected, trims)
 
 

@@ -188,7 +188,13 @@ class Runner:
             self.spec.name, committed, {each.place.topic: each.place.topic_id for each in extents}
         )
         committed = stands.with_new_places(committed, extents)
-        standing = stands.read(self.spec.name, self.keepers, committed, [each.place for each in extents])
+        standing = stands.read(
+            self.spec.name,
+            self.keepers,
+            committed,
+            [each.place for each in extents],
+            is_settled=self.checkpoint.is_settled(committed),
+        )
         stands.require_readable(self.spec.name, standing, extents)
         stretches = stands.plan(standing, extents, self.spec.batch.max_events)
         if not stretches:

@@ -61,6 +61,8 @@ class StatefulRunner:
         self._stack.enter_context(Checkpoint(self.home.checkpoint, self.spec.name).locked())
         names = zip(self.spec.sinks, self.spec.sink_names, strict=True)
         self.sinks = [merging_sink(model, name, self.spec.name) for model, name in names]
+        for sink in self.sinks:
+            self._stack.callback(sink.close)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,6 +1,7 @@
 """Checking a pipeline as a whole, without starting anything: what contradicts, and what looks like a mistake."""
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,17 +11,21 @@ from typing import Literal
 from penstock.document import KeyPath
 from penstock.pipeline.columns import RESERVED
 from penstock.pipeline.schema import parse
-from penstock.pipeline.spec import PipelineSpec
+from penstock.pipeline.spec import TOPIC, PipelineSpec
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
 from penstock.sinks.json import Json
 from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.spark_format import SparkFormat
+from penstock.sources.delta import DeltaTable
+from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql, mentioned_columns
 from penstock.steps.stateful import Stateful
+
+_NO_TOPIC = "a topic's name has letters, digits, dots, dashes and underscores, at most 249"
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,41 @@ def _error(text: str, *keys: str | int) -> Problem:
 
 def _about_source(spec: PipelineSpec) -> Iterator[Problem]:
     source = spec.source
-    if isinstance(source, Kafka) and source.offsets and source.start != "earliest":
-        yield _error("`offsets` and `start` contradict each other: leave one out", "source", "offsets")
-    if isinstance(source, Kafka):
+    if isinstance(source, Files | DeltaTable):
         for number, sink in enumerate(spec.sinks):
-            if isinstance(sink, KafkaSink) and sink.topic in source.topics:
-                yield _error("the sink writes to the source's topic: it would never end", "sinks", number, "topic")
+            if isinstance(sink, Delta | Json | SparkFormat) and sink.path.resolve() == source.path.resolve():
+                yield _error("the sink writes to the source's folder: it would never end", "sinks", number, "path")
+        return
+    for number, topic in enumerate(source.topics):
+        if TOPIC.fullmatch(topic) is None:
+            yield _error(_NO_TOPIC, "source", "topics", number)
+    if source.offsets and source.start != "earliest":
+        yield _error("`offsets` and `start` contradict each other: leave one out", "source", "offsets")
+    for topic, offsets in source.offsets.items():
+        if not _is_read(source, topic):
+            yield _error("the source does not read this topic", "source", "offsets", topic)
+        if min([0, *offsets.keys(), *offsets.values()]) < 0:
+            yield _error("partitions and offsets begin at 0", "source", "offsets", topic)
+    yield from _about_loops(spec, source)
+
+
+def _is_read(source: Kafka, topic: str) -> bool:
+    """Tell whether the source reads a topic. A pattern leaves out dead letters."""
+    if source.pattern is None:
+        return topic in source.topics
+    return re.fullmatch(source.pattern, topic) is not None and not topic.endswith(".dead")
+
+
+def _about_loops(spec: PipelineSpec, source: Kafka) -> Iterator[Problem]:
+    for number, sink in enumerate(spec.sinks):
+        if isinstance(sink, KafkaSink) and _is_read(source, sink.topic):
+            yield _error("the sink writes to the source's topic: it would never end", "sinks", number, "topic")
+    dead = spec.dead_letters.topic
+    named = [dead.replace("{topic}", topic) for topic in source.topics] or [dead]
+    if any(_is_read(source, topic) for topic in named):
+        yield _error("dead letters would go to a topic of the source: it would never end", "dead_letters", "topic")
+    elif source.pattern and "{topic}" in dead and not dead.endswith(".dead"):
+        yield _error("the source's pattern may match it: end it in .dead, which is left out", "dead_letters", "topic")
 
 
 def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
@@ -60,6 +94,8 @@ def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
             if place in seen:
                 yield _error("another sink writes to this folder", "sinks", number, "path")
             seen[place] = number
+        if isinstance(sink, KafkaSink) and TOPIC.fullmatch(sink.topic) is None:
+            yield _error(_NO_TOPIC, "sinks", number, "topic")
         if isinstance(sink, Console | SparkFormat):
             yield Problem(
                 "warning", ("sinks", number, "type"), f"`{sink.type}` is at least once: a crash can double rows"
@@ -109,8 +145,10 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
                 columns = None
                 continue
             texts = [*select.expressions, *([select.where] if select.where else [])]
-            yield from _unknown(texts, columns, ("steps", number, "sql"), also=select.names)
+            made = frozenset(name.lower() for name, _ in select.made)
+            yield from _unknown(texts, columns, ("steps", number, "sql"), made)
             columns = select.columns(columns) if columns is not None else None
+            yield from _doubled(columns or [], ("steps", number, "sql"))
     for number, rule in enumerate(spec.expect):
         yield from _unknown([rule.that], columns, ("expect", number, "that"))
     for number, sink in enumerate(spec.sinks):
@@ -121,12 +159,21 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def _unknown(
-    texts: list[str], columns: list[str] | None, keys: KeyPath, also: list[str | None] | None = None
+    texts: list[str], columns: list[str] | None, keys: KeyPath, made: frozenset[str] = frozenset()
 ) -> Iterator[Problem]:
-    """Warn of names that no column has; names given in the same SELECT may be used in it."""
+    """Tell of names that no column has. A name that the same SELECT makes is there in the next step only."""
     if columns is None:
         return
-    known = {name.lower() for name in [*columns, *RESERVED.names, *(also or []), "events"] if name}
+    known = {name.lower() for name in [*columns, *RESERVED.names, "events"]}
     for name in sorted({name for text in texts for name in mentioned_columns(text)}):
-        if name and name.lower() not in known:
+        if name.lower() in made - known:
+            yield _error(f"'{name}' is made by this SELECT and not there yet: use it in a second step", *keys)
+        elif name.lower() not in known:
             yield Problem("warning", keys, f"there is no column '{name}'; there are {', '.join(columns)}")
+
+
+def _doubled(columns: list[str], keys: KeyPath) -> Iterator[Problem]:
+    folded = [name.lower() for name in columns]
+    for number, name in enumerate(folded):
+        if name in folded[:number]:
+            yield _error(f"the column '{name}' comes out twice: leave the old one out with * EXCEPT ({name})", *keys)

@@ -3,8 +3,9 @@
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from penstock import document
 from penstock.errors import BadInput, NotFound
@@ -41,19 +42,32 @@ def _from_python(path: Path) -> PipelineSpec:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    module_spec = importlib.util.spec_from_file_location(path.stem, path)
+    module_spec = importlib.util.spec_from_file_location(f"penstock_pipeline_{path.stem}", path)
     if module_spec is None or module_spec.loader is None:
         raise BadInput(f"{path} is no Python file")
     module = importlib.util.module_from_spec(module_spec)
+    sys.modules[module.__name__] = module  # dataclasses look their own module up
     try:
         module_spec.loader.exec_module(module)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
-        lines = [f"{path}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems]
-        raise BadInput("\n".join(lines)) from None
-    except Exception as error:  # noqa: BLE001 - whatever the user's own file raises
+        told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in problems]
+        raise BadInput("\n".join(f"{path}: {keys}: {text}" for keys, text in told)) from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's own file raises
         raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from None
-    found = [value for value in vars(module).values() if isinstance(value, PipelineSpec)]
+    found = {id(value): value for value in vars(module).values() if isinstance(value, PipelineSpec)}
     if len(found) != 1:
         raise BadInput(f"{path} makes {len(found)} pipelines, and one is needed: pipeline = PipelineSpec(...)")
-    return found[0]
+    spec: PipelineSpec = _from_folder(next(iter(found.values())), path.parent)
+    return spec
+
+
+def _from_folder(value: Any, folder: Path) -> Any:
+    """Let relative paths count from the folder of the file, as they do in YAML."""
+    if isinstance(value, Path):
+        return folder / value
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={name: _from_folder(each, folder) for name, each in value})
+    if isinstance(value, list):
+        return [_from_folder(each, folder) for each in value]
+    return value

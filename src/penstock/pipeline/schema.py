@@ -1,9 +1,13 @@
 """Schemas as people write them, `id bigint NOT NULL, at timestamp`, turned into Arrow."""
 
+import itertools
+
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 _SIMPLE = {
     exp.DType.TEXT: pa.string(),
@@ -28,27 +32,49 @@ _WIDEST_DECIMAL = 38
 
 def parse(text: str) -> pa.Schema:
     """Read Spark's column list; raise `ValueError` that says what is not understood."""
+    columns = _columns(text)
+    if not columns:
+        raise ValueError(f"'{text}' is no list of columns: write as in 'id bigint NOT NULL, at timestamp'")
+    reserved = next((column.name for column in columns if column.name.startswith("_")), None)
+    if reserved is not None:
+        raise ValueError(f"'{reserved}': names that begin with an underscore belong to Penstock")
+    return pa.schema(_fields(columns))
+
+
+def _columns(text: str) -> list[exp.ColumnDef]:
+    """Give the columns of a list; none if it is no list of columns, and nothing but that."""
     try:
+        kinds = [token.token_type for token in Dialect.get_or_raise("spark").tokenize(text)]
         table = sqlglot.parse_one(f"CREATE TABLE t ({text}\n)", dialect="spark")
     except SqlglotError:
-        raise ValueError(f"'{text}' is no list of columns: write as in 'id bigint NOT NULL, at timestamp'") from None
-    listed = table.this.expressions if isinstance(table, exp.Create) and isinstance(table.this, exp.Schema) else []
-    columns = [column for column in listed if isinstance(column, exp.ColumnDef)]
-    if not columns or len(columns) != len(listed):
-        raise ValueError(f"'{text}' is no list of columns: write as in 'id bigint NOT NULL, at timestamp'")
-    names = [column.name for column in columns]
-    for name in names:
-        if name.startswith("_"):
-            raise ValueError(f"'{name}': names that begin with an underscore belong to Penstock")
-        if names.count(name) > 1:
-            raise ValueError(f"the column '{name}' stands twice")
-    return pa.schema([_field(column) for column in columns])
+        return []
+    # The parser overlooks a comma too many, and takes what follows a bracket for more of the statement.
+    pairs = itertools.pairwise([TokenType.COMMA, *kinds, TokenType.COMMA])
+    more = {key for key, value in table.args.items() if value} - {"this", "kind"}
+    if more or (TokenType.COMMA, TokenType.COMMA) in pairs:
+        return []
+    listed = table.this.expressions
+    return listed if all(isinstance(column, exp.ColumnDef) for column in listed) else []
+
+
+def _fields(columns: list[exp.ColumnDef]) -> list[pa.Field]:
+    names = [column.name.lower() for column in columns]
+    for column in columns:
+        if not column.name:
+            raise ValueError("a column has no name")
+        if names.count(column.name.lower()) > 1:
+            raise ValueError(f"the column '{column.name}' stands twice")
+    return [_field(column) for column in columns]
 
 
 def _field(column: exp.ColumnDef) -> pa.Field:
     if column.kind is None:
         raise ValueError(f"the column '{column.name}' has no type")
-    required = any(isinstance(each.kind, exp.NotNullColumnConstraint) for each in column.constraints)
+    rules = [each.kind for each in column.constraints if not isinstance(each.kind, exp.CommentColumnConstraint)]
+    required = any(isinstance(rule, exp.NotNullColumnConstraint) and not rule.args.get("allow_null") for rule in rules)
+    other = next((rule for rule in rules if not isinstance(rule, exp.NotNullColumnConstraint)), None)
+    if other is not None:
+        raise ValueError(f"the column '{column.name}': no decoder does '{other.sql()}', only NOT NULL")
     return pa.field(column.name, _type(column.kind, column.name), nullable=not required)
 
 
@@ -57,17 +83,19 @@ def _type(kind: exp.DataType, name: str) -> pa.DataType:
     if kind.this in _SIMPLE:
         return _SIMPLE[kind.this]
     if kind.this == exp.DType.DECIMAL:
-        precision, scale = ([int(each.name) for each in inner] + [10, 0][len(inner) :])[:2]
-        if not 0 <= scale <= precision <= _WIDEST_DECIMAL:
-            raise ValueError(f"the column '{name}': decimal({precision},{scale}) is not possible")
+        digits = [each.name for each in inner]
+        given = [int(each) if each.isdecimal() else -1 for each in digits]
+        precision, scale, *more = [*given, *[10, 0][len(given) :]]
+        if more or not (1 <= precision <= _WIDEST_DECIMAL and 0 <= scale <= precision):
+            raise ValueError(f"the column '{name}': decimal({','.join(digits)}) is not possible")
         return pa.decimal128(precision, scale)
     if kind.this == exp.DType.ARRAY and len(inner) == 1:
         return pa.list_(_type(inner[0], name))
     if kind.this == exp.DType.STRUCT and inner:
-        return pa.struct([_field(each) for each in inner])
+        return pa.struct(_fields(inner))
     if kind.this == exp.DType.MAP and len(inner) == 2:  # noqa: PLR2004 - a key and a value
         key = _type(inner[0], name)
         if key != pa.string():
             raise ValueError(f"the column '{name}': the keys of a map must be strings, as in JSON")
         return pa.map_(key, _type(inner[1], name))
-    raise ValueError(f"the column '{name}' has the type '{kind.sql('spark')}', which Penstock does not know")
+    raise ValueError(f"the column '{name}' has the type '{kind.sql()}', which Penstock does not know")

@@ -3,11 +3,12 @@
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, field_validator, model_validator
 
 from penstock.decoders.json import Json as JsonDecode
 from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
+from penstock.document import contradiction
 from penstock.pipeline.expectation import Expectation
 from penstock.quantities import DurationMs, SizeBytes
 from penstock.sinks.console import Console
@@ -20,15 +21,46 @@ from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
 from penstock.steps.python import Python
-from penstock.steps.sql import Sql
+from penstock.steps.sql import Sql, condition
 from penstock.steps.stateful import Stateful
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+SINK_NAME = re.compile(r"[A-Za-z0-9_-]+")
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 Source = Annotated[Kafka | Files | DeltaTable, Field(discriminator="type")]
 Decode = Annotated[JsonDecode | Text | Raw, Field(discriminator="type")]
-SinkSpec = Annotated[Delta | JsonSink | Postgres | KafkaSink | Console | SparkFormat, Field(discriminator="type")]
 Step = Sql | Python | Stateful
+AnySink = Delta | JsonSink | Postgres | KafkaSink | Console | SparkFormat
+
+
+def _plain_sink(sink: AnySink) -> AnySink:
+    if sink.name is not None and SINK_NAME.fullmatch(sink.name) is None:
+        raise contradiction("a sink's name has letters, digits, dashes and underscores", "name")
+    if sink.where is None:
+        return sink
+    try:
+        return sink.model_copy(update={"where": condition(sink.where)})
+    except ValueError as error:
+        raise contradiction(str(error), "where") from None
+
+
+def _kind_of_step(value: Any) -> str | None:
+    keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    kinds = {"sql": "Sql", "python": "Python", "stateful": "Stateful"}
+    return next((kind for key, kind in kinds.items() if key in keys), None)
+
+
+SinkSpec = Annotated[Annotated[AnySink, Field(discriminator="type")], AfterValidator(_plain_sink)]
+# Tags must differ from keys: a complaint's place holds both.
+_StepByKey = Annotated[
+    Annotated[Sql, Tag("Sql")] | Annotated[Python, Tag("Python")] | Annotated[Stateful, Tag("Stateful")],
+    Discriminator(
+        _kind_of_step,
+        custom_error_type="step",
+        custom_error_message="a step has one of the keys sql, python and stateful",
+    ),
+]
 
 
 class Batch(BaseModel, frozen=True, extra="forbid"):
@@ -50,6 +82,13 @@ class DeadLetters(BaseModel, frozen=True, extra="forbid"):
         "{topic}.dead", description="Dead-letter topic; `{topic}` stands for the source topic. Made if it is not there."
     )
 
+    @field_validator("topic")
+    @classmethod
+    def _topic_is_a_name(cls, value: str) -> str:
+        if TOPIC.fullmatch(value.replace("{topic}", "t")) is None:
+            raise ValueError("a topic's name has letters, digits, dots, dashes and underscores, and here also {topic}")
+        return value
+
 
 class Retry(BaseModel, frozen=True, extra="forbid"):
     """How long an outage is waited for. An outage is never a record's fault."""
@@ -65,7 +104,7 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     name: str = Field(description="Lower-case letters, digits and dashes. Positions, groups and folders carry it.")
     source: Source = Field(description="Where events come from.")
     decode: Decode | None = Field(None, description="How bytes become columns; not for a `delta` source.")
-    steps: list[Step] = Field(default_factory=list, description="What happens to each event, in order.")
+    steps: list[_StepByKey] = Field(default_factory=list, description="What happens to each event, in order.")
     expect: list[Expectation] = Field(
         default_factory=list, description="What must be true of each row after the steps."
     )
@@ -91,21 +130,21 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        if self.is_stateful == (self.decode is not None):
-            raise ValueError(
-                "a `delta` source has columns already: leave out `decode`"
-                if self.is_stateful
-                else '`decode` is required: say how bytes become columns, such as {type: json, schema: "id bigint"}'
-            )
+        if self.is_stateful and self.decode is not None:
+            raise contradiction("a `delta` source has columns already: leave out `decode`", "decode")
+        if not self.is_stateful and self.decode is None:
+            example = '{type: json, schema: "id bigint"}'
+            raise contradiction(f"this key is required: say how bytes become columns, such as {example}", "decode")
         names = self.sink_names
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"two sinks are called '{twice}': give each a `name`")
-        if "dead" in names:
-            raise ValueError("no sink can be called 'dead': the dead letters are")
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise contradiction(f"two sinks are called '{name}': give each a `name`", "sinks", number, "name")
+            if name == "dead":
+                raise contradiction("no sink can be called 'dead': the dead letters are", "sinks", number, "name")
         rules = [rule.name for rule in self.expect]
-        if len(set(rules)) < len(rules):
-            raise ValueError("two expectations have the same name")
+        for number, name in enumerate(rules):
+            if name in rules[:number]:
+                raise contradiction("two expectations have the same name", "expect", number, "name")
         return self
 
     @property

@@ -25,8 +25,9 @@ from pydantic import BaseModel, Field
 
 from penstock.decoders.decoded import Fault
 from penstock.delivery.crash_points import crash_point
+from penstock.delivery.durable import make_folder
 from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
-from penstock.errors import Conflict, SinkUnavailable
+from penstock.errors import Conflict, PositionLost, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
 from penstock.sinks.sink import Sink
@@ -68,16 +69,17 @@ class DeltaSink(Sink):
         self._pipeline = pipeline
         self._table: Any = None
         self._schema: pa.Schema = None
+        self._log: int | None = None
+        """The folder of the table's log, held open: no other folder can be mistaken for it."""
 
     def open(self, schema: pa.Schema) -> None:
         """Make the table, or check that it has these columns."""
         from deltalake import DeltaTable
 
         self._schema = schema
-        if not DeltaTable.is_deltatable(str(self.path)):
-            self.path.mkdir(parents=True, exist_ok=True)
-            DeltaTable.create(str(self.path), schema, mode="ignore", name=self._pipeline)
+        make_table(self.path, schema, self._pipeline)
         self._table = DeltaTable(str(self.path))
+        self._log = os.open(self.path / "_delta_log", os.O_RDONLY)
         there = pa.schema(self._table.schema().to_arrow())
         if [(each.name, each.type) for each in there] != [(each.name, each.type) for each in schema]:
             raise Conflict(
@@ -88,11 +90,25 @@ class DeltaSink(Sink):
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read the positions from the newest snapshot."""
-        if self._table is None:
+        if self._log is None:
             return {}
+        self._require_same_table(self._log)
         self._table.update_incremental()
         found = {place: self._table.transaction_version(self._app(place)) for place in places}
         return {place: version for place, version in found.items() if version is not None}
+
+    def _require_same_table(self, log: int) -> None:
+        """Notice that the table was dropped: the library would go on from what it remembers of it."""
+        try:
+            same = os.path.samestat(os.fstat(log), (self.path / "_delta_log").stat())
+        except (FileNotFoundError, NotADirectoryError):
+            same = False
+        if not same:
+            raise PositionLost(
+                f"the table {self.path} of sink '{self.name}' was dropped or replaced while the pipeline ran",
+                safe="Nothing was written",
+                fix=f"To fill it again from the source's start, run: penstock pipeline rebuild {self._pipeline}",
+            )
 
     def _app(self, place: Place) -> str:
         return f"penstock/{self._pipeline}/{self.name}/{place.topic_id}/{place.partition}"
@@ -120,6 +136,7 @@ class DeltaSink(Sink):
             for _ in range(_ATTEMPTS):
                 found = self.positions(self._expected) or {}
                 require_unmoved(self.name, self._expected, found)
+                self._require_all_staged()
                 crash_point("in_commit", self.name)
                 try:
                     self._table.create_write_transaction(files, "append", self._schema, commit_properties=properties)
@@ -128,6 +145,18 @@ class DeltaSink(Sink):
                 else:
                     return
         raise SinkUnavailable(f"the table {self.path} is being changed too often for a commit to get in between")
+
+    def _require_all_staged(self) -> None:
+        """Notice files that are gone: a table whose log names them could not be read any more."""
+        for each in self._staged:
+            if each.rows and not (self.path / each.detail["file"]).exists():
+                raise WorkLost(f"the file {each.detail['file']}, staged for sink '{self.name}', is gone")
+
+    def close(self) -> None:
+        """Let go of the log's folder."""
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
 
 
 class DeltaStagerFactory:
@@ -181,10 +210,38 @@ class DeltaStager:
         return {"file": self._path.name, "bytes": self._path.stat().st_size}
 
 
+def is_table(path: Path) -> bool:
+    """Tell whether there is a table; a file is none."""
+    from deltalake import DeltaTable
+
+    return path.is_dir() and DeltaTable.is_deltatable(str(path))
+
+
+def make_table(path: Path, schema: pa.Schema, name: str) -> None:
+    """Make a table, unless it is there; raise `Conflict` if there can be none of these columns in this place."""
+    from deltalake import DeltaTable, Field
+
+    for field in schema:
+        try:
+            Field.from_arrow(field)
+        except Exception:  # noqa: BLE001 - the library raises nothing narrower
+            raise Conflict(
+                f"a Delta table cannot hold the column '{field.name}' of type {field.type}",
+                safe="Nothing was written",
+                fix="Turn it into another type in a step",
+            ) from None
+    make_folder(path)
+    if not is_table(path):
+        DeltaTable.create(str(path), schema, mode="ignore", name=name)
+
+
 @contextmanager
 def table_lock(path: Path) -> Iterator[None]:
     """Hold the table for one writer of this machine: a batch's commit, or a compaction."""
-    descriptor = os.open(path / ".penstock.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        descriptor = os.open(path / ".penstock.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except FileNotFoundError:
+        raise WorkLost(f"the table {path} is gone") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -24,14 +24,16 @@ from pydantic import BaseModel, Field
 
 from penstock.decoders.decoded import Fault
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import sync_folder
+from penstock.delivery.durable import make_folder, sync_folder
 from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
+from penstock.errors import WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
 from penstock.sinks.rows import plain_rows
 from penstock.sinks.sink import Sink, Staged
 
 _STAGING = ".staging"
+_LONGEST_TOPIC = 100
 _DONE = re.compile(r"_?(?P<topic>.+)\.(?P<id>[^.]+)\.p(?P<partition>\d+)\.(?P<start>\d+)-(?P<end>\d+)\.(jsonl.*|empty)")
 
 
@@ -68,7 +70,7 @@ class JsonSink(Sink):
 
     def open(self, _schema: pa.Schema) -> None:
         """Make the folders."""
-        (self._spec.path / _STAGING).mkdir(parents=True, exist_ok=True)
+        make_folder(self._spec.path / _STAGING)
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read the positions from the names of the files."""
@@ -93,22 +95,28 @@ class JsonSink(Sink):
 
     def commit(self) -> None:
         """Put each file in place; one partition's file is that partition's commit."""
-        with self._locked():
-            require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
-            stale = self._markers()
-            for each in self._staged:
-                final = self._spec.path / self._final_name(each)
-                if each.rows:
-                    aside = self._spec.path / _STAGING / each.detail["file"]
-                    os.link(aside, final)
-                    aside.unlink()
-                else:
-                    final.touch(exist_ok=False)
-                # A marker only says how far it went; the newer file says more.
-                for marker in stale.get(each.stretch.place, []):
-                    marker.unlink(missing_ok=True)
-                crash_point("in_commit", self.name)
-            sync_folder(self._spec.path)
+        try:
+            with self._locked():
+                require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
+                self._put_in_place()
+        except FileNotFoundError as error:
+            raise WorkLost(f"what was staged for sink '{self.name}' is gone: {error.filename}") from None
+
+    def _put_in_place(self) -> None:
+        stale = self._markers()
+        for each in self._staged:
+            final = self._spec.path / self._final_name(each)
+            if each.rows:
+                aside = self._spec.path / _STAGING / each.detail["file"]
+                os.link(aside, final)
+                aside.unlink()
+            else:
+                final.touch(exist_ok=False)
+            # A marker only says how far it went; the newer file says more.
+            for marker in stale.get(each.stretch.place, []):
+                marker.unlink(missing_ok=True)
+            crash_point("in_commit", self.name)
+        sync_folder(self._spec.path)
 
     def _markers(self) -> dict[Place, list[Path]]:
         by_key = {(place.topic_id, place.partition): place for place in self._expected}
@@ -121,7 +129,8 @@ class JsonSink(Sink):
 
     def _final_name(self, each: Staged) -> str:
         place = each.stretch.place
-        topic = re.sub(r"[^A-Za-z0-9._-]", "_", place.topic)
+        # The id is what identifies; the topic is there for people. Readers of folders skip names that begin with _ or .
+        topic = re.sub(r"[^A-Za-z0-9._-]", "_", place.topic)[-_LONGEST_TOPIC:].lstrip("._") or "topic"
         core = f"{topic}.{place.topic_id}.p{place.partition}.{each.stretch.start:020d}-{each.stretch.end:020d}"
         return f"{core}.jsonl{'.gz' if self._spec.gzip else ''}" if each.rows else f"_{core}.empty"
 
@@ -153,25 +162,25 @@ class JsonStager:
     def __init__(self, path: Path, *, compress: bool) -> None:
         self._path = path
         self._compress = compress
-        self._file: gzip.GzipFile | BinaryIO | None = None
+        self._file: BinaryIO | None = None
+        self._lines: gzip.GzipFile | BinaryIO | None = None
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
         """Append one line per row."""
-        if self._file is None:
-            self._file = self._open()
-        self._file.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in plain_rows(rows))
+        if self._lines is None:
+            self._file = self._path.open("wb")
+            # Neither name nor time in the header: the same rows give the same bytes.
+            self._lines = gzip.GzipFile("", "wb", 1, self._file, mtime=0) if self._compress else self._file
+        self._lines.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in plain_rows(rows))
         return []
-
-    def _open(self) -> gzip.GzipFile | BinaryIO:
-        # mtime 0: the same rows give the same bytes.
-        return gzip.GzipFile(self._path, "wb", 1, mtime=0) if self._compress else self._path.open("wb")
 
     def finish(self) -> dict[str, Any]:
         """Close the file and flush it to disk."""
-        if self._file is None:
+        if self._file is None or self._lines is None:
             return {"file": None}
+        if self._compress:
+            self._lines.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
         self._file.close()
-        descriptor = os.open(self._path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
         return {"file": self._path.name}

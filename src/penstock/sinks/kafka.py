@@ -54,6 +54,8 @@ class Kafka(BaseModel, frozen=True, extra="forbid"):
 class KafkaSink(Sink):
     """Sends what the tasks staged."""
 
+    positions_expire = True
+
     def __init__(self, spec: Kafka, name: str, group: str, connection: Connection, scratch: Path) -> None:
         super().__init__(name)
         self._spec = spec

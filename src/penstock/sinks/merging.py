@@ -5,16 +5,18 @@ changes nothing; one that comes too early is a gap, and the pipeline stops.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.delivery.positions import Place, require_unmoved
-from penstock.errors import Conflict, SinkUnavailable
+from penstock.errors import Conflict, DataRefused, SinkUnavailable
 from penstock.sinks.console import Console
-from penstock.sinks.delta import Delta, table_lock
+from penstock.sinks.delta import Delta, is_table, make_table, table_lock
 from penstock.sinks.postgres import Postgres
-from penstock.sinks.postgres_stager import outage_is_transient
+from penstock.sinks.postgres_stager import outage_is_transient, refusal_of, row_errors
 from penstock.sinks.postgres_types import column_type, row_values
 from penstock.sinks.rows import plain_rows
 
@@ -36,6 +38,9 @@ class MergingSink(ABC):
     def merge(self, rows: pa.Table, expected: int | None, following: int) -> None:
         """Write the rows and move the position from `expected` to `following`, in one step."""
 
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Let go of connections; called once, also after a failure."""
+
 
 def newest(rows: pa.Table, key: list[str]) -> pa.Table:
     """Keep the last row of each key: a batch may change one result several times."""
@@ -52,13 +57,13 @@ class DeltaMerge(MergingSink):
     def __init__(self, spec: Delta, name: str, pipeline: str) -> None:
         super().__init__(name)
         self._spec = spec
+        self._pipeline = pipeline
         self._app = f"penstock/{pipeline}/{name}/{PLACE.topic_id}/{PLACE.partition}"
 
     def _table(self) -> Any:
         from deltalake import DeltaTable
 
-        path = str(self._spec.path)
-        return DeltaTable(path) if DeltaTable.is_deltatable(path) else None
+        return DeltaTable(str(self._spec.path)) if is_table(self._spec.path) else None
 
     def position(self) -> int | None:
         """Read it from the table's log."""
@@ -67,13 +72,11 @@ class DeltaMerge(MergingSink):
 
     def merge(self, rows: pa.Table, expected: int | None, following: int) -> None:
         """Make one commit; another writer in between means comparing anew."""
-        from deltalake import CommitProperties, DeltaTable, Transaction
+        from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
 
         rows = newest(rows, self._spec.key)
-        if self._table() is None:
-            self._spec.path.mkdir(parents=True, exist_ok=True)
-            DeltaTable.create(str(self._spec.path), rows.schema, mode="ignore")
+        make_table(self._spec.path, rows.schema, self._pipeline)
         properties = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(self._app, following)])
         matching = " AND ".join(f'target."{name}" IS NOT DISTINCT FROM source."{name}"' for name in self._spec.key)
         with table_lock(self._spec.path):
@@ -122,7 +125,11 @@ class PostgresMerge(MergingSink):
             for field in rows.schema
         )
         merging = "INSERT INTO {} ({}) SELECT {} FROM penstock_changes ON CONFLICT ({}) DO UPDATE SET {}"
-        with outage_is_transient(self._address), self._spec.server.connect() as connection:
+        with (
+            outage_is_transient(self._address),
+            self._refusals_are_named(),
+            self._spec.server.connect() as connection,
+        ):
             self._sink.move_position(connection, PLACE, expected, following)
             connection.execute(sql.SQL("CREATE TEMPORARY TABLE penstock_changes ({}) ON COMMIT DROP").format(made))
             with connection.cursor().copy(sql.SQL("COPY penstock_changes ({}) FROM STDIN").format(columns)) as copy:
@@ -131,12 +138,29 @@ class PostgresMerge(MergingSink):
                         copy.write_row(row)
             try:
                 connection.execute(sql.SQL(merging).format(self._sink.table, columns, columns, key, changes))
+                connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a commit that fails leaves its connection open
             except errors.InvalidColumnReference:
                 raise Conflict(
                     f"the table {self._spec.table} has no unique index on ({', '.join(self._spec.key)})",
                     safe="Nothing was written",
                     fix="Make one; an upsert needs it",
                 ) from None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._sink.close()
+
+    @contextmanager
+    def _refusals_are_named(self) -> Iterator[None]:
+        """Stop at a row that the table refuses: a result has no record that could be a dead letter."""
+        try:
+            yield
+        except row_errors() as error:
+            raise DataRefused(
+                f"the table {self._spec.table} refuses a row of the results: {refusal_of(error)['message']}",
+                safe="Nothing of this batch was written to it, and its position stays",
+                fix="Change the table or the query, then run the pipeline again",
+            ) from None
 
 
 class ConsoleMerge(MergingSink):

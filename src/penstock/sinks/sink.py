@@ -52,6 +52,8 @@ StagerFactory = Callable[[Stretch], Stager]
 class Sink(ABC):
     """The driver's part of a sink."""
 
+    positions_expire = False
+
     def __init__(self, name: str) -> None:
         self.name = name
         self._staged: list[Staged] = []

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from penstock.errors import BadInput, NotFound
 from penstock.quantities import parse_duration_ms
-from penstock.sinks.delta import table_lock
+from penstock.sinks.delta import is_table, table_lock
 
 _MS_PER_HOUR = 3_600_000
 
@@ -33,7 +33,7 @@ def open_table(path: Path) -> Any:
     """Open a table that is there."""
     from deltalake import DeltaTable
 
-    if not DeltaTable.is_deltatable(str(path)):
+    if not is_table(path):
         raise NotFound(f"there is no Delta table at {path}")
     return DeltaTable(str(path))
 

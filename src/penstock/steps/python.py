@@ -21,6 +21,7 @@ from penstock.decoders.decoded import Fault, columns_of, fault
 from penstock.errors import BadInput
 from penstock.pipeline.columns import ERROR, RESERVED, user_columns
 from penstock.pipeline.schema import parse
+from penstock.steps.fitting import requirement
 
 _SHOWN = ("_topic", "_partition", "_offset", "_timestamp", "_key")
 
@@ -61,8 +62,8 @@ def load_function(reference: str, folder: str) -> Callable[..., Any]:
     module, _, name = reference.partition(":")
     try:
         function = getattr(importlib.import_module(module), name, None)
-    except ImportError as error:
-        raise BadInput(f"the step '{reference}' cannot be imported: {error}") from None
+    except Exception as error:  # noqa: BLE001 - a module runs when it is imported, and may raise anything
+        raise BadInput(f"the step '{reference}' cannot be imported: {type(error).__name__}: {error}") from None
     if not callable(function):
         raise BadInput(f"the module '{module}' has no function '{name}'")
     return function  # type: ignore[no-any-return]
@@ -116,34 +117,59 @@ class PythonTask:
         kept = [True] * len(shown)
         names = self._columns.names
         blank = (None,) * len(names)
+        require_fitting = requirement(self._columns)
         for number, row in enumerate(shown):
             notebook.note(offsets[number])
             try:
                 result = function(row)
-                kept[number] = result is not None
-                results.append(tuple(map(result.get, names)) if result is not None else blank)
+                if result is None:
+                    kept[number] = False
+                    results.append(blank)
+                    continue
+                values = tuple(map(result.get, names))
+                require_fitting(values)
+                results.append(values)
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises is that record's fault
                 faults[number] = _blame(error)
                 results.append(blank)
-        return columns_of(self._columns, results, faults, []).columns, faults, kept
+        return columns_of(self._columns, results, faults, [], "step").columns, faults, kept
 
     def _on_pandas(
         self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
     ) -> tuple[list[pa.Array], list[Fault | None], list[bool]]:
-        frame = rows.select(user_columns(rows.schema.names)).to_pandas()
+        import pandas as pd
+
+        # The usual integers of pandas cannot be null, and would become floats, which are not exact.
+        exact = {
+            pa.int8(): pd.Int8Dtype(),
+            pa.int16(): pd.Int16Dtype(),
+            pa.int32(): pd.Int32Dtype(),
+            pa.int64(): pd.Int64Dtype(),
+        }
+        frame = rows.select(user_columns(rows.schema.names)).to_pandas(types_mapper=exact.get)
+        # Labels below zero: rows that the function counts anew cannot be taken for other ones.
+        frame.index = pd.RangeIndex(-rows.num_rows, 0)
+        require_fitting = requirement(self._columns)
         faults: list[Fault | None] = [None] * rows.num_rows
         kept = [False] * rows.num_rows
         results: list[tuple[Any, ...]] = [(None,) * len(self._columns)] * rows.num_rows
 
         def one(first: int, last: int) -> None:
-            given = function(frame.iloc[first:last].copy())
+            part = frame.iloc[first:last]
+            given = function(part.copy())
+            places = part.index.get_indexer(given.index)
+            if (places < 0).any() or not given.index.is_unique:
+                raise ValueError("the index that came back is not that of rows that went in, each at most once")
             table = pa.Table.from_pandas(given[self._columns.names], self._columns, preserve_index=False)
-            for number, row in zip(given.index, table.to_pylist(), strict=True):
-                results[number] = tuple(row.values())
-                kept[number] = True
+            found = [tuple(row.values()) for row in table.to_pylist()]
+            for values in found:
+                require_fitting(values)
+            for place, values in zip(places.tolist(), found, strict=True):
+                results[first + place] = values
+                kept[first + place] = True
 
         self._halving(one, rows, faults, kept, notebook)
-        return columns_of(self._columns, results, faults, []).columns, faults, kept
+        return columns_of(self._columns, results, faults, [], "step").columns, faults, kept
 
     def _on_arrow(
         self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
@@ -154,7 +180,10 @@ class PythonTask:
         parts: dict[int, pa.Table] = {}
 
         def one(first: int, last: int) -> None:
-            given = function(table.slice(first, last - first)).select(self._columns.names).cast(self._columns)
+            given = function(table.slice(first, last - first))
+            if isinstance(given, pa.RecordBatch):
+                given = pa.Table.from_batches([given])
+            given = given.select(self._columns.names).cast(self._columns)
             if given.num_rows != last - first:
                 raise ValueError(f"{last - first} rows went in and {given.num_rows} came out")
             parts[first] = given
@@ -221,4 +250,9 @@ def noted(path: Path) -> int | None:
 
 
 def _blame(error: Exception) -> Fault:
-    return fault(type(error).__name__, str(error) or type(error).__name__, stage="step")
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - the function of a user's exception
+        message = ""
+    return fault(name, message or name, stage="step")

@@ -7,13 +7,16 @@ name given in a SELECT can be used in the next step, not in the same SELECT.
 """
 
 import itertools
+from typing import Annotated
 
 import sqlglot
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.pipeline.columns import RESERVED
 
 _SHAPE = "a row-local step has the shape SELECT ... FROM events [WHERE ...]"
 _NOT_ROW_LOCAL = {
@@ -21,10 +24,14 @@ _NOT_ROW_LOCAL = {
     exp.Window: "window functions look at more than one event",
     exp.UDTF: "explode and its fellows make several rows of one event",
     exp.Explode: "explode and its fellows make several rows of one event",
-    exp.Subquery: "subqueries look at more than one event",
-    exp.Exists: "subqueries look at more than one event",
+    exp.Query: "subqueries look at more than one event",
 }
 _REMEDY = "land the events first, and aggregate in a second pipeline whose source is that table"
+_CLOSED_BY = {
+    TokenType.L_PAREN: TokenType.R_PAREN,
+    TokenType.L_BRACKET: TokenType.R_BRACKET,
+    TokenType.CASE: TokenType.END,
+}
 
 
 class Sql(BaseModel, frozen=True, extra="forbid"):
@@ -33,40 +40,48 @@ class Sql(BaseModel, frozen=True, extra="forbid"):
     sql: str = Field(description="`SELECT ... FROM events [WHERE ...]`; see each row as one event.")
 
 
+def condition(text: str) -> str:
+    """Give a row-local condition from its first word to its last, so that more SQL can follow it.
+
+    A comment at its end would swallow what follows. Raises `ValueError` for what is no condition.
+    """
+    tokens = _tokens(text)
+    _top_level(tokens)
+    return _expression(text, tokens)
+
+
+Condition = Annotated[str, AfterValidator(condition)]
+"""A row-local condition, fit to stand inside of larger SQL."""
+
+
 class Select:
     """A SELECT taken apart, with the user's expressions exactly as written."""
 
     def __init__(self, text: str) -> None:
-        self._text = text.strip().rstrip(";")
-        tokens = _tokens(self._text)
+        tokens = _tokens(text)
         tops = _top_level(tokens)
-        kinds = [token.token_type for token in tops]
-        if not tops or kinds[0] != TokenType.SELECT or kinds.count(TokenType.FROM) != 1:
+        end = next((index for index in tops if tokens[index].token_type == TokenType.FROM), None)
+        if end is None or tokens[0].token_type != TokenType.SELECT:
             raise ValueError(_SHAPE)
-        start_of_from = tops[kinds.index(TokenType.FROM)]
-        rest = tops[kinds.index(TokenType.FROM) + 1 :]
-        if not rest or rest[0].text.lower() != "events":
+        if tokens[1].token_type in {TokenType.DISTINCT, TokenType.ALL}:
+            raise ValueError(f"{_SHAPE}; '{tokens[1].text}' looks at more than one event. Instead, {_REMEDY}")
+        table, after = tokens[end + 1 : end + 2], tokens[end + 2 :]
+        if [_cut(text, [token]).lower() for token in table] not in (["events"], ["`events`"]):
             raise ValueError(f"{_SHAPE}: the table is called events")
-        after = rest[1:]
         if after and after[0].token_type != TokenType.WHERE:
             raise ValueError(f"{_SHAPE}; '{after[0].text}' does not belong there. Instead, {_REMEDY}")
-        if any(token.token_type in {TokenType.DISTINCT, TokenType.UNION} for token in tops[:2]):
-            raise ValueError(f"{_SHAPE}; DISTINCT looks at more than one event. Instead, {_REMEDY}")
-        clauses = {TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.HAVING, TokenType.UNION}
-        clauses |= {TokenType.JOIN, TokenType.LATERAL, TokenType.WINDOW, TokenType.QUALIFY}
-        strange = next((token for token in after[1:] if token.token_type in clauses), None)
-        if strange is not None:
-            raise ValueError(f"{_SHAPE}; '{strange.text}' does not belong there. Instead, {_REMEDY}")
-        self.where = self._text[after[0].end + 1 :].strip() if after else None
-        self.expressions = self._split(tops[0].end + 1, start_of_from.start, tops)
-        for part in [*self.expressions, *([self.where] if self.where else [])]:
-            _require_row_local(part)
-        self.names = [_name(part) for part in self.expressions]
-
-    def _split(self, first: int, last: int, tops: list[Token]) -> list[str]:
-        commas = [each.start for each in tops if each.token_type == TokenType.COMMA and first <= each.start < last]
-        edges = [first - 1, *commas, last]
-        return [self._text[left + 1 : right].strip() for left, right in itertools.pairwise(edges)]
+        commas = [index for index in tops if tokens[index].token_type == TokenType.COMMA and index < end]
+        parts = [tokens[left + 1 : right] for left, right in itertools.pairwise([0, *commas, end])]
+        self.expressions = [_expression(text, part) for part in parts]
+        self.where = _expression(text, after[1:]) if after else None
+        named = [_named(text, part) for part in parts]
+        self.names = [name for name, _ in named]
+        # What has a name, each with the expression behind it, to the letter and without the alias.
+        self.made = [(name, expression) for name, expression in named if name is not None]
+        folded = [name.lower() for name, _ in self.made]
+        for name, _ in self.made:
+            if folded.count(name.lower()) > 1:
+                raise ValueError(f"the name '{name}' is given twice")
 
     def columns(self, have: list[str]) -> list[str] | None:
         """Give the user's columns that come out, of those that go in; None if a star does more than a plain `*`."""
@@ -74,76 +89,96 @@ class Select:
         for part, name in zip(self.expressions, self.names, strict=True):
             if name is None and part != "*":
                 return None
-            found += [name] if name else [each for each in have if not each.startswith("_")]
-        return found
-
-    @property
-    def made(self) -> list[tuple[str, str]]:
-        """The expressions that have a name, each with its name, to the letter."""
-        named = zip(self.names, self.expressions, strict=True)
-        return [(name, _without_alias(part)) for name, part in named if name is not None]
+            found += [name] if name else have
+        return [name for name in found if not name.startswith("_")]
 
 
 def _tokens(text: str) -> list[Token]:
+    """Take SQL apart, without comments and without semicolons at its end."""
     try:
-        return list(Dialect.get_or_raise("spark").tokenize(text))
+        tokens = list(Dialect.get_or_raise("spark").tokenize(text))
     except SqlglotError as error:
         raise ValueError(f"this is no SQL: {str(error).splitlines()[0]}") from None
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    for before, token in itertools.pairwise(tokens):
+        # A word after a dot or AS is a name, and the FROM of IS DISTINCT FROM begins no clause.
+        if token.text.isidentifier() and before.token_type in {TokenType.DOT, TokenType.ALIAS, TokenType.DISTINCT}:
+            token.token_type = TokenType.VAR
+    return tokens
 
 
-def _top_level(tokens: list[Token]) -> list[Token]:
-    """Leave out what stands in brackets, and what stands between CASE and END."""
-    depth, tops = 0, []
-    for token in tokens:
-        if token.token_type in {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}:
-            depth += 1
-        elif token.token_type in {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}:
-            depth -= 1
-        elif depth == 0:
-            tops.append(token)
+def _top_level(tokens: list[Token]) -> list[int]:
+    """Give the indexes of what stands neither in brackets nor between CASE and END."""
+    closing: list[TokenType] = []
+    tops = []
+    for index, token in enumerate(tokens):
+        if token.token_type in _CLOSED_BY:
+            closing.append(_CLOSED_BY[token.token_type])
+        elif closing and token.token_type == closing[-1]:
+            closing.pop()
+        elif token.token_type in {TokenType.R_PAREN, TokenType.R_BRACKET}:
+            raise ValueError(f"'{token.text}' closes nothing")
+        elif not closing:
+            tops.append(index)
+    if closing:
+        raise ValueError("a bracket or a CASE is not closed")
     return tops
 
 
-def _parsed(expression: str) -> exp.Expression | None:
+def _cut(text: str, tokens: list[Token]) -> str:
+    return text[tokens[0].start : tokens[-1].end + 1]
+
+
+def _parsed(expression: str) -> exp.Expr | None:
     try:
-        return sqlglot.parse_one(f"SELECT {expression}", dialect="spark").expressions[0]  # type: ignore[no-any-return]
-    except (SqlglotError, IndexError):
+        return sqlglot.parse_one(f"SELECT {expression}", dialect="spark")
+    except SqlglotError:
         return None  # Spark knows more SQL than any parser beside it; Spark decides when the pipeline starts
 
 
-def _require_row_local(part: str) -> None:
-    tree = _parsed(part)
+def _expression(text: str, tokens: list[Token]) -> str:
+    """Give the text of one row-local expression, to the letter."""
+    if not tokens:
+        raise ValueError("a row-local expression is missing")
+    part = _cut(text, tokens)
+    query = _parsed(part)
+    if query is None:
+        return part
+    if [key for key, value in query.args.items() if value] != ["expressions"] or len(query.expressions) != 1:
+        raise ValueError(f"'{part}': more than one expression does not belong there. Instead, {_REMEDY}")
     for kind, reason in _NOT_ROW_LOCAL.items():
-        if tree is not None and tree.find(kind) is not None:
+        if query.expressions[0].find(kind) is not None:
             raise ValueError(f"'{part}': {reason}. Instead, {_REMEDY}")
+    return part
 
 
-def _name(part: str) -> str | None:
-    """Give the name that an expression comes out under; None for a star."""
-    tree = _parsed(part)
-    if isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)):
-        return None
-    name = tree.alias_or_name if isinstance(tree, exp.Alias | exp.Column) else ""
+def _named(text: str, tokens: list[Token]) -> tuple[str | None, str]:
+    """Give the name that an expression comes out under, None for a star, and the expression without its alias."""
+    part = _cut(text, tokens)
+    query = _parsed(part)
+    tree = query.expressions[0] if query is not None else None
+    name, expression = "", part
+    if tokens[:-2] and tokens[-2].token_type == TokenType.ALIAS:
+        name, expression = tokens[-1].text, _cut(text, tokens[:-2])
+    elif isinstance(tree, exp.Alias):
+        name, expression = tree.alias, _cut(text, tokens[:-1])
+    elif isinstance(tree, exp.Column | exp.Star) and tree.is_star:
+        if isinstance(tree, exp.Column) and [each.name.lower() for each in tree.parts[:-1]] != ["events"]:
+            raise ValueError(f"'{part}': name the fields one by one; only * and events.* stand for columns")
+        return None, part
+    elif isinstance(tree, exp.Column):
+        name = tree.name
     if not name:
         raise ValueError(f"'{part}' needs a name: write {part} AS something")
-    if name.startswith("_") and not isinstance(tree, exp.Column):
+    if name.startswith("_") and part.removeprefix("events.") not in RESERVED.names:
         raise ValueError(f"'{name}': names that begin with an underscore belong to Penstock")
-    return name
-
-
-def _without_alias(part: str) -> str:
-    """Cut the alias off the end; what stands before it is kept to the letter."""
-    tokens = _tokens(part)
-    tops = _top_level(tokens)
-    last = tops[-1] if tops else None
-    if last is None or last is not tokens[-1] or not isinstance(_parsed(part), exp.Alias):
-        return part
-    before = tokens[-2]
-    end = before.start if before.token_type == TokenType.ALIAS else last.start
-    return part[:end].strip()
+    return name, expression
 
 
 def mentioned_columns(expression: str) -> set[str]:
-    """Give the names of columns that an expression mentions, as far as a parser can tell."""
+    """Give the names of columns that an expression mentions, as far as a parser can tell; of `s.x` it is `s`."""
     tree = _parsed(expression)
-    return {column.name for column in tree.find_all(exp.Column)} if tree is not None else set()
+    columns = [each for each in tree.find_all(exp.Column) if not each.is_star] if tree is not None else []
+    found = [[part.name for part in column.parts] for column in columns]
+    return {parts[1] if parts[0].lower() == "events" and len(parts) > 1 else parts[0] for parts in found}

@@ -1,0 +1,91 @@
+"""Results of stateful pipelines in a real PostgreSQL: rows and position move together, or not at all."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import Conflict, DataRefused, PositionsMoved
+from penstock.sinks.merging import PostgresMerge
+from penstock.sinks.postgres import Postgres, Server
+
+from support.postgres import RunningPostgres
+from support.postgres_driver import Row, ask
+
+ALL = "SELECT id, total FROM totals ORDER BY id"
+
+
+@pytest.fixture
+def server(postgres: RunningPostgres) -> Server:
+    return postgres.database()
+
+
+@pytest.fixture
+def sink(server: Server) -> Iterator[PostgresMerge]:
+    made = PostgresMerge(Postgres(server=server, table="totals", mode="upsert", key=["id"]), "postgres", "totals")
+    yield made
+    made.close()
+
+
+def results(*rows: Row) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ((), ())
+    return pa.table([pa.array(each, pa.int64()) for each in columns], ["id", "total"])
+
+
+def test_results_are_merged_by_key_and_the_position_moves_along(server: Server, sink: PostgresMerge) -> None:
+    before = sink.position()
+    sink.merge(results((1, 10), (2, 20)), None, 1)
+    sink.merge(results((2, 21), (3, 30), (2, 22)), 1, 2)
+
+    assert (None, 2) == (before, sink.position())
+    assert [(1, 10), (2, 22), (3, 30)] == ask(server, ALL)
+
+
+def test_a_batch_without_changes_moves_the_position_alone(server: Server, sink: PostgresMerge) -> None:
+    sink.merge(results(), None, 1)
+
+    assert (1, []) == (sink.position(), ask(server, ALL))
+
+
+@pytest.mark.parametrize("expected", [None, 0, 2])
+def test_a_position_that_is_not_the_expected_one_is_not_written_past(
+    server: Server, sink: PostgresMerge, expected: int | None
+) -> None:
+    sink.merge(results((1, 10)), None, 1)
+
+    with pytest.raises(PositionsMoved):
+        sink.merge(results((1, 99)), expected, 3)
+
+    assert (1, [(1, 10)]) == (sink.position(), ask(server, ALL))
+
+
+@pytest.mark.parametrize(
+    ("rule", "error"),
+    [
+        ("ALTER TABLE totals ADD CONSTRAINT small CHECK (total < 100)", "violates check constraint"),
+        ("ALTER TABLE totals ALTER COLUMN total TYPE smallint", "smallint out of range"),
+        (
+            "ALTER TABLE totals ADD CONSTRAINT alone UNIQUE (total) DEFERRABLE INITIALLY DEFERRED",
+            "duplicate key value violates unique constraint",
+        ),
+    ],
+)
+def test_a_row_that_the_table_refuses_stops_the_pipeline_with_a_line_and_moves_nothing(
+    server: Server, sink: PostgresMerge, rule: str, error: str
+) -> None:
+    sink.merge(results((1, 10)), None, 1)
+    ask(server, rule)
+
+    with pytest.raises(DataRefused, match=f"^the table totals refuses a row of the results: .*{error}"):
+        sink.merge(results((2, 50_000), (3, 50_000)), 1, 2)
+
+    assert (1, [(1, 10)]) == (sink.position(), ask(server, ALL))
+
+
+def test_a_table_without_the_key_is_named_and_nothing_moves(server: Server, sink: PostgresMerge) -> None:
+    ask(server, "CREATE TABLE totals (id bigint, total bigint)")
+
+    with pytest.raises(Conflict, match=r"the table totals has no unique index on \(id\)"):
+        sink.merge(results((1, 10)), None, 1)
+
+    assert (None, []) == (sink.position(), ask(server, ALL))
