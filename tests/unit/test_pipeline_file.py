@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import BadInput, NotFound
-from penstock.pipeline.load import load
+from penstock.pipeline.load import load, load_with_warnings
 from penstock.sinks.delta import Delta
 from penstock.sources.kafka import Kafka
 from penstock.steps.python import Python
@@ -315,3 +315,15 @@ def test_several_mistakes_give_a_line_each(file: Path) -> None:
 def test_a_file_that_is_not_there_is_not_found(tmp_path: Path, name: str) -> None:
     with pytest.raises(NotFound, match=r"none\.(yaml|py) is not there"):
         load(tmp_path / name)
+
+
+def test_a_mistyped_column_that_is_only_passed_on_is_a_warning_and_no_name_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "name: p\nsource: {topics: [a]}\ndecode: {type: json, schema: order bigint}\n"
+        "steps:\n  - sql: SELECT ordr FROM events\nsinks: [{type: delta, path: t}]\n"
+    )
+
+    _, warnings = load_with_warnings(file)
+
+    assert [f"{file}:5: steps.0.sql: there is no column 'ordr'; there are order"] == warnings

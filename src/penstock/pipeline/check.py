@@ -145,7 +145,8 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
                 columns = None
                 continue
             texts = [*select.expressions, *([select.where] if select.where else [])]
-            made = frozenset(name.lower() for name, _ in select.made)
+            # A column that is only passed on makes nothing: if it is not there, it is a typo.
+            made = frozenset(name.lower() for name, text in select.made if {name} != mentioned_columns(text))
             yield from _unknown(texts, columns, ("steps", number, "sql"), made)
             columns = select.columns(columns) if columns is not None else None
             yield from _doubled(columns or [], ("steps", number, "sql"))
