@@ -17,7 +17,7 @@ app = typer.Typer(help="Dead letters: list, show, replay, discard.", no_args_is_
 Topic = Annotated[str | None, typer.Option(help="One dead-letter topic; all whose names end in .dead if left out.")]
 Pipeline = Annotated[str | None, typer.Option(help="Only those of this pipeline.")]
 Error = Annotated[str | None, typer.Option(help="Only with this error class, or with this in the message.")]
-Stage = Annotated[str | None, typer.Option(help="Only those that failed in decode, step, sql, expect or sink.")]
+Stage = Annotated[str | None, typer.Option(help="Only those that failed in decode, step, sql, expect, where or sink.")]
 Since = Annotated[str | None, typer.Option(help="Failed since then: 2026-01-31T12:00, or 15m.")]
 Until = Annotated[str | None, typer.Option(help="Failed before then.")]
 

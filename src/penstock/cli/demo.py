@@ -39,14 +39,12 @@ def demo(
     if as_json:
         print_json(outcome)
     else:
-        print_table(list(outcome.some[0]), [list(row.values()) for row in outcome.some])
+        print_table(list(outcome.some[0]), [list(row.values()) for row in outcome.some], own_names=True)
         print_rows(outcome.reasons, as_json=False)
         say(
             f"sent      {outcome.sent:>9,} events, {outcome.produced_per_s:,} a second; {outcome.malformed:,} malformed"
         )
-        say(
-            f"landed    {outcome.landed:>9,} rows in the table, {outcome.landed_per_s:,} events a second in the last batch"
-        )
+        say(f"landed    {outcome.landed:>9,} rows in the table, {outcome.landed_per_s:,} events a second in the end")
         say(f"dead      {outcome.dead:>9,} dead letters")
         left = outcome.sent - outcome.landed - outcome.dead
         say(f"sent = landed + dead, {left} lost, {outcome.landed - outcome.distinct} doubled, lag {outcome.lag}")

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, print_table, say
 from penstock.cli.session import session
-from penstock.errors import BadInput, NotFound
+from penstock.errors import BadInput, Conflict, NotFound
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
 
@@ -80,8 +80,16 @@ def reset(
 @app.command()
 def delete(context: typer.Context, name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """Forget a group and its positions."""
+    from penstock.delivery.lag import pipeline_of
     from penstock.kafka import groups
 
+    pipeline = pipeline_of(name)
+    if pipeline and (session(context).settings.home / "pipelines" / pipeline).exists():
+        raise Conflict(
+            f"group '{name}' holds positions of pipeline '{pipeline}'",
+            safe="Nothing was changed",
+            fix="Delete the pipeline's folder in .penstock/pipelines first, if it is to be forgotten",
+        )
     admin = session(context).admin()
     detail = groups.describe(admin, name)
     say(f"group '{name}' has {len(detail.members)} member(s) and positions in {len(detail.partitions)} partition(s)")

@@ -45,8 +45,8 @@ def print_rows(rows: Sequence[BaseModel], *, as_json: bool, empty: str = "nothin
         print_table(fields, [[getattr(row, field) for field in fields] for row in rows])
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write a table."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, own_names: bool = False) -> None:
+    """Write a table; `own_names` says that the columns are the user's, and shown to the letter."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -57,7 +57,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         numeric = rows and all(isinstance(row[len(table.columns)], int) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(
+            name if own_names else name.replace("_", " "), justify="right" if numeric else "left", overflow="fold"
+        )
     for row in rows:
         # Text, not markup: what comes from Kafka is shown as it is.
         table.add_row(*(Text(_cell(value)) for value in row))

@@ -91,6 +91,7 @@ class Checkpoint:
 
     def create(self, committed: Committed) -> None:
         """Begin a checkpoint: where the pipeline starts is fixed before it reads anything."""
+        self._planned.unlink(missing_ok=True)
         self.commit(committed)
         write_json(self._metadata, {"format": _FORMAT, "pipeline": self.pipeline})
 

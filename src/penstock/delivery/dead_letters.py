@@ -37,7 +37,7 @@ class DeadLetter(BaseModel, frozen=True):
     dead_partition: int = Field(description="Partition there.")
     dead_offset: int = Field(description="Offset there.")
     pipeline: str = Field(description="The pipeline that failed on it.")
-    stage: str = Field(description="decode, step, sql, expect or sink.")
+    stage: str = Field(description="decode, step, sql, expect, where or sink.")
     error: str = Field(description="Class of the error.")
     message: str = Field(description="What the error said.")
     sink: str | None = Field(description="The sink that refused it; none if it failed for all.")
@@ -86,6 +86,10 @@ class DeadLetters:
     def positions(self, places: Iterable[Place]) -> Positions:
         """Read how far records have been judged."""
         return self._outbox.positions(places)
+
+    def take_over(self) -> None:
+        """Fence any older driver."""
+        self._outbox.take_over()
 
     def stager(self) -> "DeadStagerFactory":
         """Give what tasks stage dead letters with."""

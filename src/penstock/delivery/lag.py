@@ -58,13 +58,17 @@ def group_of(pipeline: str) -> str:
     return f"{PREFIX}{pipeline}"
 
 
+def pipeline_of(group: str) -> str | None:
+    """Tell which pipeline a group belongs to, if to any."""
+    return group.removeprefix(PREFIX).split(".")[0] if group.startswith(PREFIX) else None
+
+
 def require_not_a_report(group: str) -> None:
     """Refuse to move a group that only reports: the pipeline would not notice."""
-    if group.startswith(PREFIX):
-        name = group.removeprefix(PREFIX).split(".")[0]
+    name = pipeline_of(group)
+    if name is not None:
         raise Conflict(
             f"group '{group}' shows where pipeline '{name}' stands; moving it would not move the pipeline",
             safe="Nothing was changed",
-            fix=f"To see its positions, run: penstock pipeline status {name};"
-            " to read events again, run the pipeline under another name into another table",
+            fix="To read events again, run the pipeline under another name into another table",
         )

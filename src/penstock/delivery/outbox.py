@@ -2,10 +2,12 @@
 
 Guarantee: exactly once for readers of committed records. One transaction holds a batch's records and the offsets of the
 group that is the position; it either happens whole or not at all. The transactional id is the pipeline's and the
-sink's, so that opening an outbox ends whatever an older driver had open, and fences that driver for good.
+sink's, so that taking over ends whatever an older driver had open, and fences that driver for good. Reading positions
+takes nothing over: a driver that may not run disturbs none that does.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.positions import Place, Positions, require_unmoved
-from penstock.errors import Conflict, PositionsMoved
+from penstock.errors import Conflict, PenstockError, PositionsMoved
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.producer import Producer, ProducerOptions
@@ -43,8 +45,7 @@ class Outbox:
         self._connection = connection
         self._name = name
         self.group = group
-        options = ProducerOptions(transactional_id=group, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS)
-        self._producer = Producer(connection, options)
+        self._producer: Producer | None = None
         causes = Causes(connection)
         settings: dict[str, Any] = {
             **connection.librdkafka(),
@@ -56,6 +57,13 @@ class Outbox:
         }
         with opening(connection):
             self._group_client = Consumer(settings, logger=logger)
+
+    def take_over(self) -> Producer:
+        """Open the producer, once; from here on an older driver cannot commit any more."""
+        if self._producer is None:
+            options = ProducerOptions(transactional_id=self.group, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS)
+            self._producer = Producer(self._connection, options)
+        return self._producer
 
     def positions(self, places: Iterable[Place]) -> Positions:
         """Read the group's committed offsets; those of a topic with another id do not count."""
@@ -74,18 +82,19 @@ class Outbox:
 
     def send(self, files: Iterable[Path], expected: Mapping[Place, int | None], ends: Positions) -> int:
         """Send staged records and move the positions, in one transaction; give how many records went."""
+        producer = self.take_over()
         require_unmoved(self._name, expected, self.positions(expected))
         try:
-            with self._producer.transaction() as transaction:
-                before = self._producer.sent
+            with producer.transaction() as transaction:
+                before = producer.sent
                 for path in files:
-                    self._send_file(path)
+                    _send_file(producer, path)
                 offsets = [
                     TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
                     for place, offset in ends.items()
                 ]
                 transaction.send_offsets(offsets, self._group_client.consumer_group_metadata())
-                sent = self._producer.sent - before
+                sent = producer.sent - before
                 crash_point("in_commit", self._name)
         except Conflict as error:
             raise PositionsMoved(
@@ -93,23 +102,27 @@ class Outbox:
             ) from None
         return sent
 
-    def _send_file(self, path: Path) -> None:
-        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-            for batch in stream:
-                for record in batch.to_pylist():
-                    self._producer.send(
-                        record["topic"],
-                        record["value"],
-                        key=record["key"],
-                        headers=[(each["name"], each["value"]) for each in record["headers"] or ()],
-                        partition=record["partition"],
-                        timestamp_ms=record["timestamp_ms"],
-                    )
-
     def close(self) -> None:
         """Let go of both clients."""
         self._group_client.close()
-        self._producer.close()
+        if self._producer is not None:
+            # Records leave in transactions only: there is nothing to wait for, and a fenced producer cannot.
+            with suppress(PenstockError):
+                self._producer.close()
+
+
+def _send_file(producer: Producer, path: Path) -> None:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+        for batch in stream:
+            for record in batch.to_pylist():
+                producer.send(
+                    record["topic"],
+                    record["value"],
+                    key=record["key"],
+                    headers=[(each["name"], each["value"]) for each in record["headers"] or ()],
+                    partition=record["partition"],
+                    timestamp_ms=record["timestamp_ms"],
+                )
 
 
 class OutboxFile:

@@ -31,6 +31,8 @@ class Standing:
     expected: dict[str, dict[Place, int | None]]
     trims: dict[str, Positions]
     """The same with a number everywhere: where each sink's part of a stretch begins."""
+    kept: frozenset[str] = frozenset()
+    """The sinks that keep their positions themselves."""
 
     def start(self, place: Place) -> int:
         """Give the first offset that any sink still needs."""
@@ -47,11 +49,12 @@ def begin(
     if checkpoint.exists:
         return checkpoint.load()
     places = [extent.place for extent in extents]
+    # The report first: reading it waits for no transaction that a driver elsewhere has open.
+    if reported:
+        raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and its lag has been reported before")
     for name, keeper in keepers.items():
         if keeper.positions(places):
             raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and sink '{name}' has positions")
-    if reported:
-        raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and its lag has been reported before")
     committed = Committed(0, starts)
     checkpoint.create(committed)
     return committed
@@ -85,16 +88,19 @@ def read(
     """
     expected: dict[str, dict[Place, int | None]] = {}
     trims: dict[str, Positions] = {}
+    kept = set()
     for name, keeper in keepers.items():
         known = committed.sinks.get(name, {})
         found = keeper.positions(places)
+        if found is not None:
+            kept.add(name)
         if found is None:
             found = {place: known[place] for place in places if place in known}
         elif not (keeper.positions_expire and is_settled):
             _require_found(pipeline, name, known, found, places)
         expected[name] = {place: found.get(place) for place in places}
         trims[name] = {place: found.get(place, known.get(place, _first(name, place, committed))) for place in places}
-    return Standing(expected, trims)
+    return Standing(expected, trims, frozenset(kept))
 
 
 def _require_found(pipeline: str, name: str, known: Positions, found: Positions, places: list[Place]) -> None:

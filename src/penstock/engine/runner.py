@@ -19,7 +19,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
-from penstock.delivery.positions import Positions
+from penstock.delivery.positions import Positions, require_unmoved
 from penstock.delivery.standing import Keeper, Standing
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
 from penstock.engine.frame import Frame
@@ -67,6 +67,7 @@ class Runner:
         self._start_spark = start_spark
         self._base = base
         self._replay = replay
+        self._left: dict[str, Positions] = {}
         # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
         self._suffix = f".replay-{replay.id}" if replay else ""
         self._stack = ExitStack()
@@ -154,6 +155,9 @@ class Runner:
     def run(self, tell: Tell) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
         committed = self.begin()
+        self.dead.take_over()
+        for sink in self.sinks:
+            sink.take_over()
         bounded = self.spec.speed == "scheduled" or self._replay is not None
         targets = {each.place: each.end for each in self.extents} if bounded else None
         pause_s, failing_since, truncated = _FIRST_PAUSE_S, None, False
@@ -169,6 +173,7 @@ class Runner:
                 continue
             except Transient as error:
                 failing_since = failing_since or time.monotonic()
+                self._left = {}  # how far a batch got that failed, only the sinks know
                 for sink in self.sinks:
                     sink.abandon()
                 if time.monotonic() - failing_since > self.spec.retry.give_up_after / 1000:
@@ -195,6 +200,7 @@ class Runner:
             [each.place for each in extents],
             is_settled=self.checkpoint.is_settled(committed),
         )
+        self._require_alone(standing)
         stands.require_readable(self.spec.name, standing, extents)
         stretches = stands.plan(standing, extents, self.spec.batch.max_events)
         if not stretches:
@@ -228,6 +234,12 @@ class Runner:
                 return extents
             self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
 
+    def _require_alone(self, standing: Standing) -> None:
+        """Stop if a sink has moved since this driver's last batch: another driver is at work."""
+        for name, left in self._left.items():
+            found = {place: at for place, at in standing.expected[name].items() if at is not None}
+            require_unmoved(name, {place: at for place, at in left.items() if place in standing.expected[name]}, found)
+
     def _commit(self, committed: Committed, standing: Standing, report: BatchReport) -> Committed:
         sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
         for name in self.keepers:
@@ -236,6 +248,7 @@ class Runner:
         done = Committed(report.batch, committed.starts, sinks)
         self.checkpoint.commit(done)
         crash_point("committed")
+        self._left = {name: {place: sinks[name][place] for place in report.ends} for name in standing.kept}
         return done
 
     def _lag(self, committed: Committed, extents: list[Extent]) -> int:

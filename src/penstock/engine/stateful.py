@@ -47,6 +47,7 @@ class StatefulRunner:
         self._base = base
         self._stack = ExitStack()
         self._failure: PenstockError | None = None
+        self._batches = 0
         self.sinks: list[MergingSink] = []
 
     @property
@@ -112,9 +113,13 @@ class StatefulRunner:
         else:
             writer = writer.trigger(processingTime=f"{self.spec.batch.max_wait} milliseconds")
         query = writer.start()
+        done = None
         while query.isActive:
-            if self.stopping.is_set() and not query.status["isTriggerActive"]:
-                query.stop()
+            if self.stopping.is_set():
+                # A query with timers never rests; after the batch at hand is as good a moment as any.
+                done = self._batches if done is None else done
+                if not query.status["isTriggerActive"] or self._batches > done:
+                    query.stop()
             time.sleep(_LOOK_EVERY_S)
         failure = query.exception()
         if self._failure is not None:
@@ -148,6 +153,7 @@ class StatefulRunner:
             ends={},
             seconds=time.monotonic() - began,
         )
+        self._batches += 1
         tell(Progress(report, 0))
 
     def _merge(self, sink: MergingSink, table: Any, wanted: int) -> None:
@@ -199,6 +205,6 @@ class StatefulRunner:
                 statefulProcessor=processor(),
                 outputStructType=from_arrow_schema(parse(step.returns)),
                 outputMode="Update",
-                timeMode="EventTime" if step.event_time else "ProcessingTime",
+                timeMode={"none": "None", "event_time": "EventTime", "processing_time": "ProcessingTime"}[step.timers],
             )
         raise BadInput("a stateful pipeline has `sql` and `stateful` steps only")

@@ -13,19 +13,23 @@ from penstock.sinks.sink import Staged
 def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
     """Make a new checkpoint; give the positions that the sinks have, which is where they will go on.
 
-    A sink without a position starts where the source says. A sink that keeps none goes on from the reported lag.
+    A sink without a position starts where the source says. One that keeps none, or whose positions are those of a group
+    that Kafka may have forgotten, goes on from the reported lag; dead letters from where the furthest sink stands.
     """
     places = [each.place for each in runner.extents]
     reported = runner.lag_report.told(places)
-    found = {}
-    recorded = {}
+    found = {name: keeper.positions(places) for name, keeper in runner.keepers.items()}
+    known = {name: dict(positions or {}) for name, positions in found.items()}
+    recorded: dict[str, dict[Place, int]] = {}
     for name, keeper in runner.keepers.items():
-        positions = keeper.positions(places)
-        if positions is None:
-            recorded[name] = positions = reported
-        found[name] = positions
+        if found[name] is None or (keeper.positions_expire and not known[name]):
+            recorded[name] = known[name] = dict(reported)
+    for place in places:
+        furthest = [positions[place] for positions in known.values() if place in positions]
+        if SINK_NAME in recorded and furthest:
+            recorded[SINK_NAME][place] = max(furthest)
     runner.checkpoint.create(Committed(0, runner.feed.starts(runner.extents), recorded))
-    return found
+    return known
 
 
 def planned_gaps(runner: Runner) -> list[Gap]:

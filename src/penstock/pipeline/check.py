@@ -117,6 +117,10 @@ def _about_stateful(spec: PipelineSpec) -> Iterator[Problem]:
     for number, step in enumerate(spec.steps):
         if isinstance(step, Python):
             yield _error("a `delta` source has no row-local Python: use `sql` or `stateful`", "steps", number)
+        if isinstance(step, Stateful) and step.timers == "processing_time" and spec.speed == "scheduled":
+            yield _error(
+                "timers that follow the clock never come to an end: use `speed: stream`", "steps", number, "timers"
+            )
     if spec.expect:
         yield _error("expectations belong to the pipeline that lands the events", "expect")
     for number, sink in enumerate(spec.sinks):

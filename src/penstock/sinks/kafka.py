@@ -61,26 +61,22 @@ class KafkaSink(Sink):
         self._spec = spec
         self._connection = connection
         self._scratch = scratch
-        self._group = group
-        self._outbox: Outbox | None = None
+        self._outbox = Outbox(connection, name, group)
 
     def open(self, schema: pa.Schema) -> None:
-        """Check topic and columns, and fence any older driver."""
+        """Check topic and columns."""
         for column in (self._spec.key, self._spec.value):
             if column is not None and column not in schema.names:
                 raise BadInput(f"sink '{self.name}' names the column '{column}', which there is not")
         topics.partition_count(Admin(self._connection), self._spec.topic)
-        self._outbox = Outbox(self._connection, self.name, self._group)
-
-    @property
-    def _open_outbox(self) -> Outbox:
-        if self._outbox is None:
-            self._outbox = Outbox(self._connection, self.name, self._group)
-        return self._outbox
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read the positions from the group."""
-        return self._open_outbox.positions(places)
+        return self._outbox.positions(places)
+
+    def take_over(self) -> None:
+        """Fence any older driver."""
+        self._outbox.take_over()
 
     def stager(self) -> "KafkaStagerFactory":
         """Give what tasks make records with."""
@@ -89,14 +85,13 @@ class KafkaSink(Sink):
     def commit(self) -> None:
         """Send records and positions in one transaction."""
         files = [Path(each.detail["file"]) for each in self._staged if each.detail.get("file")]
-        self._open_outbox.send(files, self._expected, {each.stretch.place: each.stretch.end for each in self._staged})
+        self._outbox.send(files, self._expected, {each.stretch.place: each.stretch.end for each in self._staged})
         for path in files:
             path.unlink()
 
     def close(self) -> None:
         """Let go of the clients."""
-        if self._outbox is not None:
-            self._outbox.close()
+        self._outbox.close()
 
 
 class KafkaStagerFactory:

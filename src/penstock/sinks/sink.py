@@ -67,6 +67,9 @@ class Sink(ABC):
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read the positions that the sink keeps; None if it keeps none, and is therefore at least once."""
 
+    def take_over(self) -> None:  # noqa: B027 - most sinks compare positions, which is enough
+        """Keep an older driver from writing any more; called once it is sure that this one may run."""
+
     @abstractmethod
     def stager(self) -> StagerFactory:
         """Give what tasks stage with."""

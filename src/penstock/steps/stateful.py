@@ -3,6 +3,8 @@
 Guarantee: the state is Spark's, kept in its checkpoint together with the place in the source.
 """
 
+from typing import Literal
+
 from pydantic import BaseModel, Field, field_validator
 
 from penstock.pipeline.schema import parse
@@ -14,7 +16,9 @@ class Stateful(BaseModel, frozen=True, extra="forbid"):
     stateful: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The class, as `module:Class`.")
     key: list[str] = Field(min_length=1, description="Columns whose values share one state.")
     returns: str = Field(description="Columns that come out, as in `decode.schema`.")
-    event_time: bool = Field(default=False, description="Timers follow the watermark rather than the clock.")
+    timers: Literal["none", "event_time", "processing_time"] = Field(
+        "none", description="What the processor's timers follow, if it has any: the watermark, or the clock."
+    )
 
     @field_validator("returns")
     @classmethod
