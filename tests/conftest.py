@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock import settings
 from penstock.broker.cluster import Cluster
-from penstock.broker.jars import KAFKA, JarSet
+from penstock.broker.jars import KAFKA, JarSet, ensure
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -23,6 +23,11 @@ from penstock.kafka.topic_spec import TopicSpec
 from penstock.project import LocalCluster
 
 from support.postgres import RunningPostgres, running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from support.pipelines import Lab
 
 _VERSIONS: dict[str, JarSet] = {"4.3": KAFKA, "3.9": "kafka-3.9.1"}
 _numbers = itertools.count(1)
@@ -33,6 +38,8 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kafka", choices=list(_VERSIONS), default="4.3", help="Version of the broker under test.")
+    parser.addoption("--soak-minutes", type=float, default=10, help="How long random faults go on.")
+    parser.addoption("--soak-seed", type=int, default=1, help="Which schedule of faults.")
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +109,25 @@ def postgres() -> Iterator[RunningPostgres]:
     """One PostgreSQL; `postgres.database()` makes a database that no other test uses."""
     with running() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark(jar_folder: Path) -> Iterator["SparkSession"]:
+    """One Spark, with Delta, for the pipelines that tests run in this process."""
+    from penstock.engine import session
+
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as place:
+        started = session.start("tests", Path(place), master="local[2,4]", jars=ensure("delta", jar_folder))
+        yield started
+        started.stop()
+
+
+@pytest.fixture
+def lab(kafka: RunningKafka, spark: "SparkSession", tmp_path: Path) -> "Lab":
+    """Run pipelines in this process, against the plaintext broker."""
+    from support.pipelines import Lab
+
+    return Lab(kafka, spark, tmp_path)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ topic does not expire. Dead letters are committed before any sink, with a positi
 dead once stays dead, whatever a second try of the same batch would say.
 """
 
+import datetime
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,25 @@ from penstock.kafka.topic_spec import TopicSpec
 
 PREFIX = "penstock."
 SINK_NAME = "dead"
+ENVELOPE = (
+    "pipeline",
+    "stage",
+    "error",
+    "message",
+    "topic",
+    "topic_id",
+    "partition",
+    "offset",
+    "place",
+    "at",
+    "at_partition",
+    "attempt",
+    "failed_ms",
+    "sink",
+)
+"""The headers that a dead letter has behind the record's own, in this order."""
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MS = datetime.timedelta(milliseconds=1)
 
 
 class DeadLetter(BaseModel, frozen=True):
@@ -166,17 +186,17 @@ class DeadStager:
             "at_partition": self._partition,
             "attempt": row["_attempt"],
             "failed_ms": int(time.time() * 1000),
-            **({"sink": sink or row["_sink"]} if sink or row["_sink"] else {}),
+            "sink": sink or row["_sink"] or "",
         }
-        own = [{"name": f"{PREFIX}{name}", "value": str(value).encode()} for name, value in told.items()]
-        kept = [each for each in row["_headers"] or () if not each["name"].startswith(PREFIX)]
+        own = [{"name": f"{PREFIX}{name}", "value": str(told[name]).encode()} for name in ENVELOPE]
         return {
             "topic": dead_topic,
             "partition": row["_partition"] % known,
             "key": row["_key"],
             "value": row["_value"],
-            "headers": [*kept, *own],
-            "timestamp_ms": max(0, int(row["_timestamp"].timestamp() * 1000)),
+            # The envelope comes last: whatever headers the record had, even some of this name, stay as they were.
+            "headers": [*(row["_headers"] or ()), *own],
+            "timestamp_ms": max(0, (row["_timestamp"] - _EPOCH) // _MS),
         }
 
     def finish(self) -> dict[str, Any]:
@@ -190,11 +210,19 @@ def _listed(rows: pa.RecordBatch) -> list[dict[str, Any]]:
     return listed
 
 
+def envelope(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
+    """Read what Penstock added behind the record's own headers; raise `ValueError` if that is not there."""
+    last = headers[-len(ENVELOPE) :]
+    if [name for name, _ in last] != [f"{PREFIX}{name}" for name in ENVELOPE]:
+        raise ValueError("no dead letter")
+    return {name.removeprefix(PREFIX): (value or b"").decode() for name, value in last}
+
+
 def understand(message: Message) -> DeadLetter | None:
     """Read the envelope; None if this is no dead letter of Penstock."""
     listed: Any = message.headers() or ()
-    told = {name.removeprefix(PREFIX): (value or b"").decode() for name, value in listed if name.startswith(PREFIX)}
     try:
+        told = envelope(listed)
         return DeadLetter(
             dead_topic=str(message.topic()),
             dead_partition=int(message.partition() or 0),
@@ -203,7 +231,7 @@ def understand(message: Message) -> DeadLetter | None:
             stage=told["stage"],
             error=told["error"],
             message=told["message"],
-            sink=told.get("sink"),
+            sink=told["sink"] or None,
             topic=told["topic"],
             topic_id=told["topic_id"],
             partition=int(told["partition"]),

@@ -27,7 +27,10 @@ class LagReport:
         offsets = [
             TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
             for place, offset in positions.items()
+            if place.in_kafka
         ]
+        if not offsets:
+            return True
         try:
             self._client.commit(offsets=offsets, asynchronous=False)
         except KafkaException as failure:
@@ -37,7 +40,7 @@ class LagReport:
 
     def told(self, places: list[Place]) -> Positions:
         """Read what was reported last; nothing if Kafka does not say."""
-        asked = {(place.topic, place.partition): place for place in places}
+        asked = {(place.topic, place.partition): place for place in places if place.in_kafka}
         try:
             found = self._client.committed([TopicPartition(*each) for each in asked], _TIMEOUT_S) if asked else []
         except KafkaException:

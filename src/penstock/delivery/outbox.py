@@ -67,7 +67,7 @@ class Outbox:
 
     def positions(self, places: Iterable[Place]) -> Positions:
         """Read the group's committed offsets; those of a topic with another id do not count."""
-        asked = {(place.topic, place.partition): place for place in places}
+        asked = {(place.topic, place.partition): place for place in places if place.in_kafka}
         if not asked:
             return {}
         try:
@@ -83,7 +83,9 @@ class Outbox:
     def send(self, files: Iterable[Path], expected: Mapping[Place, int | None], ends: Positions) -> int:
         """Send staged records and move the positions, in one transaction; give how many records went."""
         producer = self.take_over()
-        require_unmoved(self._name, expected, self.positions(expected))
+        require_unmoved(
+            self._name, {place: at for place, at in expected.items() if place.in_kafka}, self.positions(expected)
+        )
         try:
             with producer.transaction() as transaction:
                 before = producer.sent
@@ -92,8 +94,10 @@ class Outbox:
                 offsets = [
                     TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
                     for place, offset in ends.items()
+                    if place.in_kafka
                 ]
-                transaction.send_offsets(offsets, self._group_client.consumer_group_metadata())
+                if offsets:
+                    transaction.send_offsets(offsets, self._group_client.consumer_group_metadata())
                 sent = producer.sent - before
                 crash_point("in_commit", self._name)
         except Conflict as error:

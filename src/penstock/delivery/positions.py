@@ -20,6 +20,11 @@ class Place:
     topic_id: str
     partition: int
 
+    @property
+    def in_kafka(self) -> bool:
+        """Tell a topic from a file, whose path stands for it: no group can have a position there."""
+        return "/" not in self.topic
+
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}"
 

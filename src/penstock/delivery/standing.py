@@ -96,7 +96,10 @@ def read(
             kept.add(name)
         if found is None:
             found = {place: known[place] for place in places if place in known}
-        elif not (keeper.positions_expire and is_settled):
+        elif keeper.positions_expire:
+            # Of files, no group can have a position: the checkpoint has it, and what was judged is looked up.
+            _require_found(pipeline, name, known, found, [each for each in places if each.in_kafka and not is_settled])
+        else:
             _require_found(pipeline, name, known, found, places)
         expected[name] = {place: found.get(place) for place in places}
         trims[name] = {place: found.get(place, known.get(place, _first(name, place, committed))) for place in places}

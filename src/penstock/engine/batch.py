@@ -130,9 +130,13 @@ def _recorded(
 ) -> dict[Place, set[tuple[int, str | None]]]:
     """After a crash between the dead letters' commit and a sink's, find what was judged already."""
     judged = [
-        Stretch(each.place, each.start, min(each.end, standing.trims[SINK_NAME][each.place]))
+        Stretch(
+            each.place,
+            each.start,
+            min(each.end, standing.trims[SINK_NAME][each.place]) if each.place.in_kafka else each.end,
+        )
         for each in stretches
-        if standing.trims[SINK_NAME][each.place] > each.start
+        if standing.trims[SINK_NAME][each.place] > each.start or not each.place.in_kafka
     ]
     return dead.recorded(judged) if judged else {}
 
@@ -165,7 +169,6 @@ def _tasks(
     ]
     dead = DeadTask(
         stager=parts.dead.stager(),
-        trims=[standing.trims[SINK_NAME][each.place] for each in stretches],
         recorded=[recorded.get(each.place, set()) for each in stretches],
     )
     write = WriteTask(sinks, dead, spec.expect, stretches, condemned, driver_pid=os.getpid())

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock.engine import attempt
-from penstock.engine.tasks import MANIFEST, Chain, Decode, ReadTask, Task, event_schema
+from penstock.engine.tasks import DOT, MANIFEST, Chain, Decode, ReadTask, Task, event_schema
 from penstock.errors import BadInput
 from penstock.pipeline.columns import user_columns
 from penstock.pipeline.spec import PipelineSpec
@@ -65,7 +65,7 @@ class Frame:
         for step in self._spec.steps:
             if isinstance(step, Sql):
                 if tasks:
-                    frame = frame.mapInArrow(Chain(tasks), from_arrow_schema(schema))
+                    frame = _in_python(frame, tasks, from_arrow_schema(schema))
                     tasks = []
                 frame = self._sql(frame, Select(step.sql))
                 schema = to_arrow_schema(frame.schema, timezone="UTC")
@@ -109,10 +109,10 @@ class Frame:
         tasks, frame = self._through_steps([read], begin, schema)
         if self._spec.expect or any(sink.where for sink in self._spec.sinks):
             if tasks:
-                frame = frame.mapInArrow(Chain(tasks), from_arrow_schema(self.schema))
+                frame = _in_python(frame, tasks, from_arrow_schema(self.schema))
                 tasks = []
             frame = self._judged(frame)
-        return [row[0] for row in frame.mapInArrow(Chain([*tasks, write]), MANIFEST).collect()]
+        return [row[0] for row in _in_python(frame, [*tasks, write], MANIFEST).collect()]
 
     def probe(self, read: ReadTask, index: int, start: int, end: int, drain: Task) -> None:
         """Run the steps over a part of one stretch, and throw the rows away."""
@@ -120,6 +120,10 @@ class Frame:
         self.manifests(
             replace(read, stretches=[part], condemned=[read.condemned[index]], counted_from=[[]], max_bytes=None), drain
         )
+
+
+def _in_python(frame: "DataFrame", tasks: list[Task], schema: Any) -> "DataFrame":
+    return frame.toDF(*(name.replace(".", DOT) for name in frame.columns)).mapInArrow(Chain(tasks), schema)
 
 
 def rule_column(number: int) -> str:

@@ -149,6 +149,9 @@ class Runner:
         starts = self.feed.starts(self.extents) if fresh else {}
         reported = self.lag_report.told([each.place for each in self.extents]) if fresh else {}
         committed = stands.begin(self.checkpoint, self.keepers, self.extents, starts, reported)
+        if fresh:
+            # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
+            self.lag_report.tell(committed.starts)
         stands.require_same_topics(self.spec.name, committed, self.feed.topic_ids())
         return committed
 
@@ -188,7 +191,8 @@ class Runner:
 
     def _step(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
         """Run one batch if there is enough to read; tell whether there may be more."""
-        extents = self._awaited(committed, targets)
+        found = self._awaited(committed, targets)
+        extents = found if targets is None else _up_to(targets, found)
         stands.require_same_topics(
             self.spec.name, committed, {each.place.topic: each.place.topic_id for each in extents}
         )
@@ -201,7 +205,8 @@ class Runner:
             is_settled=self.checkpoint.is_settled(committed),
         )
         self._require_alone(standing)
-        stands.require_readable(self.spec.name, standing, extents)
+        # Against what the source holds, not against the targets: a sink may be past those, if another driver was here.
+        stands.require_readable(self.spec.name, standing, found)
         stretches = stands.plan(standing, extents, self.spec.batch.max_events)
         if not stretches:
             return committed, False
@@ -222,10 +227,7 @@ class Runner:
         while True:
             extents = self.feed.extents()
             if targets is not None:
-                return [
-                    Extent(each.place, each.first, min(each.end, targets.get(each.place, each.first)))
-                    for each in extents
-                ]
+                return extents
             pending = self._lag(committed, extents)
             if pending and pending_since is None:
                 pending_since = time.monotonic()
@@ -248,7 +250,9 @@ class Runner:
         done = Committed(report.batch, committed.starts, sinks)
         self.checkpoint.commit(done)
         crash_point("committed")
-        self._left = {name: {place: sinks[name][place] for place in report.ends} for name in standing.kept}
+        self._left = {
+            name: {place: sinks[name][place] for place in report.ends if place.in_kafka} for name in standing.kept
+        }
         return done
 
     def _lag(self, committed: Committed, extents: list[Extent]) -> int:
@@ -258,6 +262,11 @@ class Runner:
             start = min(stands_at) if stands_at else committed.starts.get(each.place, each.first)
             lag += max(0, each.end - start)
         return lag
+
+
+def _up_to(targets: Positions, extents: list[Extent]) -> list[Extent]:
+    """Leave out what came after the driver started."""
+    return [Extent(each.place, each.first, min(each.end, targets.get(each.place, each.first))) for each in extents]
 
 
 def _schema_of(frame: Frame, reserved: list[object]) -> object:

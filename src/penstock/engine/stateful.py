@@ -6,6 +6,7 @@ everything again from the landed table, and the results are merged over the old 
 """
 
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -193,6 +194,7 @@ class StatefulRunner:
         return frame
 
     def _step(self, spark: "SparkSession", frame: "DataFrame", step: Any) -> "DataFrame":
+        from pyspark import cloudpickle
         from pyspark.sql.pandas.types import from_arrow_schema
 
         if isinstance(step, Sql):
@@ -200,7 +202,8 @@ class StatefulRunner:
             return spark.sql(step.sql)
         if isinstance(step, Stateful):
             processor: Any = load_function(step.stateful, str(self._base))
-            spark.sparkContext.addPyFile(str(self._base / f"{step.stateful.partition(':')[0].partition('.')[0]}.py"))
+            # By value: the process in which Spark asks a processor for its state has neither our path nor added files.
+            cloudpickle.register_pickle_by_value(sys.modules[processor.__module__])  # type: ignore[no-untyped-call]
             return frame.groupBy(*step.key).transformWithState(
                 statefulProcessor=processor(),
                 outputStructType=from_arrow_schema(parse(step.returns)),

@@ -24,6 +24,9 @@ from penstock.pipeline.expectation import Expectation
 from penstock.sinks.sink import Stager, StagerFactory
 
 MANIFEST = "manifest string"
+DOT = "\ue000"
+"""What stands for a dot in names on their way to Python: PySpark would take `a.b` for a field of a struct."""
+
 Task = Callable[[Iterator[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
 Condemned = dict[int, dict[str | None, Fault]]
 """Faults that were found before the task began: by offset, then by sink, or None for all sinks."""
@@ -64,9 +67,14 @@ class Chain:
         """Run the tasks one into the other."""
         context = TaskContext.get()
         index = context.partitionId() if context is not None else 0
+        batches = map(_with_dots, batches)
         for task in self._tasks:
             batches = task(batches, index)
         return batches
+
+
+def _with_dots(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.rename_columns([name.replace(DOT, ".") for name in batch.schema.names])
 
 
 def event_schema(decode: Decode) -> pa.Schema:
@@ -155,7 +163,6 @@ class DeadTask:
     """What a task needs to know of the dead letters."""
 
     stager: Callable[[Stretch], DeadStager]
-    trims: list[int]
     recorded: list[set[tuple[int, str | None]]]
     """Per stretch, the offsets and sinks that are dead letters already, from a batch that did not get to its end."""
 
@@ -174,7 +181,6 @@ class _Progress:
     stretch: Stretch
     stagers: dict[str, Stager]
     dead: DeadStager
-    dead_trim: int
     recorded: set[tuple[int, str | None]]
     counts: dict[str, _Counts]
     rules: dict[str, int]
@@ -200,7 +206,6 @@ class WriteTask:
             stretch=stretch,
             stagers={sink.name: sink.stager(stretch) for sink in self.sinks},
             dead=self.dead.stager(stretch),
-            dead_trim=self.dead.trims[index],
             recorded=self.dead.recorded[index],
             counts={sink.name: _Counts() for sink in self.sinks},
             rules={rule.name: 0 for rule in self.rules},
@@ -308,7 +313,7 @@ class WriteTask:
         keep = [
             position
             for position, offset, name in zip(positions, offsets, sinks, strict=True)
-            if offset >= progress.dead_trim or (offset, name) not in progress.recorded
+            if (offset, name) not in progress.recorded
         ]
         if keep:
             progress.dead.write(batch.take(pa.array(keep)), errors.take(pa.array(keep)), sink)

@@ -28,7 +28,12 @@ def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
         furthest = [positions[place] for positions in known.values() if place in positions]
         if SINK_NAME in recorded and furthest:
             recorded[SINK_NAME][place] = max(furthest)
-    runner.checkpoint.create(Committed(0, runner.feed.starts(runner.extents), recorded))
+    starts = runner.feed.starts(runner.extents)
+    for extent in runner.extents if reported else ():
+        if not any(extent.place in (positions or {}) for positions in found.values()):
+            # No sink was written to from here yet: it began where it said it did, or as a new partition at its first.
+            starts[extent.place] = reported.get(extent.place, extent.first)
+    runner.checkpoint.create(Committed(0, starts, recorded))
     return known
 
 

@@ -89,6 +89,9 @@ def _about_loops(spec: PipelineSpec, source: Kafka) -> Iterator[Problem]:
 def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
     seen: dict[str, int] = {}
     for number, sink in enumerate(spec.sinks):
+        if isinstance(spec.source, Files) and isinstance(sink, KafkaSink):
+            yield _error("of files, Kafka cannot keep a position: land them in a table first", "sinks", number, "type")
+    for number, sink in enumerate(spec.sinks):
         if isinstance(sink, Delta | Json | SparkFormat):
             place = str(sink.path.resolve())
             if place in seen:

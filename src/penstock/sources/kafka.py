@@ -149,12 +149,24 @@ class KafkaReader:
                 elif not heard and (refusal := causes.refusal()):
                     raise refusal
                 if messages:
-                    read_bytes += sum(map(len, messages))
+                    kept, read_bytes = _within(messages, read_bytes, max_bytes)
+                    if len(kept) < len(messages):
+                        yield _columns(kept, place), int(kept[-1].offset() or 0) + 1
+                        return
                     yield _columns(messages, place), reached
                 elif reached >= stretch.end:
                     yield _columns([], place), reached
         finally:
             client.unassign()
+
+
+def _within(messages: list[Message], read_bytes: int, max_bytes: int | None) -> tuple[list[Message], int]:
+    """Cut a chunk behind the message that fills the batch; at least one is kept, so that it gets on."""
+    for number, message in enumerate(messages, 1):
+        read_bytes += len(message)
+        if max_bytes is not None and read_bytes >= max_bytes:
+            return messages[:number], read_bytes
+    return messages, read_bytes
 
 
 _clients: dict[str, tuple[Consumer, Causes]] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.delivery.dead_letters import PREFIX
+from penstock.delivery.dead_letters import ENVELOPE, envelope
 from penstock.delivery.ledger import Replay
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.kafka.connection import Connection
@@ -65,18 +65,14 @@ class ReplayReader:
 
 
 def _restored(row: dict[str, Any]) -> dict[str, Any]:
-    told = {
-        each["name"].removeprefix(PREFIX): (each["value"] or b"").decode()
-        for each in row["_headers"]
-        if each["name"].startswith(PREFIX)
-    }
+    told = envelope([(each["name"], each["value"]) for each in row["_headers"]])
     return {
         **row,
         "_topic": told["topic"],
         "_topic_id": told["topic_id"],
         "_partition": int(told["partition"]),
         "_offset": int(told["offset"]),
-        "_headers": [each for each in row["_headers"] if not each["name"].startswith(PREFIX)],
+        "_headers": row["_headers"][: -len(ENVELOPE)],
         "_attempt": int(told["attempt"]) + 1,
-        "_sink": told.get("sink"),
+        "_sink": told["sink"] or None,
     }

@@ -1,0 +1,163 @@
+"""`penstock pipeline check` and `new`: mistakes are found with file, line, key and remedy, without starting Spark."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from penstock.errors import BadInput
+from penstock.pipeline.load import load
+
+from conftest import Cli
+from support.pipelines import Lab
+
+GOOD = """\
+name: orders
+source: {type: kafka, topics: [orders]}
+decode: {type: json, schema: "id bigint NOT NULL, name string"}
+steps:
+  - sql: SELECT *, id * 2 AS twice FROM events WHERE id > 0
+expect:
+  - {name: small, that: twice < 100}
+sinks:
+  - {type: delta, path: tables/orders}
+"""
+
+
+def changed(*changes: tuple[str, str]) -> str:
+    text = GOOD
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+CONTRADICTIONS = {
+    "unknown key": (changed(("sinks:", "snks:")), ["pipeline.yaml:8: snks", "sinks"]),
+    "topics and pattern": (changed(("topics: [orders]", "topics: [a], pattern: b")), ["pipeline.yaml:2", "either"]),
+    "offsets and start": (
+        changed(("topics: [orders]", "topics: [orders], start: latest, offsets: {orders: {0: 1}}")),
+        ["pipeline.yaml:2: source.offsets", "leave one out"],
+    ),
+    "endless loop": (
+        changed(("{type: delta, path: tables/orders}", "{type: kafka, topic: orders}")),
+        ["pipeline.yaml:9: sinks.0.topic", "never end"],
+    ),
+    "same folder": (
+        changed(("/orders}", "/orders}\n  - {type: json, path: ./tables/../tables/orders}")),
+        ["pipeline.yaml:10: sinks.1.path", "another sink writes to this folder"],
+    ),
+    "same name": (changed(("/orders}", "/orders}\n  - {type: delta, path: b}")), ["two sinks are called 'delta'"]),
+    "no decoder": (
+        changed(('decode: {type: json, schema: "id bigint NOT NULL, name string"}\n', "")),
+        ["pipeline.yaml:1: decode", "say how bytes become columns"],
+    ),
+    "bad type": (changed(("id bigint NOT", "id bigit NOT")), ["pipeline.yaml:3: decode", "bigit"]),
+    "aggregate": (
+        changed(("id * 2", "sum(id)")),
+        ["pipeline.yaml:5: steps.0.sql", "aggregates look at more than one event", "second pipeline"],
+    ),
+    "group by": (changed(("WHERE id > 0", "GROUP BY id")), ["pipeline.yaml:5: steps.0.sql", "second pipeline"]),
+    "no module": (
+        changed(("- sql: SELECT *, id * 2 AS twice FROM events WHERE id > 0", "- {python: nowhere_at_all:score}")),
+        ["pipeline.yaml:5: steps.0.python", "there is no module 'nowhere_at_all'"],
+    ),
+    "state among events": (
+        changed(
+            (
+                "- sql: SELECT *, id * 2 AS twice FROM events WHERE id > 0",
+                '- {stateful: "rules:Best", key: [id], returns: "id bigint"}',
+            )
+        ),
+        ["pipeline.yaml:5: steps.0", "second pipeline"],
+    ),
+    "key of an appended table": (
+        changed(("path: tables/orders", "path: tables/orders, key: [id]")),
+        ["pipeline.yaml:9: sinks.0.key", "stateful pipelines"],
+    ),
+    "bad start": (changed(("[orders]", "[orders], start: whenever")), ["pipeline.yaml:2: source", "whenever"]),
+    "too small a batch": (changed(("sinks:", "batch: {max_events: 0}\nsinks:")), ["pipeline.yaml:8: batch.max_events"]),
+}
+
+
+@pytest.mark.parametrize("kind", CONTRADICTIONS)
+def test_a_contradiction_is_told_with_file_line_key_and_remedy(kind: str, tmp_path: Path) -> None:
+    text, told = CONTRADICTIONS[kind]
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(text)
+
+    with pytest.raises(BadInput) as refusal:
+        load(file)
+
+    assert [] == [part for part in told if part not in str(refusal.value)], str(refusal.value)
+
+
+def test_the_command_tells_all_contradictions_at_once_with_exit_2(cli: Cli, tmp_path: Path) -> None:
+    text = changed(("id * 2", "sum(id)"), ("path: tables/orders", "path: tables/orders, key: [id]"))
+    (tmp_path / "pipeline.yaml").write_text(text)
+
+    said = cli("pipeline", "check", "pipeline.yaml")
+
+    assert 2 == said.code
+    assert ["steps.0.sql", "sinks.0.key"] == [key for key in ("steps.0.sql", "sinks.0.key") if key in said.err]
+
+
+def test_columns_that_nobody_makes_are_warnings(cli: Cli, tmp_path: Path) -> None:
+    text = changed(("id * 2", "idd * 2"), ("twice < 100", "thrice < 100"), ("orders}\n", 'orders, where: "nix = 1"}\n'))
+    (tmp_path / "pipeline.yaml").write_text(text.replace('topics: [orders, where: "nix = 1"}', "topics: [orders]}"))
+
+    said = cli("pipeline", "check", "pipeline.yaml", "--json")
+
+    assert 0 == said.code, said.err
+    assert [
+        ("pipeline.yaml:5: steps.0.sql", "idd"),
+        ("pipeline.yaml:7: expect.0.that", "thrice"),
+        ("pipeline.yaml:9: sinks.0.where", "nix"),
+    ] == [
+        (warning.partition(": there is no column")[0], warning.partition("column '")[2].partition("'")[0])
+        for warning in said.json["warnings"]
+    ]
+
+
+def test_checking_imports_no_spark(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(GOOD)
+    program = (
+        "import sys\nfrom penstock.cli import main\n"
+        f"sys.argv = ['penstock', 'pipeline', 'check', {str(file)!r}]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    print(end.code)\n"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('pyspark', 'py4j')])\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path, env=dict(os.environ)
+    )
+
+    assert "[]" == done.stdout.splitlines()[-1]
+    assert "pipeline 'orders' can run" in done.stderr
+
+
+def test_a_new_file_is_accepted_by_check_is_not_overwritten_and_runs(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("template")
+    lab.send(
+        topic,
+        {"id": 1, "name": "x", "amount": 150.0, "at": "2026-01-31T12:00:00Z"},
+        {"id": 2, "amount": 5.0},
+        {"id": 3},
+    )
+
+    made = cli("pipeline", "new", "first-try", "--topic", topic)
+    checked = cli("pipeline", "check", "first-try.yaml", "--json")
+    again = cli("pipeline", "new", "first-try")
+    file = lab.folder / "first-try.yaml"
+    file.write_text(file.read_text().replace("speed: stream", "speed: scheduled"))
+    lab.run(load(file))
+
+    assert (0, 0, 6) == (made.code, checked.code, again.code)
+    assert {"pipeline": "first-try", "warnings": []} == checked.json
+    assert [(1, True), (2, False)] == [(row["id"], row["large"]) for row in lab.rows(lab.folder / "tables/first-try")]
+    assert ["ExpectationFailed"] == [letter.error for letter in lab.letters(topic)]
+    assert "stream" not in yaml.safe_load(file.read_text())["speed"]

@@ -1,0 +1,187 @@
+"""A checkpoint that is lost, damaged, old or shared: noticed, and never a reason to skip or double an event."""
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+import yaml
+
+from penstock.engine import upkeep
+from penstock.engine.home import Home, Progress
+from penstock.errors import CheckpointLost, Conflict, PositionLost, PositionsMoved
+
+from conftest import Cli
+from support.pipelines import Lab, drive
+
+
+def test_a_lost_or_damaged_checkpoint_is_an_error_and_its_rebuilding_doubles_nothing(lab: Lab) -> None:
+    topic = lab.kafka.topic("lost", partitions=2)
+    spec = lab.spec(topic)
+    folder = lab.home(topic).checkpoint
+    committed = folder / "committed.json"
+    damages: list[Callable[[], object]] = [
+        lambda: shutil.rmtree(folder),
+        (folder / "metadata.json").unlink,
+        lambda: committed.write_bytes(committed.read_bytes()[:-9]),
+        committed.unlink,
+    ]
+    lab.send_ids(topic, range(5))
+    lab.run(spec)
+
+    for number, damage in enumerate(damages):
+        lab.send_ids(topic, [10 + number], partition=number % 2)
+        lab.send(topic, b"poison")
+        damage()
+        with (
+            pytest.raises(CheckpointLost, match=f"penstock pipeline rebuild {topic}"),
+            lab.runner(spec) as lost,
+        ):
+            lost.begin()
+        with lab.runner(spec) as runner:
+            found = upkeep.rebuild(runner)
+        assert {"delta", "dead"} == found.keys()
+    lab.run(spec)
+
+    assert [0, 1, 2, 3, 4, 10, 11, 12, 13] == lab.ids()
+    assert 4 == len(lab.letters(topic))
+
+
+def test_the_command_line_tells_of_a_lost_checkpoint_with_exit_9_and_the_way_out(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("commands")
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic)))
+    lab.send_ids(topic, range(5))
+    lab.run(lab.spec(topic))
+    shutil.rmtree(lab.home(topic).checkpoint)
+    lab.send_ids(topic, range(5, 8))
+
+    refused = cli("pipeline", "run", file, home=lab.kafka.home)
+
+    assert 9 == refused.code
+    assert f"penstock pipeline rebuild {topic}" in refused.err
+    assert list(range(5)) == lab.ids()
+
+
+def test_an_old_copy_of_the_checkpoint_doubles_nothing(lab: Lab) -> None:
+    topic = lab.kafka.topic("restored")
+    spec = lab.spec(
+        topic, sinks=[{"type": "delta", "path": str(lab.table)}, {"type": "json", "path": str(lab.folder / "json")}]
+    )
+    folder = lab.home(topic).checkpoint
+    lab.send_ids(topic, range(3))
+    lab.run(spec)
+    shutil.copytree(folder, lab.folder / "copy")
+    lab.send_ids(topic, range(3, 6))
+    lab.send(topic, b"poison")
+    lab.run(spec)
+
+    shutil.rmtree(folder)
+    shutil.copytree(lab.folder / "copy", folder)
+    lab.send_ids(topic, range(6, 9))
+    reports = lab.run(spec)
+
+    assert 3 == sum(report.read for report in reports)
+    assert list(range(9)) == lab.ids()
+    assert 1 == len(lab.letters(topic))
+
+
+def test_a_table_that_was_deleted_is_noticed_and_can_be_filled_again(lab: Lab) -> None:
+    topic = lab.kafka.topic("dropped")
+    other = lab.folder / "other"
+    sinks = [{"type": "delta", "path": str(lab.table)}, {"type": "delta", "name": "other", "path": str(other)}]
+    spec = lab.spec(topic, sinks=sinks)
+    lab.send_ids(topic, range(3))
+    lab.send(topic, b"poison")
+    lab.run(spec)
+    shutil.rmtree(lab.table)
+    lab.send_ids(topic, range(3, 5))
+
+    for _ in range(2):
+        with pytest.raises(PositionLost, match=rf"sink 'delta' had everything of {topic}/0 before offset 4"):
+            lab.run(spec)
+    with lab.runner(spec) as runner:
+        upkeep.rebuild(runner)
+    lab.run(spec)
+
+    assert list(range(5)) == lab.ids()
+    assert list(range(5)) == lab.ids(other)
+    assert 1 == len(lab.letters(topic))
+
+
+def test_a_second_driver_is_refused_while_the_first_holds_the_lock(lab: Lab) -> None:
+    topic = lab.kafka.topic("locked")
+    spec = lab.spec(topic)
+    lab.send_ids(topic, range(3))
+
+    with lab.runner(spec) as first:
+        with pytest.raises(Conflict, match=f"pipeline '{topic}' is running already"):
+            lab.run(spec)
+        drive(first)
+
+    assert [0, 1, 2] == lab.ids()
+
+
+def test_a_driver_that_was_overtaken_from_another_home_stops_and_nothing_is_doubled(lab: Lab) -> None:
+    topic = lab.kafka.topic("overtaken")
+    spec = lab.spec(topic, batch={"max_events": 2})
+    lab.send_ids(topic, range(3))
+    lab.run(spec)
+    elsewhere = Home(lab.folder / "elsewhere")
+    shutil.copytree(lab.home(topic).folder, elsewhere.folder)
+    lab.send_ids(topic, range(3, 9))
+
+    def overtake(_progress: Progress) -> None:
+        with lab.runner(spec, elsewhere) as other:
+            other.run(lambda _progress: other.stopping.set())
+
+    with lab.runner(spec) as stale, pytest.raises(PositionsMoved, match="another driver"):
+        stale.run(overtake)
+    after_refusal = lab.ids()
+    lab.run(spec, elsewhere)
+
+    assert list(range(7)) == after_refusal
+    assert list(range(9)) == lab.ids()
+
+
+def test_a_driver_that_finds_everything_done_by_another_ends_well(lab: Lab) -> None:
+    topic = lab.kafka.topic("outrun")
+    spec = lab.spec(topic)
+    lab.send_ids(topic, range(3))
+    lab.run(spec)
+    elsewhere = Home(lab.folder / "elsewhere")
+    shutil.copytree(lab.home(topic).folder, elsewhere.folder)
+
+    with lab.runner(spec) as late:
+        lab.send_ids(topic, range(3, 6))
+        lab.run(spec, elsewhere)
+        reports = drive(late)
+
+    assert [] == reports
+    assert list(range(6)) == lab.ids()
+
+
+def test_a_pipeline_that_ran_elsewhere_is_not_begun_anew_from_an_empty_home(lab: Lab) -> None:
+    topic = lab.kafka.topic("moved")
+    console = lab.spec(topic, sinks=[{"type": "console"}])
+    lab.send_ids(topic, range(3))
+    lab.run(console)
+
+    with pytest.raises(CheckpointLost, match="there is none"):
+        lab.run(console, Home(lab.folder / "empty"))
+
+
+def test_a_pipeline_that_began_at_the_end_and_lost_its_checkpoint_skips_nothing(lab: Lab) -> None:
+    topic = lab.kafka.topic("latest", partitions=2)
+    spec = lab.spec(topic, source={"type": "kafka", "topics": [topic], "start": "latest"})
+    lab.send_ids(topic, range(3), partition=1)
+    lab.run(spec)
+    lab.send_ids(topic, range(3, 6), partition=0)
+    lab.run(spec)
+    lab.send_ids(topic, range(6, 9), partition=1)
+
+    shutil.rmtree(lab.home(topic).checkpoint)
+    with lab.runner(spec) as runner:
+        upkeep.rebuild(runner)
+    lab.run(spec)
+
+    assert list(range(3, 9)) == lab.ids()

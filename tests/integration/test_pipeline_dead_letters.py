@@ -1,0 +1,171 @@
+"""Dead letters on the command line: seen, shown, sent through once more and only once, or discarded."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock import settings
+from penstock.delivery.ledger import Replay
+from penstock.delivery.selection import Filter, select
+from penstock.engine import replay as replays
+from penstock.engine.status import Status
+from penstock.errors import BadInput, Conflict
+
+from conftest import Cli
+from support.pipelines import Lab, faults
+from support.postgres import RunningPostgres
+
+SHARE = "SELECT *, 100 / id AS share FROM events"
+MENDED = "SELECT *, CASE WHEN id = 0 THEN 0D ELSE 100 / id END AS share FROM events"
+
+
+def write(lab: Lab, document: dict[str, Any], name: str = "pipeline.yaml") -> Path:
+    file = lab.folder / name
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def open_letters(lab: Lab, pipeline: str, **wanted: Any) -> list[tuple[int, str, int]]:
+    """Give offset, error and attempt of each letter that is not settled."""
+    found = select(lab.connection, Filter(pipeline=pipeline, **wanted))
+    return sorted((letter.offset, letter.error, letter.attempt) for letter in found)
+
+
+def replay(lab: Lab, file: Path, **wanted: Any) -> tuple[Replay, Status]:
+    """Send dead letters through a file again, on the Spark that runs already."""
+    given = settings.load(home=lab.kafka.home)
+    letters = list(select(lab.connection, Filter(**wanted)))
+    begun = replays.begin(given, letters, file)
+    return begun, replays.run(given, begun)
+
+
+def test_letters_are_listed_shown_replayed_through_a_mended_file_and_discarded_by_commands(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("dead-commands")
+    lab.send(topic, {"id": 0, "name": "zero"}, b"\xffpoison", {"id": 4}, {"id": 0})
+    lab.run(lab.spec(topic, steps=[{"sql": SHARE}]))
+    mended = write(lab, lab.document(topic, steps=[{"sql": MENDED}]))
+    home = lab.kafka.home
+
+    listed = cli("dead", "list", "--pipeline", topic, "--json", home=home)
+    shown = cli("dead", "show", f"{topic}.dead", 0, 1, "--json", home=home)
+    replayed = cli("dead", "replay", "--file", mended, "--error", "SqlFailed", "--yes", "--json", home=home)
+    again = cli("dead", "replay", "--file", mended, "--error", "SqlFailed", "--yes", "--json", home=home)
+    discarded = cli("dead", "discard", "--pipeline", topic, "--yes", "--json", home=home)
+    left = cli("dead", "list", "--pipeline", topic, "--json", home=home)
+
+    assert [("sql", "SqlFailed", 2), ("decode", "Malformed", 1)] == [
+        (each["stage"], each["error"], each["letters"]) for each in listed.json
+    ]
+    assert ("decode", "\\xffpoison", "k") == (
+        shown.json["stage"],
+        shown.json["record"]["value"],
+        shown.json["record"]["key"],
+    )
+    assert (2, {"delta": 2}, 0) == tuple(replayed.json[key] for key in ("letters", "written", "failed_again"))
+    assert [(0, 0.0), (2, 25.0), (3, 0.0)] == [(row["_offset"], row["share"]) for row in lab.rows()]
+    assert (0, "") == (again.code, again.out)
+    assert "no dead letters to replay" in again.err
+    assert {"found": 1, "discarded": 1} == discarded.json
+    assert [] == left.json
+
+
+def test_what_fails_again_comes_back_with_its_attempt_raised_and_the_same_bytes(lab: Lab) -> None:
+    topic = lab.kafka.topic("dead-again", partitions=2)
+    lab.send(topic, {"id": 1}, b"first", partition=0)
+    lab.send(topic, b"second", partition=1)
+    file = write(lab, lab.document(topic))
+    lab.run(lab.spec(topic))
+
+    begun, status = replay(lab, file, pipeline=topic)
+    after_one = open_letters(lab, topic)
+    replay(lab, file, pipeline=topic)
+
+    assert 2 == begun.count
+    assert (2, 0) == (status.dead, status.sinks["delta"].written)
+    assert [(0, "Malformed", 2), (1, "Malformed", 2)] == after_one
+    assert [(0, "Malformed", 3), (1, "Malformed", 3)] == open_letters(lab, topic)
+    assert {b"first", b"second"} == {message.value() for message in lab.dead_records(topic)}
+    assert {(topic, 0, 1), (topic, 1, 0)} == {
+        (letter.topic, letter.partition, letter.offset) for letter in lab.letters(topic)
+    }
+    assert [1] == lab.ids()
+
+
+def test_a_replay_that_is_run_again_after_its_end_changes_nothing(lab: Lab) -> None:
+    topic = lab.kafka.topic("dead-once")
+    lab.send_ids(topic, [0, 5])
+    lab.run(lab.spec(topic, steps=[{"sql": SHARE}]))
+    mended = write(lab, lab.document(topic, steps=[{"sql": MENDED}]))
+
+    begun, _ = replay(lab, mended, pipeline=topic)
+    replays.run(settings.load(home=lab.kafka.home), begun)
+
+    assert [0, 5] == lab.ids()
+    assert [] == open_letters(lab, topic)
+
+
+def test_letters_that_are_being_replayed_can_be_claimed_by_nobody_else(lab: Lab) -> None:
+    topic = lab.kafka.topic("dead-claimed")
+    lab.send(topic, b"poison")
+    lab.run(lab.spec(topic))
+    file = write(lab, lab.document(topic))
+    given = settings.load(home=lab.kafka.home)
+    letters = list(select(lab.connection, Filter(pipeline=topic)))
+    replays.begin(given, letters, file)
+
+    with pytest.raises(Conflict, match="settled in the meantime"):
+        replays.begin(given, letters, file)
+    assert [] == open_letters(lab, topic)
+
+
+def test_letters_of_another_pipeline_do_not_go_through_this_one(lab: Lab) -> None:
+    topic = lab.kafka.topic("dead-strangers")
+    lab.send(topic, b"poison")
+    lab.run(lab.spec(topic))
+    file = write(lab, lab.document(topic, name=f"{topic}-other"))
+
+    with pytest.raises(BadInput, match=f"dead letters of pipeline '{topic}'"):
+        replay(lab, file, pipeline=topic)
+    assert 1 == len(open_letters(lab, topic))
+
+
+def test_a_row_that_one_sink_refuses_is_replayed_to_that_sink_only(lab: Lab, postgres: RunningPostgres) -> None:
+    topic = lab.kafka.topic("dead-sink")
+    server = postgres.database()
+    login = {**server.model_dump(), "password": f"file:{postgres.password_file}"}
+    sinks = [{"type": "delta", "path": str(lab.table)}, {"type": "postgres", "table": "landed", "server": login}]
+    document = lab.document(topic, sinks=sinks)
+    lab.send_ids(topic, range(3))
+    lab.run(lab.spec(topic, sinks=sinks))
+    with postgres.connect(server.database) as connection:
+        connection.execute("ALTER TABLE landed ADD CONSTRAINT small CHECK (id < 100)")
+    lab.send_ids(topic, [3, 200, 4])
+    lab.run(lab.spec(topic, sinks=sinks))
+    (letter,) = lab.letters(topic)
+    with postgres.connect(server.database) as connection:
+        before = [row[0] for row in connection.execute("SELECT id FROM landed ORDER BY id")]
+        connection.execute("ALTER TABLE landed DROP CONSTRAINT small")
+
+    _, status = replay(lab, write(lab, document), pipeline=topic, stage="sink")
+
+    assert ("postgres", [(4, "sink", "CheckViolation")]) == (letter.sink, faults([letter]))
+    assert [0, 1, 2, 3, 4] == before
+    assert (0, 1) == (status.sinks["delta"].written, status.sinks["postgres"].written)
+    assert [0, 1, 2, 3, 4, 200] == lab.ids()
+    with postgres.connect(server.database) as connection:
+        assert [0, 1, 2, 3, 4, 200] == [row[0] for row in connection.execute("SELECT id FROM landed ORDER BY id")]
+    assert [] == open_letters(lab, topic)
+
+
+def test_filters_choose_by_stage_error_and_time(lab: Lab) -> None:
+    topic = lab.kafka.topic("dead-filters")
+    lab.send(topic, b"poison", {"id": 0}, {"name": "no id"})
+    lab.run(lab.spec(topic, steps=[{"sql": SHARE}]))
+
+    assert [(0, "Malformed", 1), (2, "SchemaMismatch", 1)] == open_letters(lab, topic, stage="decode")
+    assert [(1, "SqlFailed", 1)] == open_letters(lab, topic, error="100 / id")
+    assert 3 == len(open_letters(lab, topic, since="1h"))
+    assert [] == open_letters(lab, topic, until="1h")
+    assert [] == open_letters(lab, topic, topic=f"{topic}.dead", stage="expect")

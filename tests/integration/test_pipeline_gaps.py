@@ -1,0 +1,142 @@
+"""Topics made anew and records deleted before they were read: an error first, then a recorded gap, by command."""
+
+import gzip
+import json
+
+import pytest
+import yaml
+
+from penstock.delivery import gaps
+from penstock.engine import upkeep
+from penstock.errors import Conflict, Discontinuity, RetentionPassed, TopicRecreated
+from penstock.kafka import topics
+from penstock.kafka.reader import read_all
+from penstock.kafka.topic_spec import TopicSpec
+
+from conftest import Cli, RunningKafka
+from support.pipelines import Lab
+from support.postgres import RunningPostgres
+from support.waiting import until
+
+
+def recreate(kafka: RunningKafka, topic: str, partitions: int = 1) -> None:
+    """Delete a topic and make it again; Kafka takes a moment to let go of the name."""
+    admin = kafka.admin()
+    topics.delete(admin, topic)
+
+    def made() -> bool:
+        try:
+            topics.create(admin, topic, TopicSpec(partitions=partitions))
+        except Conflict:
+            return False
+        return True
+
+    until(made)
+
+
+@pytest.mark.parametrize(("before", "after"), [(6, 3), (3, 6)])
+def test_a_topic_made_anew_is_noticed_and_read_from_its_start_once_somebody_says_so(
+    before: int, after: int, lab: Lab
+) -> None:
+    topic = lab.kafka.topic("anew", partitions=2)
+    spec = lab.spec(topic)
+    lab.send_ids(topic, range(before), partition=1)
+    lab.run(spec)
+    old_id = topics.describe(lab.kafka.admin(), topic).topic_id
+    recreate(lab.kafka, topic, partitions=3)
+    lab.send_ids(topic, range(100, 100 + after), partition=1)
+    lab.send_ids(topic, [200], partition=2)
+
+    for _ in range(2):
+        with pytest.raises(TopicRecreated, match=f"penstock pipeline skip-gap {topic}"):
+            lab.run(spec)
+    with lab.runner(spec) as runner:
+        planned = upkeep.planned_gaps(runner)
+        upkeep.skip_gaps(runner)
+    lab.run(spec)
+    reports = lab.run(spec)
+
+    assert [*range(before), *range(100, 100 + after), 200] == lab.ids()
+    assert [] == reports
+    assert planned == gaps.read(lab.home(topic).folder)
+    assert {(old_id, 0, 0, None), (old_id, 1, before, None)} == {
+        (gap.topic_id, gap.partition, gap.start, gap.end) for gap in planned
+    }
+
+
+def test_a_topic_made_anew_while_a_driver_is_open_is_not_taken_for_the_old_one(lab: Lab) -> None:
+    topic = lab.kafka.topic("under")
+    spec = lab.spec(topic)
+    lab.send_ids(topic, range(3))
+
+    with lab.runner(spec) as runner:
+        runner.begin()
+        recreate(lab.kafka, topic)
+        lab.send_ids(topic, range(10, 16))
+        with pytest.raises(TopicRecreated):
+            runner.run(lambda _progress: None)
+
+    assert [] == lab.ids()
+
+
+def test_records_deleted_before_they_were_read_are_a_gap_in_every_kind_of_sink(
+    lab: Lab, postgres: RunningPostgres
+) -> None:
+    topic, out = lab.kafka.topic("purged", partitions=2), lab.kafka.topic("purged-out")
+    server = postgres.database()
+    login = {**server.model_dump(), "password": f"file:{postgres.password_file}"}
+    sinks = [
+        {"type": "delta", "path": str(lab.table)},
+        {"type": "json", "path": str(lab.folder / "json")},
+        {"type": "kafka", "topic": out},
+        {"type": "postgres", "table": "landed", "server": login},
+        {"type": "console", "rows": 1},
+    ]
+    spec = lab.spec(topic, sinks=sinks)
+    lab.send_ids(topic, range(4))
+    lab.run(spec)
+    lab.send_ids(topic, range(4, 9))
+    topics.purge(lab.kafka.admin(), topic, {0: 7})
+
+    with pytest.raises(RetentionPassed, match=rf"{topic}/0 4\.\.7.*penstock pipeline skip-gap {topic}"):
+        lab.run(spec)
+    with lab.runner(spec) as runner:
+        skipped = upkeep.skip_gaps(runner)
+    lab.run(spec)
+
+    assert [(topic, 0, 4, 7, "retention")] == [
+        (gap.topic, gap.partition, gap.start, gap.end, gap.reason) for gap in skipped
+    ]
+    kept = [0, 1, 2, 3, 7, 8]
+    assert kept == lab.ids()
+    lines = [
+        json.loads(line)["id"]
+        for path in sorted((lab.folder / "json").glob("*.jsonl.gz"))
+        for line in gzip.decompress(path.read_bytes()).splitlines()
+    ]
+    assert kept == lines
+    assert kept == [json.loads(message.value() or b"")["id"] for message in read_all(lab.connection, out)]
+    with postgres.connect(server.database) as connection:
+        assert kept == [row[0] for row in connection.execute("SELECT id FROM landed ORDER BY id")]
+
+
+def test_skipping_is_a_command_and_the_gap_is_on_record_afterwards(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("asked")
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic)))
+    lab.send_ids(topic, range(2))
+    lab.run(lab.spec(topic))
+    lab.send_ids(topic, range(2, 6))
+    topics.purge(lab.kafka.admin(), topic, {0: 5})
+
+    none_yet = cli("pipeline", "gaps", topic, "--json", home=lab.kafka.home)
+    with pytest.raises(Discontinuity):
+        lab.run(lab.spec(topic))
+    done = cli("pipeline", "skip-gap", file, "--yes", home=lab.kafka.home)
+    listed = cli("pipeline", "gaps", topic, "--json", home=lab.kafka.home)
+    lab.run(lab.spec(topic))
+
+    assert [] == none_yet.json
+    assert 0 == done.code, done.err
+    assert [(2, 5, "retention")] == [(gap["start"], gap["end"], gap["reason"]) for gap in listed.json]
+    assert [0, 1, 5] == lab.ids()

@@ -1,0 +1,104 @@
+"""A pipeline in the background: started, seen, killed, started again by its supervisor, stopped cleanly."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from deltalake import DeltaTable
+
+from penstock.kafka import groups
+
+from conftest import Cli
+from support.pipelines import Lab
+from support.waiting import until
+
+
+def landed(lab: Lab) -> list[int]:
+    return lab.ids() if DeltaTable.is_deltatable(str(lab.table)) else []
+
+
+def processes_with(word: Path) -> list[int]:
+    """Find processes whose command line names a file of the test."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if any(str(word) in part for part in process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_a_supervised_pipeline_outlives_a_killed_driver_and_stops_cleanly(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("supervised")
+    home = lab.kafka.home
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic, speed="stream", batch={"max_wait": "100ms"})))
+
+    def status() -> dict[str, Any]:
+        said = cli("pipeline", "status", topic, "--json", home=home)
+        return dict(said.json) if said.code == 0 else {"state": "none"}
+
+    lab.send_ids(topic, range(10))
+    started = cli("pipeline", "start", file, "--master", "local[1,4]", home=home)
+    try:
+        until(lambda: landed(lab) == list(range(10)), 90)
+        until(lambda: status()["events"] == 10)
+        running = status()
+        twice = cli("pipeline", "start", file, home=home)
+        listed = cli("pipeline", "list", "--json", home=home)
+        os.kill(running["pid"], signal.SIGKILL)
+        lab.send_ids(topic, range(10, 20))
+        until(lambda: landed(lab) == list(range(20)), 90)
+        until(lambda: status()["state"] == "running")
+        restarted = status()
+        logs = cli("pipeline", "logs", topic, home=home)
+    finally:
+        stopped = cli("pipeline", "stop", topic, home=home)
+
+    assert 0 == started.code, started.err
+    assert ("running", 0) == (running["state"], running["lag"])
+    assert 6 == twice.code
+    assert "running already" in twice.err
+    assert [(topic, "running")] == [
+        (each["pipeline"], each["state"]) for each in listed.json if each["pipeline"] == topic
+    ]
+    assert running["pid"] != restarted["pid"]
+    assert "the driver ended with signal 9; starting it again" in logs.out
+    assert 0 == stopped.code, stopped.err
+    assert "by force" not in stopped.err
+    assert "stopped" == status()["state"]
+    until(lambda: not processes_with(file))
+    assert list(range(20)) == landed(lab)
+    assert 6 == cli("pipeline", "stop", topic, home=home).code
+
+
+def test_the_lag_group_shows_how_far_behind_a_pipeline_is_and_cannot_be_reset(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("lag", partitions=2)
+    lab.send_ids(topic, range(5))
+    lab.send_ids(topic, range(5, 7), partition=1)
+    lab.run(lab.spec(topic))
+    caught_up = groups.describe(lab.kafka.admin(), f"penstock.{topic}").lag
+    lab.send_ids(topic, range(7, 10))
+
+    behind = groups.describe(lab.kafka.admin(), f"penstock.{topic}").lag
+    refused = cli("group", "reset", f"penstock.{topic}", "--to", "earliest", "--yes", home=lab.kafka.home)
+    lab.run(lab.spec(topic))
+
+    assert (0, 3) == (caught_up, behind)
+    assert 6 == refused.code
+    assert f"penstock pipeline status {topic}" in refused.err
+    assert list(range(10)) == lab.ids()
+
+
+def test_status_of_what_never_ran_and_of_what_ended_is_told(lab: Lab, cli: Cli) -> None:
+    unknown = cli("pipeline", "status", "never-ran", home=lab.kafka.home)
+    stopping = cli("pipeline", "stop", "never-ran", home=lab.kafka.home)
+
+    assert (3, 3) == (unknown.code, stopping.code)
+    assert "penstock pipeline list" in unknown.err

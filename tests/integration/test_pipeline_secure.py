@@ -1,0 +1,108 @@
+"""A pipeline on a secure broker: as a user with no more rights than it needs, and its password nowhere to be seen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from penstock.broker.secrets_folder import SecretsFolder, write_private
+from penstock.errors import Refused
+from penstock.kafka import acls, topics, users
+from penstock.kafka.connection import Connection
+from penstock.kafka.security import Scram
+from penstock.kafka.topic_spec import TopicSpec
+from penstock.secret import Secret
+
+from conftest import RunningKafka
+from support.pipelines import Lab, faults
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CANARY = "canary-7f3a-password"
+
+
+@pytest.fixture
+def secure(secure_kafka: RunningKafka, spark: "SparkSession", tmp_path: Path) -> Lab:
+    return Lab(secure_kafka, spark, tmp_path)
+
+
+def user(lab: Lab, name: str, tmp_path_factory: pytest.TempPathFactory) -> Connection:
+    """Make a user without any rights; its password lies outside of the test's folder."""
+    users.put(lab.kafka.admin(), name, CANARY)
+    file = tmp_path_factory.mktemp("password") / "password"
+    write_private(file, CANARY.encode())
+    ca = SecretsFolder.of(lab.kafka.cluster.folder).ca_pem
+    security = Scram(username=name, password=Secret.parse(f"file:{file}"), ca_file=ca)
+    return Connection(bootstrap_servers=lab.connection.bootstrap_servers, security=security)
+
+
+def grant(lab: Lab, name: str, topic: str, out: str) -> None:
+    """Give what a pipeline needs: its topics, its groups, its transactional ids; the dead-letter topic is there."""
+    group = f"penstock.{topic}"
+    wanted = acls.consumer_acls(name, [topic, f"{topic}.dead"], [f"{group}*"])
+    wanted += acls.producer_acls(name, [f"{topic}.dead", out], [f"{group}*"])
+    acls.allow(lab.kafka.admin(), wanted)
+
+
+def texts(*folders: Path) -> Iterator[tuple[Path, bytes]]:
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.is_file():
+                yield path, path.read_bytes()
+
+
+def test_a_user_with_the_least_rights_lands_events_and_its_password_is_nowhere(
+    secure: Lab, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    topic, out = secure.kafka.topic("guarded", partitions=2), secure.kafka.topic("guarded-out")
+    connection = user(secure, f"user-{topic}", tmp_path_factory)
+    sinks = [{"type": "delta", "path": str(secure.table)}, {"type": "kafka", "topic": out}]
+    spec = secure.spec(topic, sinks=sinks, steps=[{"sql": "SELECT *, 1 / id AS share FROM events"}])
+    secure.send_ids(topic, range(5))
+    secure.send(topic, b"poison", partition=1)
+    topics.create(secure.kafka.admin(), f"{topic}.dead", TopicSpec(partitions=2, retention="forever"))
+    grant(secure, f"user-{topic}", topic, out)
+    plans: list[str] = []
+    lines: list[str] = []
+    collect = DataFrame.collect
+
+    def spy(frame: Any) -> Any:
+        plans.append(frame._jdf.queryExecution().toString())
+        lines.extend(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+        return collect(frame)
+
+    monkeypatch.setattr(DataFrame, "collect", spy)
+    secure.run(spec, connection=connection)
+
+    assert [1, 2, 3, 4] == secure.ids()
+    assert [(0, "sql", "SqlFailed"), (0, "decode", "Malformed")] == faults(secure.letters(topic))
+    assert plans
+    assert [] == [plan for plan in plans if CANARY in plan]
+    assert [] == [line for line in lines if CANARY in line]
+    options = secure.spark.conf.get("spark.driver.extraJavaOptions") or ""
+    spark_folder = Path(options.partition("configurationFile=")[2].partition(" ")[0]).parent
+    assert (spark_folder / "spark.log").exists()
+    found = [
+        path for path, text in texts(spark_folder, secure.home(topic).folder, secure.folder) if CANARY.encode() in text
+    ]
+    assert [] == found
+    settings = secure.spark.sparkContext.getConf().getAll()
+    assert [] == [name for name, value in settings if CANARY in value]
+
+
+def test_a_user_who_may_not_read_the_topic_is_refused_by_name(
+    secure: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    topic = secure.kafka.topic("forbidden")
+    connection = user(secure, f"user-{topic}", tmp_path_factory)
+    secure.send_ids(topic, range(3))
+
+    with pytest.raises(Refused, match=topic) as refusal:
+        secure.run(secure.spec(topic), connection=connection)
+    assert CANARY not in str(refusal.value)
+    assert not secure.table.exists()

@@ -1,0 +1,131 @@
+"""SQL steps: each event gives one row or none, and a record that the SQL fails on is the only one to go."""
+
+import datetime
+
+import pytest
+
+from penstock.errors import BadInput
+from penstock.kafka.producer import Producer
+
+from support.pipelines import Lab, faults, total
+
+
+def test_rows_that_where_leaves_out_are_counted_as_dropped(lab: Lab) -> None:
+    topic = lab.kafka.topic("where")
+    lab.send_ids(topic, range(10))
+    lab.send(topic, b"poison", {"id": 11})
+
+    reports = lab.run(lab.spec(topic, steps=[{"sql": "SELECT * FROM events WHERE id % 2 = 0 AND name IS NOT NULL"}]))
+
+    assert [0, 2, 4, 6, 8] == lab.ids()
+    count = total(reports)
+    assert (12, 5, 1, 6) == (count.read, count.written, count.dead, count.dropped)
+
+
+def test_an_expression_that_fails_on_a_record_sends_that_record_away_and_is_named(lab: Lab) -> None:
+    topic = lab.kafka.topic("division")
+    lab.send(topic, {"id": 4, "name": "8"}, {"id": 0, "name": "8"}, {"id": 2, "name": "x"}, {"id": 5, "name": "5"})
+    steps = [
+        {"sql": "SELECT id, CAST(name AS int) AS number, 100 / id AS share FROM events"},
+        {"sql": "SELECT *, 1 AS after FROM events"},
+    ]
+
+    reports = lab.run(lab.spec(topic, steps=steps))
+
+    assert [(4, 8, 25.0, 1), (5, 5, 20.0, 1)] == [
+        (row["id"], row["number"], row["share"], row["after"]) for row in lab.rows()
+    ]
+    assert [(1, "sql", "SqlFailed"), (2, "sql", "SqlFailed")] == faults(lab.letters(topic))
+    assert ["fails on this record: 100 / id", "fails on this record: CAST(name AS int)"] == [
+        letter.message for letter in lab.letters(topic)
+    ]
+    assert 2 == total(reports).dead
+
+
+def test_a_condition_that_fails_on_a_record_is_named_too(lab: Lab) -> None:
+    topic = lab.kafka.topic("condition")
+    lab.send_ids(topic, [1, 0, 3])
+
+    lab.run(lab.spec(topic, steps=[{"sql": "SELECT id FROM events WHERE 6 / id > 2"}]))
+
+    assert [1] == lab.ids()
+    assert [(1, "sql", "SqlFailed")] == faults(lab.letters(topic))
+    assert "6 / id > 2" in lab.letters(topic)[0].message
+
+
+def test_columns_come_out_in_the_order_of_the_select(lab: Lab) -> None:
+    topic = lab.kafka.topic("order")
+    lab.send(topic, {"id": 7, "name": "x", "secret": "s"})
+    query = "SELECT upper(name) AS shouted, * EXCEPT (secret), id * 2 AS twice, CASE WHEN id > 5 THEN 'big' END AS size"
+
+    lab.run(
+        lab.spec(
+            topic,
+            decode={"type": "json", "schema": "id bigint, name string, secret string"},
+            steps=[{"sql": f"{query} FROM events"}],
+        )
+    )
+
+    (row,) = lab.rows()
+    assert ["shouted", "id", "name", "twice", "size", "_topic_id", "_partition", "_offset"] == list(row)
+    assert ["X", 7, "x", 14, "big"] == list(row.values())[:5]
+
+
+def test_names_with_spaces_capitals_and_quotes_survive_a_select(lab: Lab) -> None:
+    topic = lab.kafka.topic("names")
+    lab.send(topic, {"a b": 1, "C": 2})
+
+    lab.run(
+        lab.spec(
+            topic,
+            decode={"type": "json", "schema": "`a b` int, C int"},
+            steps=[{"sql": "SELECT *, `a b` + c AS `it's sum` FROM events WHERE c = 2"}],
+        )
+    )
+
+    (row,) = lab.rows()
+    assert {"a b": 1, "C": 2, "it's sum": 3} == {name: row[name] for name in list(row)[:3]}
+
+
+def test_names_with_dots_survive_a_select(lab: Lab) -> None:
+    topic = lab.kafka.topic("dots")
+    lab.send(topic, {"a.b": 1})
+
+    lab.run(
+        lab.spec(
+            topic,
+            decode={"type": "json", "schema": "`a.b` int"},
+            steps=[{"sql": "SELECT *, `a.b` + 1 AS more FROM events"}],
+        )
+    )
+
+    assert [(1, 2)] == [(row["a.b"], row["more"]) for row in lab.rows()]
+
+
+def test_key_headers_and_timestamp_can_be_made_columns(lab: Lab) -> None:
+    topic = lab.kafka.topic("envelope")
+    at = datetime.datetime(2026, 1, 31, 12, 0, 0, 5000, tzinfo=datetime.UTC)
+    with Producer(lab.connection) as producer:
+        producer.send(topic, b"{}", key=b"key", headers=[("h", b"1")], timestamp_ms=int(at.timestamp() * 1000))
+        producer.send(topic, b"{}")
+    query = "CAST(_key AS string) AS k, CAST(_headers[0].value AS string) AS h, _timestamp AS at, _offset AS o"
+
+    lab.run(
+        lab.spec(
+            topic,
+            decode={"type": "json", "schema": "id bigint"},
+            steps=[{"sql": query.join(["SELECT ", " FROM events WHERE _offset = 0 OR _key IS NULL"])}],
+        )
+    )
+
+    first = lab.rows()[0]
+    assert ("key", "1", at, 0) == (first["k"], first["h"], first["at"], first["o"])
+
+
+def test_sql_that_spark_does_not_understand_is_the_users_mistake(lab: Lab) -> None:
+    topic = lab.kafka.topic("nonsense")
+    lab.send_ids(topic, [1])
+
+    with pytest.raises(BadInput, match=r"Spark does not understand the SQL: .*no_such_function"):
+        lab.run(lab.spec(topic, steps=[{"sql": "SELECT no_such_function(id) AS x FROM events"}]))
+    assert not lab.table.exists()

@@ -1,0 +1,181 @@
+"""Stateful pipelines over a landed table: results are merged by key, and computed again when the state is lost."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from penstock.engine.batch import BatchReport
+from penstock.engine.home import Home, Progress
+from penstock.engine.stateful import StatefulRunner
+from penstock.errors import CheckpointLost, NotFound, PositionLost
+from penstock.pipeline.spec import PipelineSpec
+
+from support.pipelines import Lab
+from support.postgres import RunningPostgres
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COUNTS = "SELECT name, count(*) AS events, sum(id) AS total FROM events GROUP BY name"
+RANKING = """
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import LongType, StructField, StructType
+
+class Best(StatefulProcessor):
+    def init(self, handle):
+        self.best = handle.getValueState("best", StructType([StructField("id", LongType())]))
+
+    def handleInputRows(self, key, rows, timerValues):
+        known = self.best.get()
+        best = max([row["id"] for row in rows] + ([known[0]] if known else []))
+        self.best.update((best,))
+        from pyspark.sql import Row
+        yield Row(name=key[0], best=best)
+
+    def close(self):
+        pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def one_state_store(spark: "SparkSession") -> Iterator[None]:
+    """Little data needs no four state stores, each with files of its own."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", str(before))
+
+
+def stateful(lab: Lab, name: str, **parts: Any) -> PipelineSpec:
+    return PipelineSpec.model_validate(
+        {
+            "name": name,
+            "source": {"type": "delta", "path": str(lab.table)},
+            "sinks": [{"type": "delta", "path": str(lab.folder / "results"), "key": ["name"]}],
+            "speed": "scheduled",
+            **parts,
+        }
+    )
+
+
+def runner(lab: Lab, spec: PipelineSpec) -> StatefulRunner:
+    return StatefulRunner(spec, Home(lab.folder / "homes" / spec.name), lambda: lab.spark, lab.folder)
+
+
+def compute(lab: Lab, spec: PipelineSpec) -> list[BatchReport]:
+    heard: list[Progress] = []
+    with runner(lab, spec) as opened:
+        opened.run(heard.append)
+    return [each.report for each in heard if each.report is not None]
+
+
+def land(lab: Lab, topic: str, *events: tuple[str, int]) -> None:
+    lab.send(topic, *({"id": number, "name": name} for name, number in events))
+    lab.run(lab.spec(topic))
+
+
+def results(path: Path, *columns: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row[name] for name in columns) for row in DeltaTable(str(path)).to_pyarrow_table().to_pylist())
+
+
+def test_aggregates_are_merged_by_key_and_survive_a_lost_checkpoint(lab: Lab, postgres: RunningPostgres) -> None:
+    topic = lab.kafka.topic("aggregate")
+    server = postgres.database()
+    login = {**server.model_dump(), "password": f"file:{postgres.password_file}"}
+    sinks = [
+        {"type": "delta", "path": str(lab.folder / "results"), "key": ["name"]},
+        {"type": "postgres", "table": "results", "server": login, "mode": "upsert", "key": ["name"]},
+    ]
+    spec = stateful(lab, f"{topic}-counts", steps=[{"sql": COUNTS}], sinks=sinks)
+
+    def both() -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        with postgres.connect(server.database) as connection:
+            rows = connection.execute("SELECT name, events, total FROM results ORDER BY name").fetchall()
+        return results(lab.folder / "results", "name", "events", "total"), rows
+
+    land(lab, topic, ("a", 1), ("b", 2), ("a", 3))
+    compute(lab, spec)
+    first = both()
+    land(lab, topic, ("a", 10), ("c", 5))
+    compute(lab, spec)
+    second = both()
+    shutil.rmtree(lab.folder / "homes" / spec.name / "checkpoint")
+    with pytest.raises(CheckpointLost, match=f"penstock pipeline rebuild {spec.name}"):
+        compute(lab, spec)
+    with runner(lab, spec) as opened:
+        opened.rebuild()
+    compute(lab, spec)
+
+    before, after = [("a", 2, 4), ("b", 1, 2)], [("a", 3, 14), ("b", 1, 2), ("c", 1, 5)]
+    assert (before, before) == first
+    assert (after, after) == second
+    assert (after, after) == both()
+    assert [] == [report for report in compute(lab, spec) if report.read]
+
+
+def test_windows_close_behind_the_watermark_and_count_each_event_once(lab: Lab) -> None:
+    topic = lab.kafka.topic("window")
+    schema = {"type": "json", "schema": "id bigint NOT NULL, at timestamp"}
+    landing = lab.spec(topic, decode=schema)
+    query = (
+        "SELECT window.start AS start, count(*) AS events FROM (SELECT window(at, '10 minutes') AS window FROM events)"
+        " GROUP BY window"
+    )
+    spec = stateful(
+        lab,
+        f"{topic}-windows",
+        source={"type": "delta", "path": str(lab.table), "watermark": {"column": "at", "delay": "5m"}},
+        steps=[{"sql": query}],
+        sinks=[{"type": "delta", "path": str(lab.folder / "results"), "key": ["start"]}],
+    )
+    for minutes in ([1, 2, 11], [3, 40], [41, 4]):
+        lab.send(topic, *({"id": minute, "at": f"2026-01-31T12:{minute:02}:00Z"} for minute in minutes))
+        lab.run(landing)
+        compute(lab, spec)
+
+    counted = [
+        (start.strftime("%H:%M"), events) for start, events in results(lab.folder / "results", "start", "events")
+    ]
+    # The event of minute 4 came after the watermark had passed its window, which was at three by then.
+    assert [("12:00", 3), ("12:10", 1), ("12:40", 2)] == counted
+
+
+def test_a_stateful_processor_keeps_its_state_between_runs(lab: Lab) -> None:
+    topic = lab.kafka.topic("processor")
+    (lab.folder / "ranking.py").write_text(RANKING)
+    step = {"stateful": "ranking:Best", "key": ["name"], "returns": "name string, best bigint"}
+    spec = stateful(lab, f"{topic}-best", steps=[step])
+
+    land(lab, topic, ("a", 5), ("b", 2))
+    compute(lab, spec)
+    land(lab, topic, ("a", 3), ("b", 4))
+    compute(lab, spec)
+
+    assert [("a", 5), ("b", 4)] == results(lab.folder / "results", "name", "best")
+
+
+def test_a_result_table_that_was_deleted_is_noticed(lab: Lab) -> None:
+    topic = lab.kafka.topic("gone")
+    spec = stateful(lab, f"{topic}-counts", steps=[{"sql": COUNTS}])
+    land(lab, topic, ("a", 1))
+    compute(lab, spec)
+    shutil.rmtree(lab.folder / "results")
+    land(lab, topic, ("a", 2))
+
+    with pytest.raises(PositionLost, match=f"penstock pipeline rebuild {spec.name}"):
+        compute(lab, spec)
+    with runner(lab, spec) as opened:
+        opened.rebuild()
+    compute(lab, spec)
+
+    assert [("a", 2, 3)] == results(lab.folder / "results", "name", "events", "total")
+
+
+def test_a_table_that_nobody_landed_yet_is_named(lab: Lab) -> None:
+    with pytest.raises(NotFound, match="there is no Delta table at"):
+        compute(lab, stateful(lab, "nothing-landed", steps=[{"sql": COUNTS}]))
