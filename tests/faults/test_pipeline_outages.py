@@ -15,7 +15,7 @@ from support.postgres import RunningPostgres
 from support.waiting import until
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_database_killed_in_mid_batch_is_waited_for_and_a_row_it_refuses_is_a_dead_letter(
     kafka: RunningKafka, postgres: RunningPostgres, tmp_path: Path
 ) -> None:
@@ -29,7 +29,7 @@ def test_a_database_killed_in_mid_batch_is_waited_for_and_a_row_it_refuses_is_a_
     chain.journal.send(12_000)
 
     driver = chain.drive()
-    until(lambda: landed_so_far(chain, "postgres") > 1000, 120)
+    driver.reach(lambda: landed_so_far(chain, "postgres") > 1000)
     postgres.kill()
     until(lambda: "waiting: PostgreSQL" in driver.said, 120)
     postgres.start()
@@ -38,14 +38,15 @@ def test_a_database_killed_in_mid_batch_is_waited_for_and_a_row_it_refuses_is_a_
     assert [] == chain.faults(refused=lambda n: n % 1000 == 13)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_leader_killed_under_a_running_pipeline_costs_time_only(three_nodes: RunningKafka, tmp_path: Path) -> None:
     three_nodes.cluster.up(LocalCluster())
+    until(lambda: not kafka_cluster.describe(three_nodes.admin()).under_replicated)
     chain = make_chain(["delta", "kafka"], three_nodes, None, tmp_path, replication=3)
     chain.journal.send(9000)
 
     driver = chain.drive()
-    until(lambda: landed_so_far(chain, "delta") > 1000, 120)
+    driver.reach(lambda: landed_so_far(chain, "delta") > 1000)
     leader = topics.describe(three_nodes.admin(), chain.journal.topic).partitions[0].leader
     assert leader is not None
     process = three_nodes.cluster.node(leader).process()
@@ -60,7 +61,7 @@ def test_a_leader_killed_under_a_running_pipeline_costs_time_only(three_nodes: R
     assert [] == chain.faults()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_driver_that_hung_while_another_took_over_elsewhere_writes_nothing_more(
     kafka: RunningKafka, cli: Cli, tmp_path: Path
 ) -> None:
@@ -69,7 +70,7 @@ def test_a_driver_that_hung_while_another_took_over_elsewhere_writes_nothing_mor
     elsewhere = {"PENSTOCK_BOOTSTRAP_SERVERS": kafka.connection.bootstrap_servers}
 
     hung = chain.drive()
-    until(lambda: landed_so_far(chain, "delta") > 1000, 120)
+    hung.reach(lambda: landed_so_far(chain, "delta") > 1000)
     hung.pause()
     other = chain.drive(tmp_path / "other-home", **elsewhere)
     assert CheckpointLost.exit_code == other.wait(), other.said

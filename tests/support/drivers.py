@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import psutil
 
 from support.waiting import until
 
-_TIMEOUT_S = 180
+_TIMEOUT_S = 240
 _started: "list[Driver]" = []
 
 
@@ -27,6 +29,14 @@ class Driver:
         code = self.process.wait(timeout_s)
         until(lambda: not session_of(self.process.pid), 60)
         return code
+
+    def reach(self, condition: Callable[[], bool], timeout_s: float = _TIMEOUT_S) -> None:
+        """Wait until the driver has come so far; what it said tells why if it does not."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert self.process.poll() is None, f"the driver ended before: {self.said}"
+            assert time.monotonic() < deadline, f"the driver did not come so far: {self.said}"
+            time.sleep(0.05)
 
     def kill(self) -> None:
         """End the driver as `kill -9` does."""
