@@ -1,10 +1,11 @@
 """The Spark session that pipelines run in."""
 
+import atexit
 import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from penstock.broker.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_END_S = 30.0
 _LOG4J = """\
 status = error
 appender.file.type = RollingFile
@@ -73,7 +75,20 @@ def start(name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence
     # PySpark repeats on stderr what it raises, as JSON; what it raises is handled.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     with _stderr_into(folder / "spark-console.log"):
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+    atexit.register(_end, spark)
+    return spark
+
+
+def _end(spark: "SparkSession") -> None:
+    """Stop Spark, its workers and its JVM before this process ends: a command leaves nothing running behind it."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public ends the JVM
+    # Whatever is wrong with a Spark that is being given up does not matter any more.
+    with suppress(Exception):
+        spark.stop()
+    if process is not None and process.poll() is None:
+        process.stdin.close()
+        process.wait(_END_S)
 
 
 @contextmanager
