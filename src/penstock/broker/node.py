@@ -10,24 +10,9 @@ from pathlib import Path
 import psutil
 
 from penstock.broker.java import find_java
+from penstock.broker.log4j import log4j_properties
 from penstock.errors import Unprepared
 
-_LOG4J = """\
-status = error
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.filePattern = {log}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = [%d{{yyyy-MM-dd HH:mm:ss.SSS}}] %p %m (%c)%n
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 10MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 5
-rootLogger.level = info
-rootLogger.appenderRef.file.ref = file
-"""
 _MAIN_CLASS = "kafka.Kafka"
 # Short-lived: a quick start matters more than peak speed.
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -81,7 +66,9 @@ class Node:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.data.mkdir(parents=True, exist_ok=True)
         self.properties.write_text(properties, encoding="utf-8")
-        (self.folder / "log4j2.properties").write_text(_LOG4J.format(log=self.log), encoding="utf-8")
+        (self.folder / "log4j2.properties").write_text(
+            log4j_properties(self.log, level="info", files=5), encoding="utf-8"
+        )
 
     def format(self, cluster_id: str, classpath: Sequence[Path]) -> None:
         """Prepare the data folder once.

@@ -1,6 +1,9 @@
 """Small files that survive a crash: written aside, flushed to disk, then put in place whole."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def make_folder(path: Path) -> None:
@@ -38,9 +41,20 @@ def make_folder(path: Path) -> None:
         ) from None
 
 
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder durable, not only the files behind them."""
-    descriptor = os.open(folder, os.O_RDONLY)
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file for one process of this machine, and wait for it; the system lets go when a process dies."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def sync(path: Path) -> None:
+    """Make a file durable, or the names in a folder, not only the files behind them."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

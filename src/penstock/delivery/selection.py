@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel, Field
 
@@ -25,14 +25,19 @@ class Filter(BaseModel, frozen=True, extra="forbid"):
     since: str | None = Field(None, description="Failed at or after this time (2026-01-31T12:00, or 15m ago).")
     until: str | None = Field(None, description="Failed before this time.")
 
-    def fits(self, letter: DeadLetter) -> bool:
-        """Tell whether a letter is meant."""
+    def chosen(self, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
+        """Give those that are meant; how long ago counts from now, the same moment for all."""
+        since_ms = _moment_ms(self.since) if self.since is not None else None
+        until_ms = _moment_ms(self.until) if self.until is not None else None
+        return (letter for letter in letters if self._fits(letter, since_ms, until_ms))
+
+    def _fits(self, letter: DeadLetter, since_ms: int | None, until_ms: int | None) -> bool:
         return (
             self.pipeline in (None, letter.pipeline)
             and self.stage in (None, letter.stage)
             and (self.error is None or self.error == letter.error or self.error in letter.message)
-            and (self.since is None or letter.failed_ms >= _moment_ms(self.since))
-            and (self.until is None or letter.failed_ms < _moment_ms(self.until))
+            and (since_ms is None or letter.failed_ms >= since_ms)
+            and (until_ms is None or letter.failed_ms < until_ms)
         )
 
 
@@ -56,12 +61,12 @@ class Reason(BaseModel, frozen=True):
 
 def select(connection: Connection, wanted: Filter) -> Iterator[DeadLetter]:
     """Give the open dead letters that fit."""
-    settled = Ledger(connection).settled()
     ledger = Ledger(connection)
+    settled = ledger.settled()
     names = [wanted.topic] if wanted.topic else dead_topics(connection)
     for name in names:
-        for letter in read(connection, name):
-            if wanted.fits(letter) and ledger.key_of(letter) not in settled:
+        for letter in wanted.chosen(read(connection, name)):
+            if ledger.key_of(letter) not in settled:
                 yield letter
 
 

@@ -21,10 +21,11 @@ from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.delivery.standing import Standing
 from penstock.engine.failures import JOB_ERRORS, cause_of
-from penstock.engine.frame import Frame, where_column
+from penstock.engine.frame import Frame
 from penstock.engine.isolate import Isolation
 from penstock.engine.tasks import Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask
 from penstock.errors import DataRefused, PenstockError, TopicRecreated, WorkLost
+from penstock.pipeline.columns import where_column
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.sink import Sink, Staged
 from penstock.sources.extent import Extent

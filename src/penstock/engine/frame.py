@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from penstock.engine import attempt
 from penstock.engine.tasks import DOT, MANIFEST, Chain, Decode, ReadTask, Task, event_schema
 from penstock.errors import BadInput
-from penstock.pipeline.columns import user_columns
+from penstock.pipeline.columns import rule_column, user_columns, where_column
 from penstock.pipeline.spec import PipelineSpec
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql
@@ -124,13 +124,3 @@ class Frame:
 
 def _in_python(frame: "DataFrame", tasks: list[Task], schema: Any) -> "DataFrame":
     return frame.toDF(*(name.replace(".", DOT) for name in frame.columns)).mapInArrow(Chain(tasks), schema)
-
-
-def rule_column(number: int) -> str:
-    """Name the column that tells whether a row meets an expectation."""
-    return f"_rule_{number}"
-
-
-def where_column(number: int) -> str:
-    """Name the column that tells whether a row meets a sink's condition."""
-    return f"_to_{number}"

@@ -10,27 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.broker.java import find_java
+from penstock.broker.log4j import log4j_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _END_S = 30.0
-_LOG4J = """\
-status = error
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.filePattern = {log}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = [%d{{yyyy-MM-dd HH:mm:ss.SSS}}] %p %m (%c)%n
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 10MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 3
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-"""
 
 
 def start(name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence[Path] = ()) -> "SparkSession":
@@ -46,7 +31,7 @@ def start(name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     folder.mkdir(parents=True, exist_ok=True)
     log_settings = folder / "log4j2.properties"
-    log_settings.write_text(_LOG4J.format(log=folder / "spark.log"), encoding="utf-8")
+    log_settings.write_text(log4j_properties(folder / "spark.log", level="warn", files=3), encoding="utf-8")
     settings = {
         "spark.app.name": f"penstock-{name}",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -162,7 +162,7 @@ class StatefulRunner:
         position = sink.position()
         if position is not None and position > wanted:
             return
-        if (position or 0) < wanted and not (position is None and sink.name == "console"):
+        if (position or 0) < wanted and sink.keeps_position:
             raise PositionLost(
                 f"sink '{sink.name}' stands at batch {position or 0}, and batch {wanted} would leave a gap:"
                 " its table was dropped or replaced",

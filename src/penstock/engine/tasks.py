@@ -19,7 +19,7 @@ from penstock.decoders.decoded import Decoded, Fault, fault
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import DeadStager
 from penstock.delivery.positions import Stretch
-from penstock.pipeline.columns import ERROR, RESERVED, TALLY, user_columns
+from penstock.pipeline.columns import ERROR, RESERVED, TALLY, rule_column, user_columns
 from penstock.pipeline.expectation import Expectation
 from penstock.sinks.sink import Stager, StagerFactory
 
@@ -178,7 +178,6 @@ class _Counts:
 class _Progress:
     """What one task has done so far."""
 
-    stretch: Stretch
     stagers: dict[str, Stager]
     dead: DeadStager
     recorded: set[tuple[int, str | None]]
@@ -203,7 +202,6 @@ class WriteTask:
         """Stage everything; give one row, the manifest."""
         stretch = self.stretches[index]
         progress = _Progress(
-            stretch=stretch,
             stagers={sink.name: sink.stager(stretch) for sink in self.sinks},
             dead=self.dead.stager(stretch),
             recorded=self.dead.recorded[index],
@@ -249,7 +247,7 @@ class WriteTask:
         self, batch: pa.RecordBatch, good: Any, number: int, rule: Expectation, index: int, progress: _Progress
     ) -> Any:
         """Apply one expectation; give the rows that are still good."""
-        broken = good & ~_mask(batch.column(f"_rule_{number}"))
+        broken = good & ~_mask(batch.column(rule_column(number)))
         if not broken.any():
             return good
         progress.rules[rule.name] += int(broken.sum())

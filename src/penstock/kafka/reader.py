@@ -6,7 +6,7 @@ use this, so that they never move anybody's position.
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -17,6 +17,24 @@ from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.positions import EARLIEST, LATEST, Position, resolve
 
 _BATCH = 10_000
+
+
+def reading(connection: Connection, causes: Causes, *, committed_only: bool = True) -> dict[str, Any]:
+    """Give the settings of a client that reads assigned partitions and joins no group."""
+    return {
+        **FETCHING,
+        "queued.max.messages.kbytes": 64 * 1024,
+        **connection.librdkafka(),
+        "error_cb": causes,
+        # Required by librdkafka; nothing is ever joined or committed under this name.
+        "group.id": "penstock.reader",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        # Records deleted while we read are an error, not a jump.
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+    }
 
 
 class Reader:
@@ -42,20 +60,7 @@ class Reader:
         self._open = {place: ends[place] if ends else None for place in places}
         for place in [place for place in places if ends and starts[place] >= ends[place]]:
             del self._open[place]
-        settings = {
-            **FETCHING,
-            "queued.max.messages.kbytes": 64 * 1024,
-            **connection.librdkafka(),
-            "error_cb": self._causes,
-            # Required by librdkafka; nothing is ever joined or committed under this name.
-            "group.id": "penstock.reader",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            # Records deleted while we read are an error, not a jump.
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed" if committed_only else "read_uncommitted",
-        }
+        settings = reading(connection, self._causes, committed_only=committed_only)
         with opening(connection):
             self._client = Consumer(settings, logger=logger)
         self._client.assign([TopicPartition(*place, starts[place]) for place in self._open])

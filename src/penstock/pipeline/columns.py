@@ -37,3 +37,13 @@ TALLY = "tally"
 def user_columns(names: list[str]) -> list[str]:
     """Give the columns that are the user's own."""
     return [name for name in names if not name.startswith("_")]
+
+
+def rule_column(number: int) -> str:
+    """Name the column that tells whether a row meets an expectation."""
+    return f"_rule_{number}"
+
+
+def where_column(number: int) -> str:
+    """Name the column that tells whether a row meets a sink's condition."""
+    return f"_to_{number}"

@@ -9,12 +9,11 @@ Needs a file system that all of Spark's workers share. One writer library per ta
 under a lock file beside the log.
 """
 
-import fcntl
 import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +24,7 @@ from pydantic import BaseModel, Field
 
 from penstock.decoders.decoded import Fault
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import make_folder
+from penstock.delivery.durable import locked, make_folder, sync
 from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
 from penstock.errors import Conflict, PositionLost, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
@@ -204,9 +203,7 @@ class DeltaStager:
         if self._writer is None:
             return {"file": None, "bytes": 0}
         self._writer.close()
-        descriptor = os.open(self._path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
+        sync(self._path)
         return {"file": self._path.name, "bytes": self._path.stat().st_size}
 
 
@@ -238,15 +235,12 @@ def make_table(path: Path, schema: pa.Schema, name: str) -> None:
 @contextmanager
 def table_lock(path: Path) -> Iterator[None]:
     """Hold the table for one writer of this machine: a batch's commit, or a compaction."""
-    try:
-        descriptor = os.open(path / ".penstock.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except FileNotFoundError:
-        raise WorkLost(f"the table {path} is gone") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path / ".penstock.lock"))
+        except FileNotFoundError:
+            raise WorkLost(f"the table {path} is gone") from None
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _stats(rows: int) -> str:

@@ -8,13 +8,11 @@ partitions appears file by file.
 Needs a file system with hard links that all of Spark's workers share; a lock file keeps two drivers apart.
 """
 
-import fcntl
 import gzip
 import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -24,7 +22,7 @@ from pydantic import BaseModel, Field
 
 from penstock.decoders.decoded import Fault
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import make_folder, sync_folder
+from penstock.delivery.durable import locked, make_folder, sync
 from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
 from penstock.errors import WorkLost
 from penstock.pipeline.columns import COORDINATES
@@ -96,7 +94,7 @@ class JsonSink(Sink):
     def commit(self) -> None:
         """Put each file in place; one partition's file is that partition's commit."""
         try:
-            with self._locked():
+            with locked(self._spec.path / ".penstock.lock"):
                 require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
                 self._put_in_place()
         except FileNotFoundError as error:
@@ -116,7 +114,7 @@ class JsonSink(Sink):
             for marker in stale.get(each.stretch.place, []):
                 marker.unlink(missing_ok=True)
             crash_point("in_commit", self.name)
-        sync_folder(self._spec.path)
+        sync(self._spec.path)
 
     def _markers(self) -> dict[Place, list[Path]]:
         by_key = {(place.topic_id, place.partition): place for place in self._expected}
@@ -133,15 +131,6 @@ class JsonSink(Sink):
         topic = re.sub(r"[^A-Za-z0-9._-]", "_", place.topic)[-_LONGEST_TOPIC:].lstrip("._") or "topic"
         core = f"{topic}.{place.topic_id}.p{place.partition}.{each.stretch.start:020d}-{each.stretch.end:020d}"
         return f"{core}.jsonl{'.gz' if self._spec.gzip else ''}" if each.rows else f"_{core}.empty"
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        descriptor = os.open(self._spec.path / ".penstock.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
 
 class JsonStagerFactory:

@@ -27,6 +27,8 @@ _ATTEMPTS = 10
 class MergingSink(ABC):
     """Takes the changed results of one batch."""
 
+    keeps_position = True
+
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -165,6 +167,8 @@ class PostgresMerge(MergingSink):
 
 class ConsoleMerge(MergingSink):
     """Prints the changes; at least once."""
+
+    keeps_position = False
 
     def __init__(self, spec: Console, name: str) -> None:
         super().__init__(name)

@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field
 
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import NotFound
-from penstock.pipeline.columns import HEADERS
 from penstock.secret import PathFromFile
 from penstock.sources.extent import Extent
+from penstock.sources.records import records
 
 _CHUNK_EVENTS = 10_000
 
@@ -96,19 +96,12 @@ def _count(path: Path) -> int:
 
 def _columns(values: list[bytes], first: int, place: Place) -> pa.RecordBatch:
     count = len(values)
-    offsets = pa.array(range(first, first + count), pa.int64())
     written = datetime.datetime.fromtimestamp(Path(place.topic).stat().st_mtime, datetime.UTC)
-    columns = {
-        "_topic": pa.repeat(place.topic, count),
-        "_topic_id": pa.repeat(place.topic_id, count),
-        "_partition": pa.repeat(pa.scalar(place.partition, pa.int32()), count),
-        "_offset": offsets,
-        "_timestamp": pa.repeat(pa.scalar(written, pa.timestamp("us", tz="UTC")), count),
-        "_key": pa.nulls(count, pa.binary()),
-        "_value": pa.array(values, pa.binary()),
-        "_headers": pa.array([[]] * count, HEADERS),
-        "_at": offsets,
-        "_attempt": pa.repeat(pa.scalar(1, pa.int32()), count),
-        "_sink": pa.nulls(count, pa.string()),
-    }
-    return pa.RecordBatch.from_pydict(columns)
+    return records(
+        place,
+        offsets=pa.array(range(first, first + count), pa.int64()),
+        timestamps=pa.repeat(pa.scalar(written, pa.timestamp("us", tz="UTC")), count),
+        keys=pa.nulls(count, pa.binary()),
+        values=pa.array(values, pa.binary()),
+        headers=[[]] * count,
+    )

@@ -18,11 +18,12 @@ from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput, BrokerUnavailable, NotFound, RetentionPassed
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
-from penstock.kafka.connection import FETCHING, Connection
+from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.positions import Position, committed_bounds, resolve
-from penstock.pipeline.columns import HEADERS
+from penstock.kafka.reader import reading
 from penstock.sources.extent import Extent
+from penstock.sources.records import records
 
 _CHUNK_EVENTS = 10_000
 _SILENCE_S = 60.0
@@ -182,21 +183,8 @@ def _client(connection: Connection) -> tuple[Consumer, Causes]:
 
 def _open(connection: Connection) -> tuple[Consumer, Causes]:
     causes = Causes(connection)
-    settings: dict[str, Any] = {
-        **FETCHING,
-        "queued.max.messages.kbytes": 64 * 1024,
-        "fetch.wait.max.ms": 50,
-        **connection.librdkafka(),
-        "error_cb": causes,
-        # Required by librdkafka; nothing is ever joined or committed under this name.
-        "group.id": "penstock.reader",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        # A record that is gone is an error, not a jump.
-        "auto.offset.reset": "error",
-        "isolation.level": "read_committed",
-    }
+    # A short wait at the broker: a batch is bounded, and its end must not wait for more.
+    settings = {"fetch.wait.max.ms": 50, **reading(connection, causes)}
     with opening(connection):
         return Consumer(settings, logger=logger), causes
 
@@ -229,23 +217,14 @@ def _sort(heard: list[Message], stretch: Stretch, connection: Connection) -> tup
 
 
 def _columns(messages: list[Message], place: Place) -> pa.RecordBatch:
-    count = len(messages)
-    offsets = pa.array([message.offset() for message in messages], pa.int64())
-    headers = [_headers(message) for message in messages]
-    columns = {
-        "_topic": pa.repeat(place.topic, count),
-        "_topic_id": pa.repeat(place.topic_id, count),
-        "_partition": pa.repeat(pa.scalar(place.partition, pa.int32()), count),
-        "_offset": offsets,
-        "_timestamp": pa.array([message.timestamp()[1] * 1000 for message in messages], pa.timestamp("us", tz="UTC")),
-        "_key": pa.array([message.key() for message in messages], pa.binary()),
-        "_value": pa.array([message.value() for message in messages], pa.binary()),
-        "_headers": pa.array(headers, HEADERS),
-        "_at": offsets,
-        "_attempt": pa.repeat(pa.scalar(1, pa.int32()), count),
-        "_sink": pa.nulls(count, pa.string()),
-    }
-    return pa.RecordBatch.from_pydict(columns)
+    return records(
+        place,
+        offsets=pa.array([message.offset() for message in messages], pa.int64()),
+        timestamps=pa.array([message.timestamp()[1] * 1000 for message in messages], pa.timestamp("us", tz="UTC")),
+        keys=pa.array([message.key() for message in messages], pa.binary()),
+        values=pa.array([message.value() for message in messages], pa.binary()),
+        headers=[_headers(message) for message in messages],
+    )
 
 
 def _headers(message: Message) -> list[dict[str, Any]]:

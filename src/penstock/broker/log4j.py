@@ -1,0 +1,25 @@
+"""What a JVM that we start has to say goes to a file that rolls over."""
+
+from pathlib import Path
+
+_TEXT = """\
+status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d{{yyyy-MM-dd HH:mm:ss.SSS}}] %p %m (%c)%n
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = {files}
+rootLogger.level = {level}
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+def log4j_properties(log: Path, *, level: str, files: int) -> str:
+    """Write the settings: so many files of 10 MB beside the one at hand."""
+    return _TEXT.format(log=log, level=level, files=files)
