@@ -178,7 +178,8 @@ def test_two_members_share_the_partitions_and_see_them_come_and_go(kafka: Runnin
     until(lambda: len(owned["first"]) == 4)
     threads["second"].start()
     until(lambda: len(owned["second"]) == 2)
-    fill(kafka, topic, 1000)
+    for number in range(4):
+        fill(kafka, topic, 250, first=number * 250, partition=number)
     until(lambda: seen["first"].total() + seen["second"].total() >= 1000)
     for name, thread in threads.items():
         members[name].stop()
