@@ -15,7 +15,7 @@ setup-tests: setup  ## Install what the tests need beyond that: a PostgreSQL ser
 	@scripts/setup tests
 
 test: setup-tests check  ## Lint, types, then every test, against real servers that the tests start and stop
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist worksteal
 
 test-kafka-3.9: setup  ## The clients' tests against Kafka 3.9
 	$(BIN)/pytest -m clients --kafka 3.9

@@ -13,6 +13,7 @@ from penstock.pipeline.spec import Batch, DeadLetters, Decode, PipelineSpec, Ret
 from penstock.pipeline.template import template
 from penstock.sinks.postgres import Server
 from penstock.sources.delta import Watermark
+from penstock.steps.callbacks import Batcher, OnFailure
 
 from reference.tables import keys, sentence, tidy
 
@@ -23,7 +24,7 @@ COMPONENTS: dict[str, tuple[Model, ...]] = {
     "Step": get_args(Step),
     "Sink": get_args(get_args(SinkSpec)[0]),
 }
-PARTS: tuple[Model, ...] = (Watermark, Expectation, Server, Batch, DeadLetters, Retry)
+PARTS: tuple[Model, ...] = (Watermark, Batcher, OnFailure, Expectation, Server, Batch, DeadLetters, Retry)
 """Models that are no component; each has a place of its own on the page."""
 
 TEXT = Template("""\
@@ -69,6 +70,14 @@ $decoder
 A step has no `type`: its first key says what it is.
 
 $step
+
+### Batcher
+
+$batcher
+
+### OnFailure
+
+$on_failure
 
 ## Expectations
 
@@ -178,6 +187,8 @@ def page(schema: dict[str, Any]) -> str:
         expectation=_part(Expectation, schema),
         server=_part(Server, schema),
         batch=_part(Batch, schema),
+        batcher=_part(Batcher, schema),
+        on_failure=_part(OnFailure, schema),
         dead_letters=_part(DeadLetters, schema),
         retry=_part(Retry, schema),
         **listed,

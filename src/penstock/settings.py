@@ -66,11 +66,10 @@ def load(
     loaded = project.load(file) if file else project.Project()
     base = file.parent if file else Path.cwd()
     chosen_home = home or Path(environment.get("PENSTOCK_HOME", base / HOME_NAME))
-    cache = Path(environment.get("PENSTOCK_CACHE", _user_cache()))
     outside = _outside(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
     return Settings(
         home=chosen_home.resolve(),
-        cache=cache,
+        cache=cache_folder(),
         project_file=file,
         project=loaded,
         outside=outside,
@@ -84,9 +83,10 @@ def _nearest_project_file() -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _user_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "penstock"
+def cache_folder() -> Path:
+    """Give the folder for what all projects of this user share, and what can be had again."""
+    named, base = os.environ.get("PENSTOCK_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(named) if named else (Path(base) if base else Path.home() / ".cache") / "penstock"
 
 
 def _outside(bootstrap: str | None, loaded: project.Project) -> Connection | None:

@@ -93,7 +93,7 @@ def test_paths_count_from_the_folder_of_the_file_as_in_yaml(file: Path) -> None:
 
 @pytest.mark.parametrize(("code", "count"), [("", 0), ("pipeline = made()\nother = made(name='other')\n", 2)])
 def test_a_file_that_makes_none_or_several_is_refused(file: Path, code: str, count: int) -> None:
-    expected = f"{file} makes {count} pipelines, and one is needed: pipeline = PipelineSpec(...)"
+    expected = f"{file} makes {count} pipelines, and one is needed: pipeline = PipelineSpec(...), or a class"
 
     assert expected == complaint(file, IMPORTS + code)
 

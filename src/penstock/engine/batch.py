@@ -182,6 +182,14 @@ def _trims_at(standing: Standing, stretch: Stretch) -> list[int]:
 
 def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], stretches: list[Stretch]) -> None:
     for each in manifests:
+        if each.get("stopped"):
+            offset, problem = each["stopped"]
+            raise DataRefused(
+                f"a handler of pipeline '{spec.name}' failed at {stretches[each['index']].place} offset {offset},"
+                f" and `on_failure` says to stop: {problem}",
+                safe="Nothing of this batch was written",
+                fix="Mend the handler or the data's source; then start again",
+            )
         if each["failed_rule"] is not None:
             rule, offset = each["failed_rule"]
             raise DataRefused(

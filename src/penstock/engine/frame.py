@@ -13,6 +13,7 @@ from penstock.engine.tasks import DOT, MANIFEST, Chain, Decode, ReadTask, Task, 
 from penstock.errors import BadInput
 from penstock.pipeline.columns import rule_column, user_columns, where_column
 from penstock.pipeline.spec import PipelineSpec
+from penstock.steps.callbacks import Callbacks
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql
 
@@ -37,7 +38,7 @@ class Frame:
     def can_filter(self) -> bool:
         """Tell whether steps may leave events out, so that fewer arrive than were read."""
         for step in self._spec.steps:
-            if isinstance(step, Python) or (isinstance(step, Sql) and Select(step.sql).where):
+            if isinstance(step, Python | Callbacks) or (isinstance(step, Sql) and Select(step.sql).where):
                 return True
         return getattr(self._decode, "tombstones", "") == "drop"
 
@@ -69,7 +70,7 @@ class Frame:
                     tasks = []
                 frame = self._sql(frame, Select(step.sql))
                 schema = to_arrow_schema(frame.schema, timezone="UTC")
-            elif isinstance(step, Python):
+            elif isinstance(step, Python | Callbacks):
                 task = step.task(schema, self._folder, self._notes)
                 tasks, schema = [*tasks, task], task.schema
         return tasks, frame

@@ -222,7 +222,7 @@ class Runner:
 
     def _awaited(self, committed: Committed, targets: Positions | None) -> list[Extent]:
         """Look at the source until a batch is full or has waited long enough."""
-        wait_s = self.spec.batch.max_wait / 1000 if targets is None else 0.0
+        wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
         pending_since = None
         while True:
             extents = self.feed.extents()

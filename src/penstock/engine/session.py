@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.java import find_java
 from penstock.broker.log4j import log4j_properties
+from penstock.engine import class_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_END_S = 30.0
+_END_S = 120.0
 
 
-def start(name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence[Path] = ()) -> "SparkSession":
+def start(
+    name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence[Path] = (), java_options: str | None = None
+) -> "SparkSession":
     """Start Spark, or take the one that this process has; what it has to say goes to a log in `folder`.
 
     `local[N,4]`: a task may fail three times before its job does; plain `local[N]` gives it one try.
@@ -37,7 +40,8 @@ def start(name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}"
+        f" {class_archive.options() if java_options is None else java_options}",
         "spark.python.daemon.module": "penstock.engine.daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

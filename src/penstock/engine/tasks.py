@@ -17,9 +17,8 @@ from pyspark import TaskContext
 
 from penstock.decoders.decoded import Decoded, Fault, fault
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.dead_letters import DeadStager
 from penstock.delivery.positions import Stretch
-from penstock.pipeline.columns import ERROR, RESERVED, TALLY, rule_column, user_columns
+from penstock.pipeline.columns import ERROR, RESERVED, TALLY, rule_column, tally, user_columns
 from penstock.pipeline.expectation import Expectation
 from penstock.sinks.sink import Stager, StagerFactory
 
@@ -118,7 +117,7 @@ class ReadTask:
             if any(decoded.dropped):
                 batch = batch.filter(pa.array([not each for each in decoded.dropped]))
             yield batch
-        yield _tally(schema, {"read": {str(start): count for start, count in read.items()}, "end": reached})
+        yield tally(schema, {"read": {str(start): count for start, count in read.items()}, "end": reached})
 
 
 def _condemn(faults: list[Fault | None], offsets: Any, condemned: Condemned) -> None:
@@ -127,12 +126,6 @@ def _condemn(faults: list[Fault | None], offsets: Any, condemned: Condemned) -> 
             found = condemned.get(offset, {}).get(None)
             if found is not None:
                 faults[number] = found
-
-
-def _tally(schema: pa.Schema, told: dict[str, Any]) -> pa.RecordBatch:
-    error = {"stage": TALLY, "error": "", "message": orjson.dumps(told).decode()}
-    columns = [pa.nulls(1, each.type) for each in schema][:-1]
-    return pa.RecordBatch.from_arrays([*columns, pa.array([error], ERROR)], schema=schema)
 
 
 class DrainTask:
@@ -156,6 +149,16 @@ class SinkTask:
     """Name of the column that says whether a row meets the sink's condition."""
     trims: list[int]
     """Per stretch, the sink's position: rows before it are in already."""
+
+
+class DeadStager(Protocol):
+    """Sets dead letters aside."""
+
+    def write(self, rows: pa.RecordBatch, errors: pa.Array, sink: str | None) -> None:
+        """Add one dead letter per row."""
+
+    def finish(self) -> dict[str, Any]:
+        """Make them durable aside, and say what the driver needs to find them."""
 
 
 @dataclass(frozen=True)

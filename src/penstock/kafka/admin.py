@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
-from penstock.errors import BrokerUnavailable
+from penstock.errors import BrokerUnavailable, Transient
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 
@@ -24,9 +24,12 @@ class Admin:
         self.connection = connection
         self.timeout_s = timeout_s
         self._causes = Causes(connection)
-        settings = {**connection.librdkafka(), "error_cb": self._causes}
-        with opening(connection):
-            self.client = AdminClient(settings, logger=logger)
+        self.client = self._open()
+
+    def _open(self) -> AdminClient:
+        settings = {**self.connection.librdkafka(), "error_cb": self._causes}
+        with opening(self.connection):
+            return AdminClient(settings, logger=logger)
 
     def result(self, future: "Future[Result]", doing: str) -> Result:
         """Wait for one answer."""
@@ -38,7 +41,11 @@ class Admin:
                 self._raise_if_hopeless(deadline, doing)
             except KafkaException as failure:
                 self.client.poll(0)
-                raise self._causes.decisive() or translate(failure, self.connection, doing) from None
+                error = self._causes.decisive() or translate(failure, self.connection, doing)
+                if isinstance(error, Transient):
+                    # A client whose controller died waits for that one node for minutes; a new one asks around.
+                    self.client = self._open()
+                raise error from None
             else:
                 self._causes.forget_outage()
                 return answer
@@ -76,4 +83,5 @@ class Admin:
         if cause is not None:
             raise cause
         if time.monotonic() > deadline:
+            self.client = self._open()
             raise self._causes.timeout(doing)

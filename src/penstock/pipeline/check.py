@@ -3,7 +3,7 @@
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
+from penstock.steps.callbacks import Callbacks
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql, mentioned_columns
 from penstock.steps.stateful import Stateful
@@ -108,8 +109,9 @@ def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
 def _about_functions(spec: PipelineSpec, folder: Path) -> Iterator[Problem]:
     """Look whether the modules are there; nothing of the user's is run."""
     for number, step in enumerate(spec.steps):
-        if isinstance(step, Python | Stateful):
-            key, reference = ("python", step.python) if isinstance(step, Python) else ("stateful", step.stateful)
+        key = type(step).__name__.lower()
+        if isinstance(step, Python | Callbacks | Stateful):
+            reference = getattr(step, key)
             top = reference.partition(":")[0].partition(".")[0]
             beside = (folder / f"{top}.py").exists() or (folder / top).is_dir()
             if not beside and top not in sys.modules and importlib.util.find_spec(top) is None:
@@ -118,7 +120,7 @@ def _about_functions(spec: PipelineSpec, folder: Path) -> Iterator[Problem]:
 
 def _about_stateful(spec: PipelineSpec) -> Iterator[Problem]:
     for number, step in enumerate(spec.steps):
-        if isinstance(step, Python):
+        if isinstance(step, Python | Callbacks):
             yield _error("a `delta` source has no row-local Python: use `sql` or `stateful`", "steps", number)
         if isinstance(step, Stateful) and step.timers == "processing_time" and spec.speed == "scheduled":
             yield _error(
@@ -144,19 +146,11 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
             yield _error("state belongs to a second pipeline, whose source is the landed table", "steps", number)
         elif isinstance(step, Python):
             columns = list(parse(step.returns).names) if step.returns else columns
+        elif isinstance(step, Callbacks):
+            columns = step.columns(columns) if columns is not None else None
+            yield from _doubled(columns or [], ("steps", number, "batcher_column"))
         elif isinstance(step, Sql):
-            try:
-                select = Select(step.sql)
-            except ValueError as error:
-                yield _error(str(error), "steps", number, "sql")
-                columns = None
-                continue
-            texts = [*select.expressions, *([select.where] if select.where else [])]
-            # A column that is only passed on makes nothing: if it is not there, it is a typo.
-            made = frozenset(name.lower() for name, text in select.made if {name} != mentioned_columns(text))
-            yield from _unknown(texts, columns, ("steps", number, "sql"), made)
-            columns = select.columns(columns) if columns is not None else None
-            yield from _doubled(columns or [], ("steps", number, "sql"))
+            columns = yield from _about_sql(step, number, columns)
     for number, rule in enumerate(spec.expect):
         yield from _unknown([rule.that], columns, ("expect", number, "that"))
     for number, sink in enumerate(spec.sinks):
@@ -164,6 +158,22 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
             yield _error("`key` is for stateful pipelines: landed events are appended", "sinks", number, "key")
         if sink.where:
             yield from _unknown([sink.where], columns, ("sinks", number, "where"))
+
+
+def _about_sql(step: Sql, number: int, columns: list[str] | None) -> Generator[Problem, None, list[str] | None]:
+    """Look through one SELECT; give the columns that come out of it, None if that cannot be told."""
+    try:
+        select = Select(step.sql)
+    except ValueError as error:
+        yield _error(str(error), "steps", number, "sql")
+        return None
+    texts = [*select.expressions, *([select.where] if select.where else [])]
+    # A column that is only passed on makes nothing: if it is not there, it is a typo.
+    made = frozenset(name.lower() for name, text in select.made if {name} != mentioned_columns(text))
+    yield from _unknown(texts, columns, ("steps", number, "sql"), made)
+    columns = select.columns(columns) if columns is not None else None
+    yield from _doubled(columns or [], ("steps", number, "sql"))
+    return columns
 
 
 def _unknown(

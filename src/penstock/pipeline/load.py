@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from penstock import document
 from penstock.errors import BadInput, NotFound
 from penstock.pipeline.check import problems
+from penstock.pipeline.handlers import MODULE_PREFIX, Pipeline
 from penstock.pipeline.spec import PipelineSpec
 
 
@@ -36,30 +37,45 @@ def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:
 
 
 def _from_python(path: Path) -> PipelineSpec:
-    """Run the file and take the one `PipelineSpec` that it makes at its top level."""
+    """Run the file and take the one `PipelineSpec`, or the one class of handlers, that it makes at its top level."""
     if not path.is_file():
         raise NotFound(f"{path} is not there")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    module_spec = importlib.util.spec_from_file_location(f"penstock_pipeline_{path.stem}", path)
+    module_spec = importlib.util.spec_from_file_location(f"{MODULE_PREFIX}{path.stem}", path)
     if module_spec is None or module_spec.loader is None:
         raise BadInput(f"{path} is no Python file")
     module = importlib.util.module_from_spec(module_spec)
     sys.modules[module.__name__] = module  # dataclasses look their own module up
     try:
         module_spec.loader.exec_module(module)
+        classes = [each for each in vars(module).values() if _is_pipeline(each, module.__name__)]
+        made = [each.spec() for each in classes]
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in problems]
         raise BadInput("\n".join(f"{path}: {keys}: {text}" for keys, text in told)) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's own file raises
         raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from None
-    found = {id(value): value for value in vars(module).values() if isinstance(value, PipelineSpec)}
+    named = [value for value in vars(module).values() if isinstance(value, PipelineSpec)]
+    found = {id(value): value for value in [*named, *made]}
     if len(found) != 1:
-        raise BadInput(f"{path} makes {len(found)} pipelines, and one is needed: pipeline = PipelineSpec(...)")
+        raise BadInput(
+            f"{path} makes {len(found)} pipelines, and one is needed: pipeline = PipelineSpec(...), or a class"
+        )
     spec: PipelineSpec = _from_folder(next(iter(found.values())), path.parent)
     return spec
+
+
+def _is_pipeline(value: Any, module: str) -> bool:
+    """Tell whether this is a class of handlers of the file's own, and not one that others build on."""
+    return (
+        isinstance(value, type)
+        and issubclass(value, Pipeline)
+        and value.__module__ == module
+        and hasattr(value, "name")
+    )
 
 
 def _from_folder(value: Any, folder: Path) -> Any:

@@ -20,6 +20,7 @@ from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
+from penstock.steps.callbacks import Callbacks
 from penstock.steps.python import Python
 from penstock.steps.sql import Sql, condition
 from penstock.steps.stateful import Stateful
@@ -30,7 +31,7 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 Source = Annotated[Kafka | Files | DeltaTable, Field(discriminator="type")]
 Decode = Annotated[JsonDecode | Text | Raw, Field(discriminator="type")]
-Step = Sql | Python | Stateful
+Step = Sql | Python | Callbacks | Stateful
 AnySink = Delta | JsonSink | Postgres | KafkaSink | Console | SparkFormat
 
 
@@ -47,18 +48,21 @@ def _plain_sink(sink: AnySink) -> AnySink:
 
 def _kind_of_step(value: Any) -> str | None:
     keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    kinds = {"sql": "Sql", "python": "Python", "stateful": "Stateful"}
+    kinds = {"sql": "Sql", "python": "Python", "callbacks": "Callbacks", "stateful": "Stateful"}
     return next((kind for key, kind in kinds.items() if key in keys), None)
 
 
 SinkSpec = Annotated[Annotated[AnySink, Field(discriminator="type")], AfterValidator(_plain_sink)]
 # Tags must differ from keys: a complaint's place holds both.
 _StepByKey = Annotated[
-    Annotated[Sql, Tag("Sql")] | Annotated[Python, Tag("Python")] | Annotated[Stateful, Tag("Stateful")],
+    Annotated[Sql, Tag("Sql")]
+    | Annotated[Python, Tag("Python")]
+    | Annotated[Callbacks, Tag("Callbacks")]
+    | Annotated[Stateful, Tag("Stateful")],
     Discriminator(
         _kind_of_step,
         custom_error_type="step",
-        custom_error_message="a step has one of the keys sql, python and stateful",
+        custom_error_message="a step has one of the keys sql, python, callbacks and stateful",
     ),
 ]
 
@@ -141,6 +145,9 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
                 raise contradiction(f"two sinks are called '{name}': give each a `name`", "sinks", number, "name")
             if name == "dead":
                 raise contradiction("no sink can be called 'dead': the dead letters are", "sinks", number, "name")
+        handlers = [number for number, step in enumerate(self.steps) if isinstance(step, Callbacks)]
+        if len(handlers) > 1:
+            raise contradiction("a pipeline has one class of handlers", "steps", handlers[1])
         rules = [rule.name for rule in self.expect]
         for number, name in enumerate(rules):
             if name in rules[:number]:
@@ -151,6 +158,14 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     def is_stateful(self) -> bool:
         """Tell whether this pipeline works on a landed table, with Spark's state, rather than on events one by one."""
         return isinstance(self.source, DeltaTable)
+
+    @property
+    def max_wait_ms(self) -> int:
+        """How long a batch may wait to fill: batchers have a say of their own."""
+        waits = [
+            each.batch_timeout for step in self.steps if isinstance(step, Callbacks) for each in step.batchers.values()
+        ]
+        return min(waits, default=self.batch.max_wait)
 
     @property
     def sink_names(self) -> list[str]:

@@ -130,7 +130,7 @@ class PythonTask:
                 require_fitting(values)
                 results.append(values)
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises is that record's fault
-                faults[number] = _blame(error)
+                faults[number] = blame(error)
                 results.append(blank)
         return columns_of(self._columns, results, faults, [], "step").columns, faults, kept
 
@@ -213,7 +213,7 @@ class PythonTask:
                 one(first, last)
             except Exception as error:  # noqa: BLE001 - as above
                 if last - first == 1:
-                    faults[first], kept[first] = _blame(error), True
+                    faults[first], kept[first] = blame(error), True
                 else:
                     middle = (first + last) // 2
                     waiting += [(middle, last), (first, middle)]
@@ -249,10 +249,11 @@ def noted(path: Path) -> int | None:
     return offset if offset >= 0 else None
 
 
-def _blame(error: Exception) -> Fault:
+def blame(error: Exception, stage: str = "step") -> Fault:
+    """Describe what a user's code raised."""
     name = type(error).__name__
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - the function of a user's exception
         message = ""
-    return fault(name, message or name, stage="step")
+    return fault(name, message or name, stage)

@@ -1,0 +1,62 @@
+"""Spark's classes, parsed once: every start of a driver from then on takes a few seconds less.
+
+The JVM writes such an archive when it ends, which takes longer than one start saves; so it is made on request only. It
+holds for one Java and one PySpark. The JVM checks that itself, and does without an archive that does not fit.
+"""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from penstock.broker.java import find_java
+from penstock.errors import Unprepared
+from penstock.settings import cache_folder
+
+_QUIET = "-Xlog:disable -Xlog:all=error:stderr"
+_TIMEOUT_S = 300
+
+
+def archive() -> Path:
+    """Name the archive of this Java and this PySpark."""
+    import pyspark
+
+    java = find_java()[0].resolve()
+    known_by = f"{java} {java.stat().st_mtime_ns} {Path(pyspark.__file__).parent} {pyspark.__version__}"
+    return cache_folder() / "classes" / f"spark-{hashlib.sha256(known_by.encode()).hexdigest()[:16]}.jsa"
+
+
+def options() -> str:
+    """Give the options by which a JVM uses the archive; none if there is none."""
+    path = archive()
+    return f"-XX:SharedArchiveFile={path} {_QUIET}" if path.exists() else ""
+
+
+def make() -> Path:
+    """Make the archive anew: start Spark, let it do a bit of everything, and keep what it loaded."""
+    path = archive()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, folder], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+        made = Path(folder) / path.name
+        if done.returncode != 0 or not made.exists():
+            said = (done.stderr.strip() or "no reason given").splitlines()[-1]
+            raise Unprepared(f"Spark's classes could not be archived: {said}", safe="Everything works without")
+        made.replace(path)
+    return path
+
+
+def _train(folder: Path) -> None:
+    from penstock.engine import session
+
+    making = f"-XX:ArchiveClassesAtExit={folder / archive().name} {_QUIET}"
+    spark = session.start("archive", folder, master="local[1]", java_options=making)
+    events = spark.range(0, 10).selectExpr("id", "named_struct('name', cast(id AS string)) AS person", "id > 5 AS big")
+    events.filter("big").mapInArrow(lambda batches: batches, events.schema).collect()
+
+
+if __name__ == "__main__":
+    _train(Path(sys.argv[1]))

@@ -1,0 +1,51 @@
+"""A pipeline as a class with handlers."""
+
+from typing import Any, ClassVar
+
+from penstock.pipeline.spec import PipelineSpec
+from penstock.steps.callbacks import Batcher, Callbacks, OnFailure
+from penstock.steps.message import BatchInfo, Message
+
+MODULE_PREFIX = "penstock_pipeline_"
+"""Stands before the name of a pipeline file's module in the driver; tasks import it by its own name."""
+
+
+class Pipeline:
+    """A pipeline whose steps end in handlers. Every key of a pipeline file can be an attribute of the class.
+
+    What the handlers return reaches the sinks exactly once. What they do besides, such as calling another service, is
+    at least once: a task may run twice.
+    """
+
+    batchers: ClassVar[dict[str, Batcher]] = {}
+    on_failure: ClassVar[OnFailure | str] = "continue"
+    returns: ClassVar[str | None] = None
+    batcher_column: ClassVar[str | None] = None
+
+    def prepare_messages(self, messages: list[Message]) -> list[Message]:
+        """See messages together before each is handled, such as to look something up for all of them at once."""
+        return messages
+
+    def handle_message(self, message: Message) -> Message:
+        """Handle one message: change its data, choose its batcher, fail it, drop it; give it back."""
+        return message
+
+    def handle_batch(self, batcher: str, messages: list[Message], info: BatchInfo) -> list[Message]:  # noqa: ARG002
+        """Handle a batch; give all of it back, in any order."""
+        return messages
+
+    def handle_failed(self, messages: list[Message]) -> None:
+        """See messages that failed, before they become dead letters; drop one or name another reason."""
+
+    @classmethod
+    def spec(cls) -> PipelineSpec:
+        """Give the model behind the class."""
+        given: dict[str, Any] = {key: getattr(cls, key) for key in PipelineSpec.model_fields if hasattr(cls, key)}
+        handlers = Callbacks(
+            callbacks=f"{cls.__module__.removeprefix(MODULE_PREFIX)}:{cls.__qualname__}",
+            batchers=cls.batchers,
+            on_failure=cls.on_failure,
+            returns=cls.returns,
+            batcher_column=cls.batcher_column,
+        )
+        return PipelineSpec.model_validate({**given, "steps": [*given.get("steps", []), handlers]})

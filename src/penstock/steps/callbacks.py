@@ -1,0 +1,94 @@
+"""Handlers in a class: each message alone, then in batches, then those that failed.
+
+Guarantee: what the handlers return goes to the sinks exactly once, in the order of its partition; what a handler does
+besides is at least once, for a task may run twice. A message that fails becomes a dead letter and never stops the
+stream, unless `on_failure` says so. No message is held from one run of Spark to the next: what is left in a batcher
+then is handled as a smaller batch.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, Field, field_validator
+
+from penstock.pipeline.columns import user_columns
+from penstock.pipeline.schema import parse
+from penstock.quantities import DurationMs, SizeBytes
+
+if TYPE_CHECKING:
+    from penstock.steps.callbacks_task import CallbacksTask
+
+
+class Batcher(BaseModel, frozen=True, extra="forbid"):
+    """How messages are gathered for `handle_batch`: per batch key, within a partition."""
+
+    batch_size: int = Field(100, ge=1, le=1_000_000, description="Messages a batch.")
+    batch_timeout: DurationMs = Field(
+        1000,
+        ge=0,
+        description="How long the first message may wait for others, with `speed: stream`. The shortest of all"
+        " batchers takes the place of `batch.max_wait`.",
+    )
+    max_bytes: SizeBytes | None = Field(None, ge=1, description="A batch also ends once its values are so large.")
+
+
+class OnFailure(BaseModel, frozen=True, extra="forbid"):
+    """What happens when a handler raises."""
+
+    then: Literal["continue", "stop", "retry"] = Field(
+        "continue",
+        description="`continue`: the message is a dead letter, and the stream goes on. `stop`: the pipeline ends with"
+        " exit code 10, and nothing of the run at hand is written. `retry`: the handler is called again, and only"
+        " after its last attempt is the message a dead letter.",
+    )
+    attempts: int = Field(3, ge=1, le=100, description="With `retry`: how often in all.")
+    backoff: DurationMs = Field(100, ge=0, description="With `retry`: the first pause.")
+    growth: float = Field(2.0, ge=1.0, le=10.0, description="With `retry`: each pause is so many times the last.")
+    max_backoff: DurationMs = Field(10_000, ge=0, description="With `retry`: no pause is longer.")
+
+
+class Callbacks(BaseModel, frozen=True, extra="forbid"):
+    """A class with handlers: `prepare_messages`, `handle_message`, `handle_batch`, `handle_failed`, any of them."""
+
+    callbacks: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The class, as `module:Class`.")
+    batchers: dict[str, Batcher] = Field(
+        default_factory=dict,
+        description="Batchers by name; a message goes to `default` unless `put_batcher` says otherwise."
+        " Without any, there is no `handle_batch`.",
+    )
+    on_failure: OnFailure = Field(default_factory=OnFailure, description="What happens when a handler raises.")
+    returns: str | None = Field(None, description="Columns that come out, as in `decode.schema`; the same if left out.")
+    batcher_column: str | None = Field(
+        None, pattern=r"^[A-Za-z]\w*$", description="A column to add with the name of each message's batcher."
+    )
+
+    @field_validator("returns")
+    @classmethod
+    def _returns_is_understood(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse(value)
+        return value
+
+    @field_validator("on_failure", mode="before")
+    @classmethod
+    def _one_word_is_enough(cls, value: object) -> object:
+        return {"then": value} if isinstance(value, str) else value
+
+    def columns(self, names: list[str]) -> list[str]:
+        """Name the columns that come out, given those that go in."""
+        made = list(parse(self.returns).names) if self.returns else names
+        return [*made, *([self.batcher_column] if self.batcher_column else [])]
+
+    def task(self, schema: pa.Schema, folder: Path, notes: Path) -> "CallbacksTask":
+        """Make what runs inside of Spark's tasks; `schema` is what goes in."""
+        from penstock.steps.callbacks_task import CallbacksTask
+
+        columns = (
+            parse(self.returns)
+            if self.returns
+            else pa.schema([schema.field(name) for name in user_columns(schema.names)])
+        )
+        if self.batcher_column:
+            columns = columns.append(pa.field(self.batcher_column, pa.string()))
+        return CallbacksTask(self, columns, str(folder), str(notes))

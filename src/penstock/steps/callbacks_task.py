@@ -1,0 +1,311 @@
+"""Runs a class of handlers over one stretch of one partition.
+
+Messages enter in order, wait in the batch of their batcher and key, and leave in order: a chunk goes on once each of
+its messages is settled, so rows reach the sinks as they stood in the partition, however the batches mixed them.
+"""
+
+import sys
+import time
+import traceback
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.clock import clock
+from penstock.decoders.decoded import Fault, columns_of, fault
+from penstock.errors import PenstockError
+from penstock.pipeline.columns import ERROR, RESERVED, TALLY, tally, user_columns
+from penstock.steps.callbacks import Callbacks
+from penstock.steps.fitting import requirement
+from penstock.steps.message import BatchInfo, Message
+from penstock.steps.python import Notebook, blame, load_function
+
+STAGE = "handler"
+
+
+@dataclass
+class _Chunk:
+    """Rows that came together, and go on together."""
+
+    rows: pa.RecordBatch
+    messages: list[Message]
+    waiting: int = 0
+
+
+@dataclass
+class _Bucket:
+    """A batch that is being gathered."""
+
+    members: list[tuple[Message, _Chunk, int]] = field(default_factory=list)
+    size_bytes: int = 0
+    must_flush: bool = False
+
+
+class CallbacksTask:
+    """What travels to the tasks; each makes an instance of the class of its own."""
+
+    def __init__(self, spec: Callbacks, columns: pa.Schema, folder: str, notes: str) -> None:
+        self._spec = spec
+        self._columns = columns
+        self._folder = folder
+        self._notes = notes
+        self.schema = pa.schema([*(each.with_nullable(True) for each in columns), *RESERVED])  # noqa: FBT003
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
+        """Give each chunk back with what the handlers made of it, and at the end one row that tells what they did."""
+        handlers = load_function(self._spec.callbacks, self._folder)()
+        Path(self._notes).mkdir(parents=True, exist_ok=True)
+        with Notebook(Path(self._notes) / str(index)) as notebook:
+            handling = _Handling(self._spec, self._columns, self.schema, handlers, notebook)
+            for batch in batches:
+                # Once told to stop, what is left is read to its end, for Spark expects that, and goes nowhere.
+                if handling.stopped is None:
+                    yield from handling.chunk(batch)
+            if handling.stopped is None:
+                yield from handling.finish()
+            yield tally(self.schema, handling.told())
+
+
+class _Handling:
+    def __init__(
+        self, spec: Callbacks, columns: pa.Schema, schema: pa.Schema, handlers: Any, notebook: Notebook
+    ) -> None:
+        self._spec = spec
+        self._columns = columns
+        self._schema = schema
+        self._handlers = handlers
+        self._notebook = notebook
+        self._names = [name for name in columns.names if name != spec.batcher_column]
+        self._require_fitting = requirement(columns)
+        self._chunks: deque[_Chunk] = deque()
+        self._buckets: dict[tuple[str, Any], _Bucket] = {}
+        self._counts: Counter[str] = Counter()
+        self._batches: dict[str, Counter[str]] = {name: Counter() for name in spec.batchers}
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self.stopped: tuple[int, str] | None = None
+
+    def told(self) -> dict[str, Any]:
+        """Give the counts, and where it stopped if it did."""
+        seconds = {name: round(value, 6) for name, value in self._seconds.items()}
+        return {
+            "handlers": {**self._counts, "batches": self._batches, "seconds": seconds},
+            **({"stopped": self.stopped} if self.stopped else {}),
+        }
+
+    def chunk(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take the next rows; give those that are through."""
+        tallies = pc.fill_null(pc.equal(pc.struct_field(batch.column("_error"), "stage"), TALLY), False)  # noqa: FBT003
+        passing, rows = batch.filter(tallies), batch.filter(pc.invert(tallies))
+        if passing.num_rows:
+            blank = [pa.nulls(passing.num_rows, each.type) for each in self._columns]
+            yield self._assembled(blank, passing, passing.column("_error"))
+        if not rows.num_rows:
+            return
+        chunk = _Chunk(rows, _messages(rows))
+        self._chunks.append(chunk)
+        self._handle(chunk)
+        yield from self._released()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Handle what is left in the batchers: nothing is held across runs."""
+        for key in list(self._buckets):
+            self._batch(key, "flush")
+        yield from self._released()
+
+    def _handle(self, chunk: _Chunk) -> None:
+        places = chunk.rows.column("_at").to_pylist()
+        good = [message for message in chunk.messages if message.is_good]
+        failed = [message for message in chunk.messages if not message.is_good]
+        self._counts["messages"] += len(good)
+        self._notebook.note(None)
+        self._all(good, "prepare_messages", good)
+        for number, message in enumerate(chunk.messages):
+            if message.is_good and self.stopped is None:
+                self._notebook.note(places[number])
+                self._one(message)
+                if message.is_good and self._spec.batchers:
+                    self._gather(message, chunk, places[number])
+            self._stop_if_told(message, places[number])
+        self._failed([*failed, *(message for message in good if message.fault is not None)])
+        for key in [key for key, bucket in self._buckets.items() if bucket.must_flush]:
+            self._batch(key, "flush")
+
+    def _one(self, message: Message) -> None:
+        began = time.perf_counter()
+        try:
+            _require_same(message, self._called("handle_message", message))
+        except PenstockError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a user's handler raises is that message's fault
+            message.fault = blame(error, STAGE)
+        self._seconds["handle_message"] += time.perf_counter() - began
+
+    def _gather(self, message: Message, chunk: _Chunk, place: int) -> None:
+        batcher = self._spec.batchers.get(message.batcher)
+        if batcher is None:
+            message.fault = fault("UnknownBatcher", f"there is no batcher '{message.batcher}'", STAGE)
+            return
+        key = (message.batcher, message.batch_key)
+        try:
+            bucket = self._buckets.setdefault(key, _Bucket())
+        except TypeError:
+            message.fault = fault("TypeError", "a batch key must be hashable: a string, a number, a tuple", STAGE)
+            return
+        bucket.members.append((message, chunk, place))
+        bucket.size_bytes += len(message.value or b"")
+        bucket.must_flush |= message.batch_mode == "flush"
+        chunk.waiting += 1
+        if len(bucket.members) >= batcher.batch_size:
+            self._batch(key, "size")
+        elif batcher.max_bytes is not None and bucket.size_bytes >= batcher.max_bytes:
+            self._batch(key, "bytes")
+
+    def _batch(self, key: tuple[str, Any], trigger: Literal["size", "bytes", "flush"]) -> None:
+        members = self._buckets.pop(key).members
+        messages = [message for message, _, _ in members]
+        self._notebook.note(members[0][2] if len(members) == 1 else None)
+        info = BatchInfo(*key, partition=messages[0].partition, size=len(messages), trigger=trigger)
+        self._batches[key[0]][trigger] += 1
+        self._all(messages, "handle_batch", key[0], messages, info)
+        for message, chunk, place in members:
+            chunk.waiting -= 1
+            self._stop_if_told(message, place)
+        self._failed([message for message in messages if message.fault is not None])
+
+    def _all(self, messages: list[Message], handler: str, *arguments: Any) -> None:
+        """Call a handler on many at once; if it raises, or loses one of them, all of them fail."""
+        if not messages:
+            return
+        began = time.perf_counter()
+        try:
+            # A list of the handler's own: what it does to it must not change what is looked at afterwards.
+            copies = [list(each) if each is messages else each for each in arguments]
+            _require_all(handler, messages, self._called(handler, *copies))
+        except PenstockError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            found = blame(error, STAGE)
+            for message in messages:
+                message.fault = message.fault or found
+        self._seconds[handler] += time.perf_counter() - began
+
+    def _called(self, name: str, *arguments: Any) -> Any:
+        """Call a handler, again if that is wanted. An outage that it raises as `Transient` is no message's fault."""
+        handler: Callable[..., Any] | None = getattr(self._handlers, name, None)
+        if handler is None:
+            return arguments[1] if name == "handle_batch" else arguments[0]
+        policy = self._spec.on_failure
+        pause_ms: float = policy.backoff
+        for left in reversed(range(policy.attempts if policy.then == "retry" else 1)):
+            try:
+                return handler(*arguments)
+            except PenstockError:
+                raise
+            except Exception:
+                if not left:
+                    raise
+                self._counts["retries"] += 1
+                clock().sleep(min(pause_ms, policy.max_backoff) / 1000)
+                pause_ms *= policy.growth
+        raise AssertionError
+
+    def _stop_if_told(self, message: Message, place: int) -> None:
+        if self._spec.on_failure.then == "stop" and self.stopped is None:
+            problem = message.fault
+            if problem is not None and problem["stage"] == STAGE:
+                self.stopped = (place, f"{problem['error']}: {problem['message']}")
+
+    def _failed(self, messages: list[Message]) -> None:
+        """Show failed messages to `handle_failed`, which may drop one or name another reason, and mends nothing."""
+        self._counts["failed"] += len(messages)
+        handler: Callable[..., Any] | None = getattr(self._handlers, "handle_failed", None)
+        if handler is None or not messages:
+            return
+        before = [message.fault for message in messages]
+        self._notebook.note(None)
+        try:
+            handler(list(messages))
+        except PenstockError:
+            raise
+        except Exception:  # noqa: BLE001 - they stay what they are, dead letters
+            self._counts["handle_failed_raised"] += 1
+            traceback.print_exc(file=sys.stderr)
+        for message, found in zip(messages, before, strict=True):
+            message.fault = message.fault or found
+
+    def _released(self) -> Iterator[pa.RecordBatch]:
+        """Give the chunks at the front of which every message is settled."""
+        while self._chunks and not self._chunks[0].waiting:
+            chunk = self._chunks.popleft()
+            results = [self._row(message) for message in chunk.messages]
+            unfit = [message for message, values in zip(chunk.messages, results, strict=True) if values is None]
+            self._failed(unfit)
+            blank = (None,) * len(self._columns)
+            faults: list[Fault | None] = [message.fault for message in chunk.messages]
+            columns = columns_of(self._columns, [values or blank for values in results], faults, [], STAGE).columns
+            whole = self._assembled(columns, chunk.rows, pa.array(faults, ERROR))
+            self._counts["dropped"] += sum(message.is_dropped for message in chunk.messages)
+            yield whole.filter(pa.array([not message.is_dropped for message in chunk.messages]))
+
+    def _row(self, message: Message) -> tuple[Any, ...] | None:
+        """Give a good message's columns; None if they do not fit, which is a failure of its own."""
+        if not message.is_good:
+            return (None,) * len(self._columns)
+        try:
+            values = tuple(map(message.data.get, self._names))  # type: ignore[union-attr]
+            values = (*values, message.batcher) if self._spec.batcher_column else values
+            self._require_fitting(values)
+        except Exception as error:  # noqa: BLE001 - data is whatever the handlers made of it
+            message.fault = blame(error, STAGE)
+            return None
+        return values
+
+    def _assembled(self, columns: list[pa.Array], rows: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
+        reserved = [rows.column(name) for name in RESERVED.names if name != "_error"]
+        return pa.RecordBatch.from_arrays([*columns, *reserved, errors], schema=self._schema)
+
+
+def _require_same(message: Message, given: Any) -> None:
+    if given is not message:
+        kind = type(given).__name__
+        raise TypeError(f"handle_message gave back {kind}: return the message, or message.drop()")
+
+
+def _require_all(handler: str, messages: list[Message], given: Any) -> None:
+    """Nothing is left out by accident: a message that a handler forgets would be skipped without a word."""
+    if not isinstance(given, list):
+        raise TypeError(f"{handler} gave back {type(given).__name__}: return the list of messages")
+    if {id(each) for each in given} != {id(each) for each in messages}:
+        raise TypeError(
+            f"{handler} got {len(messages)} messages and gave back {len(given)}, or others: return them all;"
+            " message.drop() leaves one out"
+        )
+
+
+def _messages(rows: pa.RecordBatch) -> list[Message]:
+    data = rows.select(user_columns(rows.schema.names)).to_pylist(maps_as_pydicts="strict")
+    reserved = [
+        rows.column(name).to_pylist()
+        for name in ("_topic", "_partition", "_offset", "_timestamp", "_key", "_value", "_headers", "_error")
+    ]
+    return [
+        Message(
+            columns if problem is None else None,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            timestamp=timestamp,
+            key=key,
+            value=value,
+            headers=[(each["name"], each["value"]) for each in headers or []],
+            fault=problem,
+        )
+        for columns, topic, partition, offset, timestamp, key, value, headers, problem in zip(
+            data, *reserved, strict=True
+        )
+    ]

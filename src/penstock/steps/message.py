@@ -1,0 +1,105 @@
+"""What handlers see: one event as a message, and what they are told of a batch."""
+
+import datetime
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from penstock.decoders.decoded import Fault, fault
+
+DEFAULT = "default"
+
+
+class Message:
+    """One event on its way through the handlers. Change `data` in place, or put another dictionary there."""
+
+    __slots__ = (
+        "batch_key",
+        "batch_mode",
+        "batcher",
+        "data",
+        "fault",
+        "headers",
+        "is_dropped",
+        "key",
+        "offset",
+        "partition",
+        "timestamp",
+        "topic",
+        "value",
+    )
+
+    def __init__(
+        self,
+        data: dict[str, Any] | None,
+        *,
+        topic: str = "",
+        partition: int = 0,
+        offset: int = 0,
+        timestamp: datetime.datetime | None = None,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: list[tuple[str, bytes | None]] | None = None,
+        fault: Fault | None = None,
+    ) -> None:
+        self.data = data
+        """The columns by name; None if the record could not be decoded, which only `handle_failed` ever sees."""
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        """The record's value as it was, byte for byte."""
+        self.headers = headers or []
+        self.batcher = DEFAULT
+        self.batch_key: Any = DEFAULT
+        self.batch_mode: Literal["bulk", "flush"] = "bulk"
+        self.fault = fault
+        """Why it failed: stage, error and message; None as long as it has not."""
+        self.is_dropped = False
+
+    def put_batcher(self, name: str) -> Self:
+        """Choose the batcher that the message goes to."""
+        self.batcher = name
+        return self
+
+    def put_batch_key(self, key: Any) -> Self:
+        """Choose with which messages of its batcher it shares a batch: those with the same key."""
+        self.batch_key = key
+        return self
+
+    def put_batch_mode(self, mode: Literal["bulk", "flush"]) -> Self:
+        """`flush` ends the message's batch as soon as the messages at hand have been handled."""
+        self.batch_mode = mode
+        return self
+
+    def failed(self, reason: str) -> Self:
+        """Mark it as failed: it skips what is left, and becomes a dead letter with this reason."""
+        self.fault = fault("MessageFailed", str(reason), stage="handler")
+        return self
+
+    def drop(self) -> Self:
+        """Leave it out, on purpose: it is counted as dropped, and goes nowhere."""
+        self.is_dropped = True
+        return self
+
+    @property
+    def is_good(self) -> bool:
+        """Tell whether it goes on to the next stage."""
+        return self.fault is None and not self.is_dropped
+
+    def __repr__(self) -> str:
+        return f"Message({self.topic}-{self.partition}@{self.offset}, {self.data!r})"
+
+
+@dataclass(frozen=True)
+class BatchInfo:
+    """What is known of a batch besides its messages."""
+
+    batcher: str
+    batch_key: Any
+    partition: int
+    """The source partition; a batch never mixes two."""
+    size: int
+    trigger: Literal["size", "bytes", "flush"]
+    """Why it ended: it was full by count or by bytes, or nothing more is to come in this run of Spark."""

@@ -1,0 +1,290 @@
+"""Runs a pipeline over a list of messages, without a broker and without a server.
+
+Guarantee: decoding, steps, handlers, expectations and conditions are the code that runs in production, over the same
+columns; only the ends differ. Where the pipeline has SQL, Spark itself runs it; where it has none, no JVM starts. What
+a sink's server would refuse, such as a value that breaks a constraint of the database, is not known here.
+"""
+
+import base64
+import datetime
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+
+from penstock.clock import clock
+from penstock.decoders.decoded import Fault
+from penstock.delivery.positions import Place, Stretch
+from penstock.engine.tasks import DeadTask, ReadTask, SinkTask, Task, WriteTask, event_schema
+from penstock.errors import BadInput, DataRefused
+from penstock.pipeline.check import problems
+from penstock.pipeline.columns import where_column
+from penstock.pipeline.handlers import Pipeline
+from penstock.pipeline.load import load
+from penstock.pipeline.spec import PipelineSpec
+from penstock.sources.records import records
+from penstock.steps.sql import Sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TOPIC = "messages"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A message to send through a pipeline, where a value alone does not say enough."""
+
+    value: Any
+    key: bytes | str | None = None
+    headers: dict[str, bytes | str] = field(default_factory=dict)
+    timestamp: datetime.datetime | None = None
+    partition: int = 0
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A dead letter."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+    stage: str
+    error: str
+    message: str
+    sink: str | None
+    """The one sink that it could not go to; None if it went to none."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a pipeline made of its messages. For each sink, read = rows + dead + dropped."""
+
+    read: int
+    sinks: dict[str, list[dict[str, Any]]]
+    """Rows by sink: the user's columns, partition by partition in the order of the messages."""
+    dead: list[Dead]
+    dropped: dict[str, int]
+    rules: dict[str, int]
+    """How many rows broke each expectation."""
+    handlers: dict[str, Any]
+    """What the handlers did: messages, failed, dropped, batches by batcher and trigger."""
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the only sink."""
+        if len(self.sinks) != 1:
+            raise BadInput(f"there are {len(self.sinks)} sinks: say which, as in outcome.sinks['name']")
+        return next(iter(self.sinks.values()))
+
+
+def run(
+    pipeline: PipelineSpec | type[Pipeline] | Path, messages: Iterable[Any], *, spark: "SparkSession | None" = None
+) -> Outcome:
+    """Send messages through a pipeline and see what comes out.
+
+    A message is a dictionary or a list, which is sent as JSON; text or bytes, sent as they are; None, a tombstone; or a
+    `Record` with key, headers, time and partition. Spark is started if the pipeline has SQL, unless one is given.
+    """
+    spec, folder = _understood(pipeline)
+    listed = [each if isinstance(each, Record) else Record(each) for each in messages]
+    partitions = sorted({each.partition for each in listed}) or [0]
+    with tempfile.TemporaryDirectory(prefix="penstock-testing-") as scratch:
+        reader = _MemoryReader({each: _columns(listed, each) for each in partitions})
+        stretches = [Stretch(_place(each), 0, reader.count(each)) for each in partitions]
+        read, write = _tasks(spec, reader, stretches)
+        told = _manifests(spec, folder, Path(scratch), read, write, spark)
+    return _outcome(spec, [orjson.loads(each) for each in told])
+
+
+def _understood(pipeline: PipelineSpec | type[Pipeline] | Path) -> tuple[PipelineSpec, Path]:
+    if isinstance(pipeline, Path):
+        return load(pipeline), pipeline.resolve().parent
+    if isinstance(pipeline, PipelineSpec):
+        spec, folder = pipeline, Path.cwd()
+    else:
+        module_file = sys.modules[pipeline.__module__].__file__
+        spec, folder = pipeline.spec(), Path(module_file).parent if module_file else Path.cwd()
+    errors = [each.text for each in problems(spec, folder) if each.level == "error"]
+    if errors:
+        raise BadInput("\n".join(errors))
+    return spec, folder
+
+
+def _place(partition: int) -> Place:
+    return Place(_TOPIC, _TOPIC, partition)
+
+
+def _bytes(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else orjson.dumps(value)
+
+
+def _columns(listed: list[Record], partition: int) -> pa.RecordBatch:
+    chosen = [each for each in listed if each.partition == partition]
+    times = [each.timestamp or clock().now() for each in chosen]
+    return records(
+        _place(partition),
+        offsets=pa.array(range(len(chosen)), pa.int64()),
+        timestamps=pa.array(times, pa.timestamp("us", tz="UTC")),
+        keys=pa.array([_bytes(each.key) for each in chosen], pa.binary()),
+        values=pa.array([_bytes(each.value) for each in chosen], pa.binary()),
+        headers=[[{"name": name, "value": _bytes(value)} for name, value in each.headers.items()] for each in chosen],
+    )
+
+
+@dataclass(frozen=True)
+class _MemoryReader:
+    """Gives what is in memory; travels to Spark's tasks with it."""
+
+    batches: dict[int, pa.RecordBatch]
+
+    def count(self, partition: int) -> int:
+        return int(self.batches[partition].num_rows)
+
+    def chunks(self, stretch: Stretch, _max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+        yield self.batches[stretch.place.partition].slice(stretch.start, stretch.end - stretch.start), stretch.end
+
+
+class _MemoryStager:
+    """Keeps rows, and hands them over with the manifest."""
+
+    def __init__(self, _stretch: Stretch) -> None:
+        self._batches: list[pa.RecordBatch] = []
+
+    def write(self, rows: pa.RecordBatch, _offsets: pa.Array, /) -> list[tuple[int, Fault]]:
+        self._batches.append(rows)
+        return []
+
+    def finish(self) -> dict[str, Any]:
+        return {"rows": _packed(self._batches)}
+
+
+class _DeadStager:
+    """Keeps dead letters, and hands them over with the manifest."""
+
+    def __init__(self, _stretch: Stretch) -> None:
+        self._letters: list[dict[str, Any]] = []
+
+    def write(self, rows: pa.RecordBatch, errors: pa.Array, sink: str | None) -> None:
+        for row, problem in zip(rows.to_pylist(), errors.to_pylist(), strict=True):
+            value = row["_value"]
+            self._letters.append(
+                {
+                    "partition": row["_partition"],
+                    "offset": row["_offset"],
+                    "value": None if value is None else base64.b64encode(value).decode(),
+                    **problem,
+                    "sink": sink,
+                }
+            )
+
+    def finish(self) -> dict[str, Any]:
+        return {"file": None, "letters": self._letters}
+
+
+def _packed(batches: list[pa.RecordBatch]) -> str:
+    buffer = pa.BufferOutputStream()
+    if batches:
+        with pa.ipc.new_stream(buffer, batches[0].schema) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+    return base64.b64encode(buffer.getvalue().to_pybytes()).decode()
+
+
+def _unpacked(text: str) -> list[dict[str, Any]]:
+    content = base64.b64decode(text)
+    listed = pa.ipc.open_stream(content).read_all().to_pylist(maps_as_pydicts="strict") if content else []
+    return [{name: value for name, value in row.items() if not name.startswith("_")} for row in listed]
+
+
+def _tasks(spec: PipelineSpec, reader: _MemoryReader, stretches: list[Stretch]) -> tuple[ReadTask, WriteTask]:
+    if spec.decode is None:
+        raise BadInput("a stateful pipeline works on a table: test it with Spark and a small table")
+    read = ReadTask(reader, spec.decode, stretches, [{} for _ in stretches], [[0] for _ in stretches])
+    sinks = [
+        SinkTask(
+            name,
+            _MemoryStager,
+            model.reserved_columns,
+            where_column(number) if model.where else None,
+            [0] * len(stretches),
+        )
+        for number, (name, model) in enumerate(zip(spec.sink_names, spec.sinks, strict=True))
+    ]
+    dead = DeadTask(_DeadStager, [set() for _ in stretches])
+    return read, WriteTask(sinks, dead, spec.expect, stretches, [{} for _ in stretches], driver_pid=0)
+
+
+def _manifests(
+    spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, spark: "SparkSession | None"
+) -> list[str]:
+    if spark is None and not needs_spark(spec):
+        return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.stretches))]
+    from penstock.engine import session
+    from penstock.engine.frame import Frame
+
+    started = spark or session.start("testing", Path(tempfile.mkdtemp(prefix="penstock-spark-")), master="local[1]")
+    return Frame(spec, started, folder, scratch / "notes").manifests(read, write)
+
+
+def needs_spark(spec: PipelineSpec) -> bool:
+    """Tell whether a pipeline has SQL, which Spark alone understands."""
+    return (
+        bool(spec.expect) or any(sink.where for sink in spec.sinks) or any(isinstance(step, Sql) for step in spec.steps)
+    )
+
+
+def _in_process(spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, index: int) -> str:
+    """Run the tasks that a Python worker of Spark would run, one into the other."""
+    schema = event_schema(read.decode)
+    batches = read(iter(()), index)
+    for step in spec.steps:
+        task: Task = step.task(schema, folder, scratch / "notes")  # type: ignore[union-attr]
+        batches, schema = task(batches, index), task.schema  # type: ignore[attr-defined]
+    (manifest,) = write(batches, index)
+    told: str = manifest.column("manifest")[0].as_py()
+    return told
+
+
+def _outcome(spec: PipelineSpec, manifests: list[dict[str, Any]]) -> Outcome:
+    for each in manifests:
+        if each.get("stopped") or each["failed_rule"]:
+            where, what = each.get("stopped") or reversed(each["failed_rule"])
+            raise DataRefused(f"the pipeline stops at message {where}: {what}")
+    rows = {
+        name: [row for each in manifests for row in _unpacked(each["sinks"][name]["detail"]["rows"])]
+        for name in spec.sink_names
+    }
+    letters = [letter for each in manifests for letter in each["dead"]["letters"]]
+    count = sum(each["read"]["0"] for each in manifests)
+    dead_of = {name: sum(each["sinks"][name]["dead"] for each in manifests) for name in spec.sink_names}
+    return Outcome(
+        read=count,
+        sinks=rows,
+        dead=[
+            Dead(**{**each, "value": None if each["value"] is None else base64.b64decode(each["value"])})
+            for each in letters
+        ],
+        dropped={name: count - len(rows[name]) - dead_of[name] for name in spec.sink_names},
+        rules=dict(sum((Counter(each["rules"]) for each in manifests), Counter())),
+        handlers=merged([each["handlers"] for each in manifests if "handlers" in each]),
+    )
+
+
+def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Add up counts, however deep they lie."""
+    total: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = (
+                merged([total.get(name, {}), value]) if isinstance(value, dict) else total.get(name, 0) + value
+            )
+    return total
