@@ -9,6 +9,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from penstock.pipeline.expectation import Expectation
+from penstock.pipeline.metrics import Metrics
+from penstock.pipeline.rate import Rate
 from penstock.pipeline.spec import Batch, DeadLetters, Decode, PipelineSpec, Retry, SinkSpec, Source, Step
 from penstock.pipeline.template import template
 from penstock.sinks.postgres import Server
@@ -24,7 +26,18 @@ COMPONENTS: dict[str, tuple[Model, ...]] = {
     "Step": get_args(Step),
     "Sink": get_args(get_args(SinkSpec)[0]),
 }
-PARTS: tuple[Model, ...] = (Watermark, Batcher, OnFailure, Expectation, Server, Batch, DeadLetters, Retry)
+PARTS: tuple[Model, ...] = (
+    Watermark,
+    Batcher,
+    OnFailure,
+    Expectation,
+    Server,
+    Batch,
+    DeadLetters,
+    Rate,
+    Metrics,
+    Retry,
+)
 """Models that are no component; each has a place of its own on the page."""
 
 TEXT = Template("""\
@@ -104,6 +117,14 @@ $batch
 ### DeadLetters
 
 $dead_letters
+
+### Rate
+
+$rate
+
+### Metrics
+
+$metrics
 
 ### Retry
 
@@ -190,6 +211,8 @@ def page(schema: dict[str, Any]) -> str:
         batcher=_part(Batcher, schema),
         on_failure=_part(OnFailure, schema),
         dead_letters=_part(DeadLetters, schema),
+        rate=_part(Rate, schema),
+        metrics=_part(Metrics, schema),
         retry=_part(Retry, schema),
         **listed,
     )

@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.handlers import Pipeline as Pipeline
     from penstock.pipeline.spec import PipelineSpec as PipelineSpec
     from penstock.steps.callbacks import Batcher as Batcher
+    from penstock.steps.callbacks import OnFailure as OnFailure
     from penstock.steps.message import BatchInfo as BatchInfo
     from penstock.steps.message import Message as Message
 
@@ -15,6 +16,7 @@ _HOMES = {
     "BatchInfo": "penstock.steps.message",
     "Batcher": "penstock.steps.callbacks",
     "Message": "penstock.steps.message",
+    "OnFailure": "penstock.steps.callbacks",
     "Pipeline": "penstock.pipeline.handlers",
     "PipelineSpec": "penstock.pipeline.spec",
 }

@@ -1,13 +1,13 @@
 """The whole error tree. `Transient` and `Terminal` alone decide whether something is tried again.
 
 PenstockError
-├── Transient                   wait and retry, nothing is wrong with the request
-│   ├── BrokerUnavailable  4    no node answers, or not in time
-│   │   └── Settling       4    a leader was just chosen and is not ready
-│   ├── QueueFull          4    the producer's queue stayed full: slow down, nothing was dropped
-│   ├── OwnershipLost      4    a rebalance moved the partitions: the batch is delivered again elsewhere
-│   ├── SinkUnavailable    4    a database or a disk that a pipeline writes to does not answer
-│   └── WorkLost           4    Spark lost tasks or staged rows for a reason that is no record's fault
+├── Transient              4    wait and retry, nothing is wrong with the request
+│   ├── BrokerUnavailable       no node answers, or not in time
+│   │   └── Settling            a leader was just chosen and is not ready
+│   ├── QueueFull               the producer's queue stayed full: slow down, nothing was dropped
+│   ├── OwnershipLost           a rebalance moved the partitions: the batch is delivered again elsewhere
+│   ├── SinkUnavailable         a database or a disk that a pipeline writes to does not answer
+│   └── WorkLost                Spark lost tasks or staged rows for a reason that is no record's fault
 └── Terminal                    the same call will fail again
     ├── BadInput           2    what the user gave cannot be used
     ├── NotFound           3    the topic, group, user or node is not there
@@ -51,6 +51,8 @@ class PenstockError(Exception):
 class Transient(PenstockError):
     """Wait and try again: the request itself is fine."""
 
+    exit_code = 4
+
 
 class Terminal(PenstockError):
     """Trying again gives the same answer: somebody has to change something first."""
@@ -58,8 +60,6 @@ class Terminal(PenstockError):
 
 class BrokerUnavailable(Transient):
     """No node answers, or not within the time allowed."""
-
-    exit_code = 4
 
 
 class Settling(BrokerUnavailable):
@@ -69,13 +69,9 @@ class Settling(BrokerUnavailable):
 class QueueFull(Transient):
     """The producer's bounded queue stayed full; the record was not taken, and none was dropped."""
 
-    exit_code = 4
-
 
 class OwnershipLost(Transient):
     """A rebalance gave the partitions to another member before the commit; the batch comes again there."""
-
-    exit_code = 4
 
 
 class BadInput(Terminal):
@@ -117,13 +113,9 @@ class DeliveryFailed(Terminal):
 class SinkUnavailable(Transient):
     """A database or a disk that a pipeline writes to does not answer; no record is to blame."""
 
-    exit_code = 4
-
 
 class WorkLost(Transient):
     """Spark lost tasks, or what they had staged is gone; the batch runs again from its start."""
-
-    exit_code = 4
 
 
 class PositionsMoved(Conflict):

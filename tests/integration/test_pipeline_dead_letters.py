@@ -169,3 +169,19 @@ def test_filters_choose_by_stage_error_and_time(lab: Lab) -> None:
     assert 3 == len(open_letters(lab, topic, since="1h"))
     assert [] == open_letters(lab, topic, until="1h")
     assert [] == open_letters(lab, topic, topic=f"{topic}.dead", stage="expect")
+
+
+def test_letters_of_two_topics_are_replayed_together(lab: Lab) -> None:
+    first, second = lab.kafka.topic("dead-first"), lab.kafka.topic("dead-second")
+    source = {"type": "kafka", "topics": [first, second]}
+    for topic in (first, second):
+        lab.send(topic, {"id": 0, "name": topic}, {"id": 4, "name": topic}, {"id": 0, "name": topic})
+    lab.run(lab.spec(first, source=source, steps=[{"sql": SHARE}]))
+
+    _, done = replay(lab, write(lab, lab.document(first, source=source, steps=[{"sql": MENDED}])), pipeline=first)
+
+    assert (4, 0) == (done.sinks["delta"].written, done.dead)
+    assert [(0, first), (0, first), (0, second), (0, second), (4, first), (4, second)] == sorted(
+        (row["id"], row["name"]) for row in lab.rows()
+    )
+    assert [] == open_letters(lab, first)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
+from penstock.engine.home import Progress
 from penstock.kafka import groups
 
 from conftest import Cli
@@ -94,6 +95,21 @@ def test_the_lag_group_shows_how_far_behind_a_pipeline_is_and_cannot_be_reset(la
     assert 6 == refused.code
     assert "under another name into another table" in refused.err
     assert list(range(10)) == lab.ids()
+
+
+def test_a_sink_that_was_taken_out_of_the_file_is_no_lag(lab: Lab) -> None:
+    topic = lab.kafka.topic("fewer")
+    lab.send_ids(topic, range(5))
+    both = [{"type": "delta", "path": str(lab.table)}, {"type": "json", "path": str(lab.folder / "lines")}]
+    lab.run(lab.spec(topic, sinks=both))
+    lab.send_ids(topic, range(5, 8))
+    heard: list[Progress] = []
+
+    with lab.runner(lab.spec(topic)) as runner:
+        runner.run(heard.append)
+
+    assert [0] == [each.lag for each in heard]
+    assert 0 == groups.describe(lab.kafka.admin(), f"penstock.{topic}").lag
 
 
 def test_status_of_what_never_ran_and_of_what_ended_is_told(lab: Lab, cli: Cli) -> None:

@@ -129,3 +129,45 @@ def test_sql_that_spark_does_not_understand_is_the_users_mistake(lab: Lab) -> No
     with pytest.raises(BadInput, match=r"Spark does not understand the SQL: .*no_such_function"):
         lab.run(lab.spec(topic, steps=[{"sql": "SELECT no_such_function(id) AS x FROM events"}]))
     assert not lab.table.exists()
+
+
+def test_a_star_inside_of_a_function_means_the_columns_of_the_user(lab: Lab) -> None:
+    topic = lab.kafka.topic("star")
+    lab.send(topic, {"id": 1, "name": "one"})
+
+    lab.run(lab.spec(topic, steps=[{"sql": "SELECT id, to_json(struct(*)) AS whole FROM events"}]))
+
+    assert ['{"id":1,"name":"one"}'] == [row["whole"] for row in lab.rows()]
+
+
+def test_every_row_finds_its_own_record_again_after_sql_that_leaves_rows_out(lab: Lab) -> None:
+    topic = lab.kafka.topic("aside", partitions=2)
+    (lab.folder / "odd.py").write_text(
+        "def check(row):\n    if row['id'] % 7 == 0:\n        raise ValueError('seven')\n    return row\n"
+    )
+    for partition in (0, 1):
+        values = [{"id": 2 * number + partition, "name": f"n{number}"} for number in range(300)]
+        lab.send(topic, *values, b"not json", partition=partition)
+    steps = [
+        {"python": "odd:check"},
+        {"sql": "SELECT id, name FROM events WHERE id % 5 <> 0"},
+        {"python": "odd:check"},
+        {"sql": "SELECT id, name, _offset AS at FROM events WHERE id % 3 <> 0"},
+    ]
+    expect = [{"name": "not eleven", "that": "id % 11 <> 0", "otherwise": "dead_letter"}]
+
+    count = total(lab.run(lab.spec(topic, steps=steps, expect=expect)))
+
+    landed = [number for number in range(600) if all(number % each for each in (7, 5, 3, 11))]
+    rows = lab.rows()
+    assert landed == sorted(row["id"] for row in rows)
+    assert all((row["id"] // 2, row["id"] % 2) == (row["_offset"], row["_partition"]) for row in rows)
+    assert all(row["at"] == row["_offset"] for row in rows)
+    letters = lab.letters(topic)
+    sevens = {number for number in range(600) if number % 7 == 0}
+    elevens = {number for number in range(600) if number % 11 == 0 and all(number % each for each in (7, 5, 3))}
+    assert sorted([*sevens, *elevens]) == sorted(
+        2 * each.offset + each.partition for each in letters if each.offset < 300
+    )
+    assert 2 == sum(each.offset == 300 and each.error == "Malformed" for each in letters)
+    assert (602, len(landed), len(sevens) + len(elevens) + 2) == (count.read, count.written, count.dead)

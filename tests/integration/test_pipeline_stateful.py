@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from penstock.engine.batch import BatchReport
 from penstock.engine.home import Home, Progress
 from penstock.engine.stateful import StatefulRunner
-from penstock.errors import CheckpointLost, NotFound, PositionLost
+from penstock.errors import CheckpointLost, Discontinuity, NotFound, PositionLost
 from penstock.pipeline.spec import PipelineSpec
 
 from support.pipelines import Lab
@@ -174,6 +174,22 @@ def test_a_result_table_that_was_deleted_is_noticed(lab: Lab) -> None:
     compute(lab, spec)
 
     assert [("a", 2, 3)] == results(lab.folder / "results", "name", "events", "total")
+
+
+def test_rows_that_were_replaced_stop_a_computation_until_it_is_done_again(lab: Lab) -> None:
+    topic = lab.kafka.topic("replaced")
+    spec = stateful(lab, f"{topic}-counts", steps=[{"sql": COUNTS}])
+    land(lab, topic, ("a", 1), ("b", 2))
+    compute(lab, spec)
+    DeltaTable(str(lab.table)).delete("name = 'b'")
+
+    with pytest.raises(Discontinuity, match=f"penstock pipeline rebuild {spec.name}"):
+        compute(lab, spec)
+    with runner(lab, spec) as opened:
+        opened.rebuild()
+    compute(lab, spec)
+
+    assert [("a", 1, 1), ("b", 1, 2)] == results(lab.folder / "results", "name", "events", "total")
 
 
 def test_a_table_that_nobody_landed_yet_is_named(lab: Lab) -> None:

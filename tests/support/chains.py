@@ -38,9 +38,9 @@ class Chain:
     name: str
     rows: dict[str, Callable[[], list[Row]]] = field(default_factory=dict)
 
-    def drive(self, home: Path | None = None, **environment: str) -> Driver:
+    def drive(self, home: Path | None = None, *options: str, **environment: str) -> Driver:
         """Start a driver; one in another home shares no lock and no checkpoint with the others."""
-        return start_driver(home or self.kafka.home, self.file, self.file.with_suffix(".log"), **environment)
+        return start_driver(home or self.kafka.home, self.file, self.file.with_suffix(".log"), *options, **environment)
 
     def faults(self, refused: Callable[[int], bool] = lambda _n: False) -> list[str]:
         """Judge every sink; an empty list is a pass."""

@@ -103,12 +103,12 @@ def test_a_function_that_cannot_be_loaded_is_the_users_to_mend_and_no_records_fa
     module: Callable[[str], str], tmp_path: Path, code: str, name: str
 ) -> None:
     with pytest.raises(BadInput):
-        load_function(f"{module(code)}:{name}", str(tmp_path))
+        load_function(f"{module(code)}:{name}", tmp_path)
 
 
 def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the step 'nowhere_at_all:f' cannot be imported"):
-        load_function("nowhere_at_all:f", str(tmp_path))
+        load_function("nowhere_at_all:f", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from penstock.steps.sql import Select, condition, mentioned_columns
+from penstock.steps.sql import Select, condition, mentioned_columns, with_columns_for_stars
 
 # ruff: noqa: S608 - the queries are made up, and nothing runs them
 
@@ -379,3 +379,17 @@ def test_the_columns_that_come_out_are_known_unless_a_star_does_more(sql: str, e
 )
 def test_the_columns_that_are_mentioned_are_found(expression: str, expected: set[str]) -> None:
     assert expected == mentioned_columns(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("to_json(struct(*))", "to_json(struct(`id`, `a``b`))"),
+        ("f(a * b, *)", "f(a * b, `id`, `a``b`)"),
+        ("struct(*, 1, *)", "struct(`id`, `a``b`, 1, `id`, `a``b`)"),
+        ("a * (b)", "a * (b)"),
+        ("'(*)'", "'(*)'"),
+    ],
+)
+def test_a_star_inside_of_a_function_is_spelt_out_and_a_product_is_not(expression: str, expected: str) -> None:
+    assert expected == with_columns_for_stars(expression, ["id", "a`b"])

@@ -1,14 +1,21 @@
 """penstock bench: measurements beside a peer, as ratios."""
 
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import orjson
 import typer
+from pydantic import BaseModel
 
-from penstock.cli.output import Json, print_json, print_rows, say
+from penstock.cli.output import Json, print_rows, say
 from penstock.cli.progress import bar
 from penstock.cli.session import session
+
+Output = Annotated[Path | None, typer.Option(help="Also write the result here, as JSON.")]
+Plot = Annotated[Path | None, typer.Option(help="Also draw it here, as SVG.")]
 
 app = typer.Typer(help="Measure beside a peer, in one run.", no_args_is_help=True)
 
@@ -24,37 +31,72 @@ def broker(
     events: Annotated[int, typer.Option(min=10_000, max=50_000_000, help="Events a round.")] = 1_000_000,
     size: Annotated[int, typer.Option(min=1, max=1000, help="Bytes a value.")] = 200,
     rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
-    output: Annotated[Path | None, typer.Option(help="Also write the result here, as JSON.")] = None,
+    output: Output = None,
     as_json: Json = False,
 ) -> None:
     """Our producer and consumer beside Kafka's own Java tools."""
     from penstock.bench.broker import run
 
-    settings = session(context).settings
-    settings.home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=settings.home) as place, bar("bench") as shown:
+    with _measuring(context) as (place, step):
+        lines = run(
+            place,
+            session(context).settings.jars,
+            events=events - events % 1000,
+            size_bytes=size,
+            rounds=rounds,
+            step=step,
+        )
+    _tell(lines, output, as_json=as_json)
+    say(f"{events:,} events of {size} bytes, median of {rounds} rounds, ratio beside the Java tool of the same role")
+
+
+@app.command()
+def pipeline(
+    context: typer.Context,
+    events: Annotated[int, typer.Option(min=10_000, max=50_000_000, help="Events in the topic.")] = 2_000_000,
+    rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
+    max_events: Annotated[int, typer.Option(min=1000, help="Events a batch of ours.")] = 500_000,
+    output: Output = None,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """Our pipelines, exactly once into Delta with dead letters, beside plain PySpark."""
+    from penstock.bench.pipeline import run
+
+    with _measuring(context) as (place, step):
+        lines = run(
+            place, session(context).settings.jars, events=events, rounds=rounds, max_events=max_events, step=step
+        )
+    _tell(lines, output, as_json=as_json)
+    _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
+    say(f"{events:,} events of about 230 bytes on 2 cores, median of {rounds} rounds, ratio beside plain PySpark")
+
+
+@contextmanager
+def _measuring(context: typer.Context) -> Iterator[tuple[Path, Callable[[str, int, int], None]]]:
+    """Give a folder that goes afterwards, and a way to tell how far it is."""
+    home = session(context).settings.home
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=home) as place, bar("bench") as shown:
 
         def step(what: str, done: int, total: int) -> None:
             shown.describe(what)
             if total:
                 shown.update(done, total)
 
-        lines = run(
-            Path(place),
-            settings.jars,
-            events=events - events % 1000,
-            size_bytes=size,
-            rounds=rounds,
-            step=step,
-        )
-    if output is not None:
-        import orjson
+        yield Path(place), step
 
+
+def _tell(lines: Sequence[BaseModel], output: Path | None, *, as_json: bool) -> None:
+    if output is not None:
         output.write_bytes(orjson.dumps([line.model_dump() for line in lines], option=orjson.OPT_INDENT_2) + b"\n")
-    if as_json:
-        print_json(lines)
-    else:
-        print_rows(lines, as_json=False)
-        say(
-            f"{events:,} events of {size} bytes, median of {rounds} rounds, ratio beside the Java tool of the same role"
-        )
+    print_rows(lines, as_json=as_json)
+
+
+def _draw(values: dict[str, float], unit: str, plot: Path | None) -> None:
+    """Draw bars on the terminal, and into a file if one is named."""
+    from penstock.bench.drawing import bars, save_bars
+
+    say(bars(values, unit))
+    if plot is not None:
+        save_bars(values, unit, plot)

@@ -1,5 +1,6 @@
 """Data to stdout, talk to stderr; `--json` for machines, tables for people."""
 
+import datetime
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -95,3 +96,10 @@ def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
             raise BadInput(f"{option} takes NAME=VALUE, and '{pair}' is not that")
         parsed[name] = value
     return parsed
+
+
+def moment(seconds: float | None) -> str:
+    """Show a time, given in seconds since 1970, in UTC; nothing for none."""
+    if seconds is None:
+        return ""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import ValidationError
 
-from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, print_table, say
+from penstock.cli.output import Json, Yes, confirmed, moment, print_json, print_rows, print_table, say
 from penstock.cli.session import session
 from penstock.errors import BadInput, Conflict, NotFound
+from penstock.quantities import parse_duration_ms
 
 if TYPE_CHECKING:
     from penstock.engine.runner import Runner
@@ -179,6 +181,119 @@ def logs(
         raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]:
         typer.echo(line)
+
+
+@app.command()
+def replay(
+    context: typer.Context,
+    file: File,
+    since: Annotated[str, typer.Option("--from", help="First record: a time, 2h ago, or an offset.")] = "",
+    until: Annotated[
+        str, typer.Option("--to", help="Where to end, before this: a time, 1h ago, or an offset.")
+    ] = "latest",
+    into: Annotated[list[str] | None, typer.Option(help="SINK=PLACE: another table, folder or topic.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the rows of these records where they are.")
+    ] = False,
+    resume: Annotated[str, typer.Option(help="Id of a replay that did not get to its end.")] = "",
+    master: Master = "local[*,4]",
+    as_json: Json = False,
+) -> None:
+    """Send a range of the past through a pipeline again; the live pipeline is not touched."""
+    from penstock.cli.run_display import RunDisplay
+    from penstock.engine import range_replay
+    from penstock.pipeline.load import load
+
+    settings = session(context).settings
+    if bool(since) == bool(resume):
+        raise BadInput("say where to begin with --from, or which replay to go on with by --resume")
+    if resume:
+        chosen = range_replay.find(settings, load(file).name, resume)
+    else:
+        pairs = dict(each.partition("=")[::2] for each in into or [])
+        if "" in {*pairs, *pairs.values()}:
+            raise BadInput("--into has the form SINK=PLACE")
+        chosen = range_replay.begin(settings, file, since, until, pairs, replace=replace)
+    name = chosen.range.id
+    say(f"replay {name}: {chosen.range.count:,} offsets. After a crash, go on with --resume {name}")
+    with RunDisplay() as display:
+        done = range_replay.run(settings, chosen, show=display.show, master=master)
+    print_json(done) if as_json else _print_account(done)
+
+
+@app.command()
+def history(
+    context: typer.Context,
+    name: Name,
+    batches: Annotated[bool, typer.Option("--batches", help="Batches instead of runs.")] = False,
+    count: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show the record of a pipeline's runs, or of its batches."""
+    from penstock.engine import history as records
+
+    home = session(context).settings.home
+    if batches:
+        listed = records.batches(home, name, count)
+        found = [each.model_dump(exclude={"detail"}) | {"at": moment(each.at)} for each in listed]
+        print_json(listed) if as_json else _print_found(name, found)
+        return
+    runs = records.runs(home, name, count)
+    shown = {"id", "state", "batches", "events", "dead"}
+    times = [{"started": moment(each.started), "ended": moment(each.ended)} for each in runs]
+    found = [each.model_dump(include=shown) | time for each, time in zip(runs, times, strict=True)]
+    print_json(runs) if as_json else _print_found(name, found)
+
+
+def _print_found(name: str, found: list[dict[str, object]]) -> None:
+    if found:
+        print_table(list(found[0]), [list(each.values()) for each in found])
+    else:
+        say(f"there is no record of a pipeline '{name}'")
+
+
+@app.command()
+def rate(
+    context: typer.Context,
+    name: Name,
+    events: Annotated[int | None, typer.Option(help="At most so many events.")] = None,
+    per: Annotated[str, typer.Option(help="In how long, such as 1s.")] = "1s",
+    off: Annotated[bool, typer.Option("--off", help="No limit at all, whatever the file says.")] = False,
+    as_file: Annotated[bool, typer.Option("--as-file", help="Let the pipeline file decide again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Change how fast a pipeline may read, also while it runs; without an option, show what was said last."""
+    from penstock.engine import rate as limits
+    from penstock.engine.driver import home_of
+    from penstock.pipeline.rate import Rate
+
+    if sum([events is not None, off, as_file]) > 1:
+        raise BadInput("--events, --off and --as-file contradict each other: give one")
+    folder = home_of(session(context).settings, name).folder
+    if not folder.is_dir():
+        raise NotFound(f"no pipeline '{name}' has run here", fix="List them with: penstock pipeline list")
+    if as_file:
+        limits.forget(folder)
+    elif off:
+        limits.Override(rate=None).save(folder)
+    elif events is not None:
+        try:
+            limits.Override(rate=Rate(events=events, per=parse_duration_ms(per))).save(folder)
+        except ValueError as error:
+            raise BadInput(f"--events {events} --per {per} is no rate: {_reason(error)}") from None
+    said = limits.Override.load(folder)
+    if as_json:
+        print_json({"pipeline": name, "override": said is not None, "rate": said.rate if said else None})
+    elif said is None:
+        say(f"pipeline '{name}': the pipeline file decides")
+    elif said.rate is None:
+        say(f"pipeline '{name}': no limit")
+    else:
+        say(f"pipeline '{name}': {said.rate.events:,} events per {said.rate.per:,} ms")
+
+
+def _reason(error: ValueError) -> str:
+    return error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
 
 
 @app.command()

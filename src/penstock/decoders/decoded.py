@@ -18,7 +18,7 @@ FLOAT_END = 2.0**128 - 2.0**103
 
 _LONGEST_MESSAGE = 500
 _KEPT = (bytes, datetime.datetime, datetime.date, decimal.Decimal)
-_UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError)
+_UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError, RecursionError)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _US = datetime.timedelta(microseconds=1)
 _FIRST_US = (datetime.datetime.min.replace(tzinfo=datetime.UTC) - _EPOCH) // _US

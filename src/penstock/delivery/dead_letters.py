@@ -101,7 +101,7 @@ class DeadLetters:
 
     def topic_of(self, source: str) -> str:
         """Name the dead-letter topic of a source topic."""
-        return _topic_of(source, self._template, self._pipeline)
+        return dead_topic_of(source, self._template, self._pipeline)
 
     def positions(self, places: Iterable[Place]) -> Positions:
         """Read how far records have been judged."""
@@ -170,7 +170,7 @@ class DeadStager:
 
     def _record(self, row: dict[str, Any], error: dict[str, str], sink: str | None) -> dict[str, Any]:
         source = row["_topic"]
-        dead_topic = _topic_of(source, self._factory.template, self._factory.pipeline)
+        dead_topic = dead_topic_of(source, self._factory.template, self._factory.pipeline)
         known = self._factory.partitions.get(dead_topic, 1)
         told = {
             "pipeline": self._factory.pipeline,
@@ -204,7 +204,7 @@ class DeadStager:
         return {"file": self._file.finish()}
 
 
-def _topic_of(source: str, template: str, pipeline: str) -> str:
+def dead_topic_of(source: str, template: str, pipeline: str) -> str:
     """Name the dead-letter topic; a file's path is no part of a topic's name, so the pipeline's stands for it."""
     return template.replace("{topic}", source if "/" not in source else pipeline)
 

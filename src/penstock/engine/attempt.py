@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark program
 
 from penstock.pipeline.columns import RESERVED, user_columns
-from penstock.steps.sql import Select
+from penstock.steps.sql import Select, with_columns_for_stars
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,7 +33,8 @@ def _attempt(spark: "SparkSession", expression: str) -> "Column":
 def select(spark: "SparkSession", frame: "DataFrame", query: Select) -> "DataFrame":
     """Apply a row-local SELECT: good rows get its columns, rows it fails on get an error, failed rows pass by."""
     frame = frame.alias("events")
-    made = [(name, text) for name, text in query.made if name not in RESERVED.names]
+    own = user_columns(frame.columns)
+    made = [(name, with_columns_for_stars(text, own)) for name, text in query.made if name not in RESERVED.names]
     columns: list[Column] = []
     for name, text in zip(query.names, query.expressions, strict=True):
         if name is None:
@@ -51,8 +52,8 @@ def select(spark: "SparkSession", frame: "DataFrame", query: Select) -> "DataFra
         frame = frame.filter(~good | broken | F.col(f"{_TRIED}.row").isNotNull())
     parts = [*(text for _, text in made), *([query.where] if query.where else [])]
     error = F.when(broken, _error(spark, "sql", parts)).otherwise(F.col("_error")).alias("_error")
-    reserved = [F.col(name) for name in RESERVED.names if name != "_error"]
-    return frame.select(*columns, *reserved, error)
+    others = [F.col(name) for name in frame.columns if name.startswith("_") and name not in {"_error", _TRIED}]
+    return frame.select(*columns, *others, error)
 
 
 def judge(

@@ -8,7 +8,7 @@ checkpoint; then the lag is told. Whatever dies in between, the positions say wh
 import os
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from penstock.delivery.standing import Standing
 from penstock.engine.failures import JOB_ERRORS, cause_of
 from penstock.engine.frame import Frame
 from penstock.engine.isolate import Isolation
-from penstock.engine.tasks import Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask
+from penstock.engine.tasks import Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask, added_up
 from penstock.errors import DataRefused, PenstockError, TopicRecreated, WorkLost
 from penstock.pipeline.columns import where_column
 from penstock.pipeline.spec import PipelineSpec
@@ -68,6 +68,12 @@ class BatchReport:
     rules: dict[str, int]
     ends: Positions
     seconds: float
+    stages: dict[str, float] = field(default_factory=dict)
+    """Seconds by stage: the Spark job, preparing the sinks, committing."""
+    handlers: dict[str, Any] = field(default_factory=dict)
+    """What handlers did: messages, failed, retries, batches by batcher and trigger, seconds."""
+    state_rows: int | None = None
+    """Rows in the state of a stateful pipeline."""
 
 
 @dataclass
@@ -93,6 +99,7 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
             condemned[index].setdefault(offset, {})[sink] = fault("Recorded", "judged dead before", stage="dead")
     while True:
         read, write = _tasks(parts, stretches, standing, condemned, recorded)
+        started = time.monotonic()
         try:
             manifests = [orjson.loads(each) for each in parts.frame.manifests(read, write)]
         except JOB_ERRORS as error:
@@ -106,6 +113,7 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
                 condemned[index].setdefault(offset, {})[None] = problem
             continue
         _require_rules_kept(parts.spec, manifests, stretches)
+        done = time.monotonic()
         staged = _staged(parts, stretches, standing, manifests)
         if not _prepared(parts, stretches, standing, staged, condemned):
             continue
@@ -114,7 +122,9 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
     crash_point("prepared")
     ends = {stretches[each["index"]].place: int(each["end"]) for each in manifests}
     _require_same_topics(parts, stretches)
+    prepared = time.monotonic()
     dead = _commit(parts, standing, manifests, staged, ends)
+    stages = {"job": done - started, "prepare": prepared - done, "commit": time.monotonic() - prepared}
     return BatchReport(
         batch=number,
         read=sum(int(each["read"][str(stretches[each["index"]].start)]) for each in manifests),
@@ -123,6 +133,8 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
         rules=dict(sum((Counter(each["rules"]) for each in manifests), Counter())),
         ends=ends,
         seconds=time.monotonic() - began,
+        stages={name: round(seconds, 6) for name, seconds in stages.items()},
+        handlers=added_up([each["handlers"] for each in manifests if "handlers" in each]),
     )
 
 

@@ -2,16 +2,18 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from penstock.broker import jars
 from penstock.delivery.durable import write_json
 from penstock.engine import session
+from penstock.engine.history import RunRecord
 from penstock.engine.home import Home, Progress
+from penstock.engine.metrics import MetricsServer
 from penstock.engine.runner import Runner
 from penstock.engine.stateful import StatefulRunner
 from penstock.engine.status import SinkTotals, Status
@@ -43,8 +45,8 @@ def make_runner(spec: PipelineSpec, settings: Settings, file: Path, master: str 
     home, base = home_of(settings, spec.name), file.resolve().parent
     if spec.is_stateful:
         delta = jars.ensure("delta", settings.jars)
-        return StatefulRunner(spec, home, lambda: session.start(spec.name, home.logs, master=master, jars=delta), base)
-    return Runner(spec, settings.connection(), home, lambda: session.start(spec.name, home.logs, master=master), base)
+        return StatefulRunner(spec, home, session.starter(spec, home.logs, master, delta), base)
+    return Runner(spec, settings.connection(), home, session.starter(spec, home.logs, master), base)
 
 
 def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:
@@ -53,33 +55,51 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
     write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
     status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
     runner: Runner | StatefulRunner | None = None
+    record = RunRecord(settings.home, status)
+    listeners: list[Callable[[Progress], None]] = [record.batch]
 
     def tell(progress: Progress) -> None:
         account(status, progress)
         status.save(home.folder)
         show(status)
+        for listener in listeners:
+            listener(progress)
 
-    def stop(_signal: int, _frame: Any) -> None:
+    def stop() -> None:
         if runner is not None:
             runner.stopping.set()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with make_runner(spec, settings, file, master) as runner:
-            status.save(home.folder)
-            show(status)
-            runner.run(tell)
-            status.state = "stopped" if runner.stopping.is_set() else "finished"
-            status.save(home.folder)
+        with ExitStack() as stack:
+            stack.enter_context(_on_signal(stop))
+            if spec.metrics is not None:
+                metrics = stack.enter_context(MetricsServer(spec.metrics, status, home.folder))
+                listeners.append(metrics.tell)
+            with make_runner(spec, settings, file, master) as runner:
+                status.save(home.folder)
+                show(status)
+                runner.run(tell)
+                status.state = "stopped" if runner.stopping.is_set() else "finished"
+                status.metrics = ""  # served until a moment from now, and nobody shall look for it later
+                status.save(home.folder)
     except PenstockError as error:
         status.state, status.reason = "failed", str(error)
         if runner is not None:
             status.save(home.folder)
         raise
     finally:
+        record.end()
+    return status
+
+
+@contextmanager
+def _on_signal(stop: Callable[[], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    return status
 
 
 def account(status: Status, progress: Progress) -> None:

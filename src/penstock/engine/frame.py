@@ -1,5 +1,6 @@
 """From a pipeline's model to one Spark job: read, decode, steps, expectations, conditions of the sinks."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,10 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock.engine import attempt
+from penstock.engine.aside import Aside, SetAside, TakeBack
 from penstock.engine.tasks import DOT, MANIFEST, Chain, Decode, ReadTask, Task, event_schema
 from penstock.errors import BadInput
-from penstock.pipeline.columns import rule_column, user_columns, where_column
+from penstock.pipeline.columns import RESERVED, rule_column, user_columns, where_column
 from penstock.pipeline.spec import PipelineSpec
 from penstock.steps.callbacks import Callbacks
 from penstock.steps.python import Python
@@ -20,11 +22,14 @@ from penstock.steps.sql import Select, Sql
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.steps.callbacks_task import CallbacksTask
+    from penstock.steps.python import PythonTask
+
 
 class Frame:
     """Builds the job of one batch. As much as possible runs in one Python worker per task; SQL goes through the JVM."""
 
-    def __init__(self, spec: PipelineSpec, spark: "SparkSession", folder: Path, notes: Path) -> None:
+    def __init__(self, spec: PipelineSpec, spark: "SparkSession", folder: Path | None, notes: Path) -> None:
         if spec.decode is None:
             raise BadInput(f"pipeline '{spec.name}' has no decoder")
         self._spec = spec
@@ -50,30 +55,17 @@ class Frame:
     def _learn_schema(self) -> pa.Schema:
         """Let Spark work out the columns without running anything; its complaints are the user's."""
         schema = event_schema(self._decode)
-        tasks, frame = self._through_steps([], self._empty(schema), schema)
-        schema = tasks[-1].schema if tasks else to_arrow_schema(frame.schema, timezone="UTC")  # type: ignore[attr-defined]
-        tested = self._spark.createDataFrame([], from_arrow_schema(schema))
-        self._judged(tested)
+        for step in self._spec.steps:
+            if isinstance(step, Sql):
+                made = to_arrow_schema(self._sql(self._empty(schema), Select(step.sql)).schema, timezone="UTC")
+                schema = pa.schema([*(made.field(name) for name in user_columns(made.names)), *RESERVED])
+            elif isinstance(step, Python | Callbacks):
+                schema = step.task(schema, self._folder, self._notes).schema
+        self._judged(self._empty(schema))
         return schema
 
     def _empty(self, schema: pa.Schema) -> "DataFrame":
         return self._spark.createDataFrame([], from_arrow_schema(schema))
-
-    def _through_steps(
-        self, tasks: list[Task], frame: "DataFrame", schema: pa.Schema
-    ) -> tuple[list[Task], "DataFrame"]:
-        """Collect Python tasks; at each SQL step run those collected so far, then the SQL."""
-        for step in self._spec.steps:
-            if isinstance(step, Sql):
-                if tasks:
-                    frame = _in_python(frame, tasks, from_arrow_schema(schema))
-                    tasks = []
-                frame = self._sql(frame, Select(step.sql))
-                schema = to_arrow_schema(frame.schema, timezone="UTC")
-            elif isinstance(step, Python | Callbacks):
-                task = step.task(schema, self._folder, self._notes)
-                tasks, schema = [*tasks, task], task.schema
-        return tasks, frame
 
     def _sql(self, frame: "DataFrame", query: Select) -> "DataFrame":
         try:
@@ -105,15 +97,29 @@ class Frame:
     def manifests(self, read: ReadTask, write: Task) -> list[str]:
         """Run the job; give what each task has to tell."""
         count = len(read.stretches)
-        begin = self._spark.range(0, count, 1, count)
-        schema = event_schema(self._decode)
-        tasks, frame = self._through_steps([read], begin, schema)
+        way = _Way(self._spark.range(0, count, 1, count), [read], event_schema(self._decode), self._asked_for())
+        for step in self._spec.steps:
+            if isinstance(step, Sql):
+                way.in_spark()
+                way.frame = self._sql(way.frame, Select(step.sql))
+            elif isinstance(step, Python | Callbacks):
+                way.in_python()
+                way.add(step.task(way.schema, self._folder, self._notes))
         if self._spec.expect or any(sink.where for sink in self._spec.sinks):
-            if tasks:
-                frame = _in_python(frame, tasks, from_arrow_schema(self.schema))
-                tasks = []
-            frame = self._judged(frame)
-        return [row[0] for row in _in_python(frame, [*tasks, write], MANIFEST).collect()]
+            way.in_spark()
+            way.frame = self._judged(way.frame)
+        way.in_python()
+        return [row[0] for row in _in_python(way.frame, [*way.tasks, write], MANIFEST).collect()]
+
+    def _asked_for(self) -> frozenset[str]:
+        """Name the columns of Penstock that the user's SQL mentions; the others need not pass through the JVM."""
+        selects = [Select(step.sql) for step in self._spec.steps if isinstance(step, Sql)]
+        texts = [text for each in selects for text in [*each.expressions, each.where or "true"]]
+        texts += [rule.that for rule in self._spec.expect]
+        texts += [sink.where for sink in self._spec.sinks if sink.where]
+        return frozenset(
+            name for name in RESERVED.names if any(re.search(rf"\b{name}\b", text, re.IGNORECASE) for text in texts)
+        )
 
     def probe(self, read: ReadTask, index: int, start: int, end: int, drain: Task) -> None:
         """Run the steps over a part of one stretch, and throw the rows away."""
@@ -121,6 +127,37 @@ class Frame:
         self.manifests(
             replace(read, stretches=[part], condemned=[read.condemned[index]], counted_from=[[]], max_bytes=None), drain
         )
+
+
+class _Way:
+    """The way of a batch's rows: through Python tasks, and through the JVM where there is SQL."""
+
+    def __init__(self, frame: "DataFrame", tasks: list[Task], schema: pa.Schema, asked_for: frozenset[str]) -> None:
+        self.frame = frame
+        self.tasks = tasks
+        self.schema = schema
+        self._asked_for = asked_for
+        self._aside: Aside | None = None
+
+    def add(self, task: "PythonTask | CallbacksTask") -> None:
+        """Run one more task in the Python worker at hand."""
+        self.tasks, self.schema = [*self.tasks, task], task.schema
+
+    def in_spark(self) -> None:
+        """Hand the rows to the JVM, without what SQL does not ask for."""
+        if self._aside is None:
+            self._aside = Aside(self._asked_for)
+            slim = SetAside(self._aside, self.schema)
+            self.frame = _in_python(self.frame, [*self.tasks, slim], from_arrow_schema(slim.schema))
+            self.tasks = []
+
+    def in_python(self) -> None:
+        """Take the rows back."""
+        if self._aside is not None:
+            made = to_arrow_schema(self.frame.schema, timezone="UTC")
+            self.schema = pa.schema([*(made.field(name) for name in user_columns(made.names)), *RESERVED])
+            self.tasks = [TakeBack(self._aside)]
+            self._aside = None
 
 
 def _in_python(frame: "DataFrame", tasks: list[Task], schema: Any) -> "DataFrame":

@@ -12,7 +12,7 @@ from penstock.engine.failures import JOB_ERRORS, cause_of, fault_of
 from penstock.engine.frame import Frame
 from penstock.engine.tasks import DrainTask, ReadTask
 from penstock.errors import DataRefused, WorkLost
-from penstock.steps.python import noted
+from penstock.steps.python import HANDLERS, noted
 
 _MOST_GUILTY = 100
 
@@ -42,7 +42,11 @@ class Isolation:
 
     def _noted(self) -> list[tuple[int, int]]:
         """Give the records that were at hand when a worker died."""
-        notes = [(index, noted(self._notes / str(index))) for index in range(len(self._read.stretches))]
+        notes = [
+            (index, noted(self._notes / f"{index}{whose}"))
+            for index in range(len(self._read.stretches))
+            for whose in ("", HANDLERS)
+        ]
         return [
             (index, offset)
             for index, offset in notes

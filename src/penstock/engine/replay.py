@@ -55,7 +55,7 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
         spec,
         settings.connection(),
         home,
-        lambda: session.start(spec.name, home.logs, master=MASTER),
+        session.starter(spec, home.logs, MASTER),
         path.resolve().parent,
         replay=replay,
     ) as runner:

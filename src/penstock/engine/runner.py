@@ -24,6 +24,8 @@ from penstock.delivery.standing import Keeper, Standing
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
 from penstock.engine.frame import Frame
 from penstock.engine.home import Home, Progress, Tell
+from penstock.engine.rate import RateLimit
+from penstock.engine.shipping import ship
 from penstock.errors import BadInput, LogTruncated, Transient
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
@@ -35,6 +37,7 @@ from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.extent import Extent
 from penstock.sources.files import Files, FilesFeed
 from penstock.sources.kafka import Kafka, KafkaFeed
+from penstock.sources.range import Range, RangeFeed
 from penstock.sources.replay import ReplayFeed
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ class Runner:
         start_spark: Callable[[], "SparkSession"],
         base: Path,
         *,
-        replay: Replay | None = None,
+        replay: Replay | Range | None = None,
     ) -> None:
         self.spec = spec
         self.home = home
@@ -68,6 +71,7 @@ class Runner:
         self._base = base
         self._replay = replay
         self._left: dict[str, Positions] = {}
+        self._rate = RateLimit(spec.rate, home.folder)
         # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
         self._suffix = f".replay-{replay.id}" if replay else ""
         self._stack = ExitStack()
@@ -81,14 +85,19 @@ class Runner:
             self.extents = self.feed.extents()
             self._spark = self._start_spark()
             self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
-            frame = Frame(self.spec, self._spark, self._base, self.home.scratch / "notes")
+            code = ship(self._spark, self.spec, self._base, self.home.scratch)
+            frame = Frame(self.spec, self._spark, code, self.home.scratch / "notes")
             for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
                 stack.callback(sink.close)
+                if isinstance(self._replay, Range) and self._replay.replaces:
+                    sink.replace(self._replay.real)
                 reserved = [frame.schema.field(name) for name in model.reserved_columns]
                 sink.open(_schema_of(frame, reserved))
+            # Letters of a range that goes elsewhere are not the pipeline's own: nobody should send them to its sinks.
+            elsewhere = isinstance(self._replay, Range) and not self._replay.replaces
             self.dead = DeadLetters(
                 self._connection,
-                self.spec.name,
+                self.spec.name + (self._suffix if elsewhere else ""),
                 self.spec.dead_letters.topic,
                 self.home.scratch,
                 f"{group_of(self.spec.name)}.{SINK_NAME}{self._suffix}",
@@ -108,8 +117,10 @@ class Runner:
 
     def _make_feed(self) -> Feed:
         source = self.spec.source
-        if self._replay is not None:
+        if isinstance(self._replay, Replay):
             return ReplayFeed(self._replay, self._connection)
+        if isinstance(self._replay, Range):
+            return RangeFeed(self._replay, self._connection)
         if isinstance(source, Kafka):
             return KafkaFeed(source, self._connection)
         if isinstance(source, Files):
@@ -139,7 +150,8 @@ class Runner:
         """Name the dead-letter topics, with a partition for each of the source's; a replay reads from them."""
         counts: dict[str, int] = {}
         for each in extents:
-            name = self.dead.topic_of(each.place.topic) if self._replay is None else each.place.topic
+            topic = each.place.topic
+            name = topic if isinstance(self._replay, Replay) else self.dead.topic_of(topic)
             counts[name] = max(counts.get(name, 0), each.place.partition + 1)
         return counts
 
@@ -192,6 +204,10 @@ class Runner:
     def _step(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
         """Run one batch if there is enough to read; tell whether there may be more."""
         found = self._awaited(committed, targets)
+        allowed = self._rate.allowance()
+        if allowed == 0:
+            self.stopping.wait(_POLL_S)
+            return committed, targets is None or self._lag(committed, _up_to(targets, found)) > 0
         extents = found if targets is None else _up_to(targets, found)
         stands.require_same_topics(
             self.spec.name, committed, {each.place.topic: each.place.topic_id for each in extents}
@@ -207,7 +223,8 @@ class Runner:
         self._require_alone(standing)
         # Against what the source holds, not against the targets: a sink may be past those, if another driver was here.
         stands.require_readable(self.spec.name, standing, found)
-        stretches = stands.plan(standing, extents, self.spec.batch.max_events)
+        most = self.spec.batch.max_events
+        stretches = stands.plan(standing, extents, most if allowed is None else min(most, allowed))
         if not stretches:
             return committed, False
         number = committed.batch + 1
@@ -215,8 +232,10 @@ class Runner:
         self.checkpoint.plan(number, stretches)
         crash_point("planned")
         report = run_batch(self.parts, number, stretches, standing)
+        self._rate.take(report.read)
         committed = self._commit(committed, standing, report)
-        self.lag_report.tell({place: min(at[place] for at in committed.sinks.values()) for place in report.ends})
+        stands_at = [committed.sinks[name] for name in self.keepers]
+        self.lag_report.tell({place: min(at[place] for at in stands_at) for place in report.ends})
         tell(Progress(report, self._lag(committed, extents)))
         return committed, True
 
@@ -258,7 +277,9 @@ class Runner:
     def _lag(self, committed: Committed, extents: list[Extent]) -> int:
         lag = 0
         for each in extents:
-            stands_at = [positions[each.place] for positions in committed.sinks.values() if each.place in positions]
+            # Sinks that were taken out of the file stand where they stood.
+            known = [committed.sinks.get(name, {}) for name in self.keepers]
+            stands_at = [positions[each.place] for positions in known if each.place in positions]
             start = min(stands_at) if stands_at else committed.starts.get(each.place, each.first)
             lag += max(0, each.end - start)
         return lag

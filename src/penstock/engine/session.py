@@ -4,7 +4,7 @@ import atexit
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,20 +12,32 @@ from typing import TYPE_CHECKING
 from penstock.broker.java import find_java
 from penstock.broker.log4j import log4j_properties
 from penstock.engine import class_archive
+from penstock.errors import WorkLost
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from penstock.pipeline.spec import PipelineSpec
 
 _END_S = 120.0
 
 
 def start(
-    name: str, folder: Path, *, master: str = "local[*,4]", jars: Sequence[Path] = (), java_options: str | None = None
+    name: str,
+    folder: Path,
+    *,
+    master: str = "local[*,4]",
+    jars: Sequence[Path] = (),
+    java_options: str | None = None,
+    wishes: Mapping[str, str] | None = None,
 ) -> "SparkSession":
     """Start Spark, or take the one that this process has; what it has to say goes to a log in `folder`.
 
-    `local[N,4]`: a task may fail three times before its job does; plain `local[N]` gives it one try.
+    `local[N,4]`: a task may fail three times before its job does; plain `local[N]` gives it one try. `wishes` are
+    settings of the user's, which win over ours.
     """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     java, _ = find_java()
@@ -37,8 +49,6 @@ def start(
     log_settings.write_text(log4j_properties(folder / "spark.log", level="warn", files=3), encoding="utf-8")
     settings = {
         "spark.app.name": f"penstock-{name}",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}"
         f" {class_archive.options() if java_options is None else java_options}",
@@ -58,15 +68,31 @@ def start(
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         }
+    if master.startswith("local") or "127.0.0.1" in master:
+        # Executors elsewhere have to find the driver; those of this machine need no open port.
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     builder = SparkSession.builder.master(master)
-    for key, value in settings.items():
+    for key, value in {**settings, **(wishes or {})}.items():
         builder = builder.config(key, value)
     # PySpark repeats on stderr what it raises, as JSON; what it raises is handled.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    with _stderr_into(folder / "spark-console.log"):
-        spark = builder.getOrCreate()
+    try:
+        with _stderr_into(folder / "spark-console.log"):
+            spark = builder.getOrCreate()
+    except (Py4JError, PySparkRuntimeError) as error:
+        reason = next(line for line in str(error).splitlines() if line.strip())
+        raise WorkLost(
+            f"Spark does not start at {master}: {reason[:300]}",
+            safe="Nothing ran",
+            fix=f"Read more in {folder / 'spark.log'}",
+        ) from None
     atexit.register(_end, spark)
     return spark
+
+
+def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path] = ()) -> Callable[[], "SparkSession"]:
+    """Give what starts Spark for a pipeline, once it is sure that there is something to do."""
+    return lambda: start(spec.name, folder, master=master, jars=jars, wishes=spec.spark)
 
 
 def _end(spark: "SparkSession") -> None:

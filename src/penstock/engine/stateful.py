@@ -21,7 +21,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import write_json
 from penstock.engine.batch import BatchReport, SinkCount
 from penstock.engine.home import Home, Progress
-from penstock.errors import BadInput, DataRefused, NotFound, PenstockError, PositionLost
+from penstock.errors import BadInput, DataRefused, Discontinuity, NotFound, PenstockError, PositionLost
 from penstock.pipeline.schema import parse
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.merging import MergingSink, merging_sink
@@ -49,6 +49,7 @@ class StatefulRunner:
         self._stack = ExitStack()
         self._failure: PenstockError | None = None
         self._batches = 0
+        self._query: Any = None
         self.sinks: list[MergingSink] = []
 
     @property
@@ -113,7 +114,7 @@ class StatefulRunner:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{self.spec.batch.max_wait} milliseconds")
-        query = writer.start()
+        self._query = query = writer.start()
         done = None
         while query.isActive:
             if self.stopping.is_set():
@@ -126,6 +127,12 @@ class StatefulRunner:
         if self._failure is not None:
             raise self._failure
         if isinstance(failure, StreamingQueryException) and not self.stopping.is_set():
+            if "_IGNORE_CHANGES" in str(failure):
+                raise Discontinuity(
+                    f"rows of the table that pipeline '{self.spec.name}' reads were replaced or deleted",
+                    safe="What the sinks hold was computed from the rows before",
+                    fix=f"To compute everything again, run: penstock pipeline rebuild {self.spec.name}",
+                )
             reason = next(line for line in str(failure).splitlines() if line.strip())
             raise DataRefused(
                 f"pipeline '{self.spec.name}' failed: {reason[:500]}",
@@ -153,9 +160,15 @@ class StatefulRunner:
             rules={},
             ends={},
             seconds=time.monotonic() - began,
+            state_rows=self._state_rows(),
         )
         self._batches += 1
         tell(Progress(report, 0))
+
+    def _state_rows(self) -> int | None:
+        """Count the rows of the state, as Spark told of its last batch; none before there was one."""
+        told = self._query.lastProgress if self._query is not None else None
+        return sum(each["numRowsTotal"] for each in told["stateOperators"]) if told else None
 
     def _merge(self, sink: MergingSink, table: Any, wanted: int) -> None:
         """Write a batch unless it is in already."""
@@ -201,7 +214,7 @@ class StatefulRunner:
             frame.createOrReplaceTempView("events")
             return spark.sql(step.sql)
         if isinstance(step, Stateful):
-            processor: Any = load_function(step.stateful, str(self._base))
+            processor: Any = load_function(step.stateful, self._base)
             # By value: the process in which Spark asks a processor for its state has neither our path nor added files.
             cloudpickle.register_pickle_by_value(sys.modules[processor.__module__])  # type: ignore[no-untyped-call]
             return frame.groupBy(*step.key).transformWithState(

@@ -18,6 +18,7 @@ from pyspark import TaskContext
 from penstock.decoders.decoded import Decoded, Fault, fault
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.positions import Stretch
+from penstock.errors import PenstockError
 from penstock.pipeline.columns import ERROR, RESERVED, TALLY, rule_column, tally, user_columns
 from penstock.pipeline.expectation import Expectation
 from penstock.sinks.sink import Stager, StagerFactory
@@ -69,7 +70,16 @@ class Chain:
         batches = map(_with_dots, batches)
         for task in self._tasks:
             batches = task(batches, index)
-        return batches
+        return _with_known_errors(batches)
+
+
+def _with_known_errors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Raise a user's own kind of outage as the kind of ours that it is: the driver knows errors by name alone."""
+    try:
+        yield from batches
+    except PenstockError as error:
+        ours = next(each for each in type(error).__mro__ if each.__module__ == PenstockError.__module__)
+        raise ours(str(error)) from error
 
 
 def _with_dots(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -322,3 +332,13 @@ class WriteTask:
 
 def _mask(values: pa.Array) -> Any:
     return values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+
+
+def added_up(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Add up what several tasks counted, however deep it lies."""
+    total: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            known = total.get(name)
+            total[name] = added_up([known or {}, value]) if isinstance(value, dict) else (known or 0) + value
+    return total

@@ -22,6 +22,7 @@ from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
 from penstock.steps.callbacks import Callbacks
+from penstock.steps.message import DEFAULT
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql, mentioned_columns
 from penstock.steps.stateful import Stateful
@@ -126,6 +127,8 @@ def _about_stateful(spec: PipelineSpec) -> Iterator[Problem]:
             yield _error(
                 "timers that follow the clock never come to an end: use `speed: stream`", "steps", number, "timers"
             )
+    if spec.rate is not None:
+        yield _error("a rate belongs to the pipeline that lands the events", "rate")
     if spec.expect:
         yield _error("expectations belong to the pipeline that lands the events", "expect")
     for number, sink in enumerate(spec.sinks):
@@ -147,8 +150,8 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
         elif isinstance(step, Python):
             columns = list(parse(step.returns).names) if step.returns else columns
         elif isinstance(step, Callbacks):
+            yield from _about_handlers(step, number, columns or [])
             columns = step.columns(columns) if columns is not None else None
-            yield from _doubled(columns or [], ("steps", number, "batcher_column"))
         elif isinstance(step, Sql):
             columns = yield from _about_sql(step, number, columns)
     for number, rule in enumerate(spec.expect):
@@ -158,6 +161,15 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
             yield _error("`key` is for stateful pipelines: landed events are appended", "sinks", number, "key")
         if sink.where:
             yield from _unknown([sink.where], columns, ("sinks", number, "where"))
+
+
+def _about_handlers(step: Callbacks, number: int, columns: list[str]) -> Iterator[Problem]:
+    if step.batchers and DEFAULT not in step.batchers:
+        text = "no batcher is called `default`: a message without `put_batcher` is a dead letter"
+        yield Problem("warning", ("steps", number, "batchers"), text)
+    taken = [name.lower() for name in step.columns(columns)[:-1]]
+    if step.batcher_column is not None and step.batcher_column.lower() in taken:
+        yield _error("there is a column of this name already", "steps", number, "batcher_column")
 
 
 def _about_sql(step: Sql, number: int, columns: list[str] | None) -> Generator[Problem, None, list[str] | None]:

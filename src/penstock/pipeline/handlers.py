@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
 from penstock.steps.callbacks import Batcher, Callbacks, OnFailure
 from penstock.steps.message import BatchInfo, Message
@@ -40,9 +41,14 @@ class Pipeline:
     @classmethod
     def spec(cls) -> PipelineSpec:
         """Give the model behind the class."""
+        if cls.__qualname__ != cls.__name__:
+            raise BadInput(f"the class '{cls.__qualname__}' must stand at the top level of its module: tasks import it")
+        module = cls.__module__.removeprefix(MODULE_PREFIX)
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise BadInput(f"'{module}' is no name of a module, and tasks import it: use letters, digits, underscores")
         given: dict[str, Any] = {key: getattr(cls, key) for key in PipelineSpec.model_fields if hasattr(cls, key)}
         handlers = Callbacks(
-            callbacks=f"{cls.__module__.removeprefix(MODULE_PREFIX)}:{cls.__qualname__}",
+            callbacks=f"{module}:{cls.__name__}",
             batchers=cls.batchers,
             on_failure=cls.on_failure,
             returns=cls.returns,

@@ -50,7 +50,7 @@ def _from_python(path: Path) -> PipelineSpec:
     sys.modules[module.__name__] = module  # dataclasses look their own module up
     try:
         module_spec.loader.exec_module(module)
-        classes = [each for each in vars(module).values() if _is_pipeline(each, module.__name__)]
+        classes = {each for each in vars(module).values() if _is_pipeline(each, module.__name__)}
         made = [each.spec() for each in classes]
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
@@ -59,13 +59,16 @@ def _from_python(path: Path) -> PipelineSpec:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's own file raises
         raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from None
     named = [value for value in vars(module).values() if isinstance(value, PipelineSpec)]
-    found = {id(value): value for value in [*named, *made]}
+    found: list[PipelineSpec] = []
+    for spec in [*named, *made]:
+        if spec not in found:
+            found.append(spec)
     if len(found) != 1:
         raise BadInput(
             f"{path} makes {len(found)} pipelines, and one is needed: pipeline = PipelineSpec(...), or a class"
         )
-    spec: PipelineSpec = _from_folder(next(iter(found.values())), path.parent)
-    return spec
+    chosen: PipelineSpec = _from_folder(found[0], path.parent)
+    return chosen
 
 
 def _is_pipeline(value: Any, module: str) -> bool:

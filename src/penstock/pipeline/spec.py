@@ -10,6 +10,8 @@ from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
 from penstock.document import contradiction
 from penstock.pipeline.expectation import Expectation
+from penstock.pipeline.metrics import Metrics
+from penstock.pipeline.rate import Rate
 from penstock.quantities import DurationMs, SizeBytes
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
@@ -118,6 +120,13 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     speed: Literal["scheduled", "stream"] = Field(
         "stream", description="`scheduled` reads what is there now and ends; `stream` goes on."
     )
+    rate: Rate | None = Field(
+        None, description="At most so many events in a time; `penstock pipeline rate` changes it while it runs."
+    )
+    spark: dict[str, str] = Field(
+        default_factory=dict, description="Settings of Spark's own, such as `spark.executor.memory: 2g`; no secrets."
+    )
+    metrics: Metrics | None = Field(None, description="Where Prometheus finds the pipeline's metrics.")
     retry: Retry = Field(default_factory=Retry, description="How long an outage is waited for.")
 
     @field_validator("name")
@@ -125,6 +134,14 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     def _name_is_plain(cls, value: str) -> str:
         if NAME.fullmatch(value) is None:
             raise ValueError("a pipeline's name has lower-case letters, digits and dashes, at most 63")
+        return value
+
+    @field_validator("spark")
+    @classmethod
+    def _settings_are_sparks(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if not name.startswith("spark."):
+                raise ValueError(f"'{name}' is no setting of Spark's: their names begin with spark.")
         return value
 
     @field_validator("source", mode="before")

@@ -12,13 +12,14 @@ under a lock file beside the log.
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, Field
 
@@ -29,7 +30,7 @@ from penstock.delivery.positions import Place, Positions, Stretch, require_unmov
 from penstock.errors import Conflict, PositionLost, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
-from penstock.sinks.sink import Sink
+from penstock.sinks.sink import Sink, Staged
 
 _ATTEMPTS = 10
 _ROWS_PER_GROUP = 500_000
@@ -68,6 +69,7 @@ class DeltaSink(Sink):
         self._pipeline = pipeline
         self._table: Any = None
         self._schema: pa.Schema = None
+        self._replaced: Mapping[Place, Stretch] | None = None
         self._log: int | None = None
         """The folder of the table's log, held open: no other folder can be mistaken for it."""
 
@@ -112,6 +114,10 @@ class DeltaSink(Sink):
     def _app(self, place: Place) -> str:
         return f"penstock/{self._pipeline}/{self.name}/{place.topic_id}/{place.partition}"
 
+    def replace(self, real: Mapping[Place, Stretch]) -> None:
+        """Let rows take the place of those with the same coordinates."""
+        self._replaced = real
+
     def stager(self) -> "DeltaStagerFactory":
         """Give what tasks write Parquet with."""
         return DeltaStagerFactory(self.path, self._schema)
@@ -120,14 +126,8 @@ class DeltaSink(Sink):
         """Make one commit with the files and the positions."""
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
-        from deltalake.transaction import AddAction
 
         now_ms = int(time.time() * 1000)
-        files = [
-            AddAction(each.detail["file"], each.detail["bytes"], {}, now_ms, True, _stats(each.rows))  # noqa: FBT003
-            for each in self._staged
-            if each.rows
-        ]
         moves = [Transaction(self._app(each.stretch.place), each.stretch.end, now_ms) for each in self._staged]
         # No retries inside: a commit on top of a snapshot that was not compared would not be compare-and-set.
         properties = CommitProperties(max_commit_retries=0, app_transactions=moves)
@@ -138,12 +138,36 @@ class DeltaSink(Sink):
                 self._require_all_staged()
                 crash_point("in_commit", self.name)
                 try:
-                    self._table.create_write_transaction(files, "append", self._schema, commit_properties=properties)
+                    self._append(properties, now_ms) if self._replaced is None else self._overwrite(properties)
                 except CommitFailedError:
                     continue  # another writer, such as a compaction elsewhere, was faster: compare anew
                 else:
                     return
         raise SinkUnavailable(f"the table {self.path} is being changed too often for a commit to get in between")
+
+    def _append(self, properties: Any, now_ms: int) -> None:
+        """Make the staged files part of the table."""
+        from deltalake.transaction import AddAction
+
+        files = [
+            AddAction(each.detail["file"], each.detail["bytes"], {}, now_ms, True, _stats(each))  # noqa: FBT003
+            for each in self._staged
+            if each.rows
+        ]
+        self._table.create_write_transaction(files, "append", self._schema, commit_properties=properties)
+
+    def _overwrite(self, properties: Any) -> None:
+        """Take out the rows of the stretches' records and put in the staged ones, in one commit."""
+        from deltalake import write_deltalake
+
+        files = [self.path / each.detail["file"] for each in self._staged if each.rows]
+        tables = [pq.read_table(file, schema=self._schema) for file in files]
+        rows = pa.concat_tables([self._schema.empty_table(), *tables])
+        real = self._replaced or {}
+        condition = " OR ".join(_within(each.stretch, real[each.stretch.place].place) for each in self._staged)
+        write_deltalake(self._table, rows, mode="overwrite", predicate=condition, commit_properties=properties)
+        for file in files:
+            file.unlink()
 
     def _require_all_staged(self) -> None:
         """Notice files that are gone: a table whose log names them could not be read any more."""
@@ -179,14 +203,27 @@ class DeltaStager:
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows_waiting = 0
+        self._bounds: tuple[dict[str, Any], dict[str, Any]] | None = None
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
         """Collect rows into row groups: many small groups read slowly."""
         self._waiting.append(rows)
+        if rows.schema.names[-len(COORDINATES) :] == list(COORDINATES):
+            self._widen(rows)
         self._rows_waiting += rows.num_rows
         if self._rows_waiting >= _ROWS_PER_GROUP:
             self._flush()
         return []
+
+    def _widen(self, rows: pa.RecordBatch) -> None:
+        """Keep the lowest and the highest of each coordinate."""
+        for name in COORDINATES:
+            found = pc.min_max(rows.column(name)).as_py()
+            if self._bounds is None:
+                self._bounds = ({}, {})
+            low, high = self._bounds
+            low[name] = min(low.get(name, found["min"]), found["min"])
+            high[name] = max(high.get(name, found["max"]), found["max"])
 
     def _flush(self) -> None:
         if not self._rows_waiting:
@@ -204,7 +241,7 @@ class DeltaStager:
             return {"file": None, "bytes": 0}
         self._writer.close()
         sync(self._path)
-        return {"file": self._path.name, "bytes": self._path.stat().st_size}
+        return {"file": self._path.name, "bytes": self._path.stat().st_size, "bounds": self._bounds}
 
 
 def is_table(path: Path) -> bool:
@@ -243,8 +280,19 @@ def table_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _stats(rows: int) -> str:
-    return orjson.dumps({"numRecords": rows}).decode()
+def _within(stretch: Stretch, real: Place) -> str:
+    return (
+        f"(_topic_id = '{real.topic_id}' AND _partition = {real.partition}"
+        f" AND _offset >= {stretch.start} AND _offset < {stretch.end})"
+    )
+
+
+def _stats(staged: Staged) -> str:
+    """Tell readers what a file holds: rows, and the coordinates between which they lie, so that they can skip it."""
+    stats: dict[str, Any] = {"numRecords": staged.rows}
+    if bounds := staged.detail.get("bounds"):
+        stats |= {"minValues": bounds[0], "maxValues": bounds[1], "nullCount": dict.fromkeys(bounds[0], 0)}
+    return orjson.dumps(stats).decode()
 
 
 def _columns(schema: pa.Schema) -> str:

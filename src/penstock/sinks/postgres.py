@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.positions import Place, Positions
+from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import Secret
@@ -58,9 +58,16 @@ INSERT INTO {{table}} AS old ({{columns}})
 SELECT {{columns}} FROM (
     SELECT DISTINCT ON ({{key}}) * {_STAGED} ORDER BY {{key}}, _offset DESC, _row DESC
 ) AS newest
-ON CONFLICT ({{key}}) DO UPDATE SET {{assignments}}
-WHERE (old._topic_id, old._partition) IS DISTINCT FROM (excluded._topic_id, excluded._partition)
-   OR old._offset < excluded._offset"""
+ON CONFLICT ({{key}}) DO UPDATE SET {{assignments}} WHERE {{is_newer}}"""
+_NEWER = (
+    "(old._topic_id, old._partition) IS DISTINCT FROM (excluded._topic_id, excluded._partition)"
+    " OR old._offset < excluded._offset"
+)
+# What is replayed is the past: it gives way to every row of another partition, too, for that may be newer.
+_NEWER_THAN_THE_PAST = (
+    "(old._topic_id, old._partition) = (excluded._topic_id, excluded._partition) AND old._offset < excluded._offset"
+)
+_TAKE_OUT = "DELETE FROM {} WHERE _topic_id = %s AND _partition = %s AND _offset >= %s AND _offset < %s"
 
 
 class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
@@ -143,6 +150,7 @@ class PostgresSink(Sink):
         self._stage = sql.Identifier(*place, f"penstock_stage_{mark}")
         self._columns: list[str] = []
         self._prepared: psycopg.Connection[Any] | None = None
+        self._replaced: Mapping[Place, Stretch] | None = None
 
     @contextmanager
     def _session(self) -> Iterator["psycopg.Connection[Any]"]:
@@ -267,6 +275,7 @@ class PostgresSink(Sink):
             for each in staged:
                 self.move_position(connection, each.stretch.place, expected[each.stretch.place], each.stretch.end)
             self._require_all_staged(connection, stages, sum(each.rows for each in staged))
+            self._take_out(connection, staged)
             try:
                 with connection.transaction():
                     connection.execute(self._merge(), {"stages": stages, "first": 0, "last": 2**62})
@@ -284,6 +293,22 @@ class PostgresSink(Sink):
             self._clear(connection, stages)
             self._prepared = connection
         return []
+
+    def replace(self, real: Mapping[Place, Stretch]) -> None:
+        """Let rows take the place of those with the same coordinates."""
+        self._replaced = real
+
+    def _take_out(self, connection: "psycopg.Connection[Any]", staged: list[Staged]) -> None:
+        from psycopg import sql
+
+        if self._replaced is None:
+            return
+        for each in staged:
+            real = self._replaced[each.stretch.place]
+            # Of a key, an earlier record may be what is left of the range: everything later makes room for it first.
+            end = each.stretch.end if self._spec.mode == "append" else real.end
+            bounds = [real.place.topic_id, real.place.partition, each.stretch.start, end]
+            connection.execute(sql.SQL(_TAKE_OUT).format(self.table), bounds)
 
     def move_position(
         self, connection: "psycopg.Connection[Any]", place: Place, expected: int | None, end: int
@@ -330,7 +355,8 @@ class PostgresSink(Sink):
         if self._spec.mode == "append":
             return sql.SQL(_APPEND).format(**names)
         assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns)
-        return sql.SQL(_UPSERT).format(key=_identifiers(key), assignments=assignments, **names)
+        is_newer = sql.SQL(_NEWER if self._replaced is None else _NEWER_THAN_THE_PAST)
+        return sql.SQL(_UPSERT).format(key=_identifiers(key), assignments=assignments, is_newer=is_newer, **names)
 
     def _find_refused(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
         """Halve until the rows that the table refuses stand alone; then take everything back."""

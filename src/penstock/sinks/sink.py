@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.decoders.decoded import Fault
 from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.errors import BadInput
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,14 @@ class Sink(ABC):
 
     def take_over(self) -> None:  # noqa: B027 - most sinks compare positions, which is enough
         """Keep an older driver from writing any more; called once it is sure that this one may run."""
+
+    def replace(self, real: Mapping[Place, Stretch]) -> None:
+        """From here on, let the rows of each stretch take the place of those that its records gave before.
+
+        The places are a replay's own; `real` tells for each where its records lie, and how far the replay reaches.
+        """
+        where = ", ".join(map(str, real.values()))
+        raise BadInput(f"sink '{self.name}' cannot replace the rows that it has of {where}")
 
     @abstractmethod
     def stager(self) -> StagerFactory:

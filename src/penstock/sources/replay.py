@@ -24,21 +24,21 @@ class ReplayFeed:
         self._replay = replay
         self._connection = connection
 
-    @property
-    def _place_id(self) -> str:
-        return f"replay-{self._replay.id}"
+    def _place_id(self, topic: str) -> str:
+        """Name the replay's part in one topic: sinks know a place by its id and partition, not by the topic's name."""
+        return f"replay-{self._replay.id}-{topic}"
 
     def extents(self) -> list[Extent]:
         """Give the stretch of each dead-letter partition in which selected letters lie."""
         return [
-            Extent(Place(topic, self._place_id, partition), min(offsets), max(offsets) + 1)
+            Extent(Place(topic, self._place_id(topic), partition), min(offsets), max(offsets) + 1)
             for topic, parts in self._replay.letters.items()
             for partition, offsets in parts.items()
         ]
 
     def topic_ids(self) -> dict[str, str]:
         """Give the replay's id for each topic: it never changes."""
-        return dict.fromkeys(self._replay.letters, self._place_id)
+        return {topic: self._place_id(topic) for topic in self._replay.letters}
 
     def starts(self, extents: list[Extent]) -> Positions:
         """Begin with the first selected letter."""

@@ -80,7 +80,7 @@ class Callbacks(BaseModel, frozen=True, extra="forbid"):
         made = list(parse(self.returns).names) if self.returns else names
         return [*made, *([self.batcher_column] if self.batcher_column else [])]
 
-    def task(self, schema: pa.Schema, folder: Path, notes: Path) -> "CallbacksTask":
+    def task(self, schema: pa.Schema, folder: Path | None, notes: Path) -> "CallbacksTask":
         """Make what runs inside of Spark's tasks; `schema` is what goes in."""
         from penstock.steps.callbacks_task import CallbacksTask
 
@@ -91,4 +91,4 @@ class Callbacks(BaseModel, frozen=True, extra="forbid"):
         )
         if self.batcher_column:
             columns = columns.append(pa.field(self.batcher_column, pa.string()))
-        return CallbacksTask(self, columns, str(folder), str(notes))
+        return CallbacksTask(self, columns, folder, str(notes))

@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 
 from penstock.clock import clock
 from penstock.decoders.decoded import Fault, columns_of, fault
-from penstock.errors import PenstockError
+from penstock.errors import BadInput, PenstockError
 from penstock.pipeline.columns import ERROR, RESERVED, TALLY, tally, user_columns
 from penstock.steps.callbacks import Callbacks
 from penstock.steps.fitting import requirement
 from penstock.steps.message import BatchInfo, Message
-from penstock.steps.python import Notebook, blame, load_function
+from penstock.steps.python import HANDLERS, Notebook, blame, load_function
 
 STAGE = "handler"
 
@@ -49,7 +49,7 @@ class _Bucket:
 class CallbacksTask:
     """What travels to the tasks; each makes an instance of the class of its own."""
 
-    def __init__(self, spec: Callbacks, columns: pa.Schema, folder: str, notes: str) -> None:
+    def __init__(self, spec: Callbacks, columns: pa.Schema, folder: Path | None, notes: str) -> None:
         self._spec = spec
         self._columns = columns
         self._folder = folder
@@ -58,9 +58,9 @@ class CallbacksTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
         """Give each chunk back with what the handlers made of it, and at the end one row that tells what they did."""
-        handlers = load_function(self._spec.callbacks, self._folder)()
+        handlers = _made(self._spec.callbacks, self._folder)
         Path(self._notes).mkdir(parents=True, exist_ok=True)
-        with Notebook(Path(self._notes) / str(index)) as notebook:
+        with Notebook(Path(self._notes) / f"{index}{HANDLERS}") as notebook:
             handling = _Handling(self._spec, self._columns, self.schema, handlers, notebook)
             for batch in batches:
                 # Once told to stop, what is left is read to its end, for Spark expects that, and goes nowhere.
@@ -114,56 +114,66 @@ class _Handling:
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Handle what is left in the batchers: nothing is held across runs."""
         for key in list(self._buckets):
-            self._batch(key, "flush")
+            if self.stopped is None:
+                self._batch(key, "flush")
         yield from self._released()
 
     def _handle(self, chunk: _Chunk) -> None:
         places = chunk.rows.column("_at").to_pylist()
         good = [message for message in chunk.messages if message.is_good]
-        failed = [message for message in chunk.messages if not message.is_good]
+        failed: list[Message] = []
         self._counts["messages"] += len(good)
         self._notebook.note(None)
         self._all(good, "prepare_messages", good)
         for number, message in enumerate(chunk.messages):
+            gathered = False
             if message.is_good and self.stopped is None:
                 self._notebook.note(places[number])
                 self._one(message)
                 if message.is_good and self._spec.batchers:
-                    self._gather(message, chunk, places[number])
+                    gathered = self._gather(message, chunk, places[number])
             self._stop_if_told(message, places[number])
-        self._failed([*failed, *(message for message in good if message.fault is not None)])
+            # Of one that went into a batch, which may be through by now, the batch tells.
+            if message.fault is not None and not gathered:
+                failed.append(message)
+        self._failed(failed)
         for key in [key for key, bucket in self._buckets.items() if bucket.must_flush]:
-            self._batch(key, "flush")
+            if self.stopped is None:
+                self._batch(key, "flush")
 
     def _one(self, message: Message) -> None:
         began = time.perf_counter()
         try:
-            _require_same(message, self._called("handle_message", message))
+            _require_same(message, self._called("handle_message", [message], message))
         except PenstockError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a user's handler raises is that message's fault
-            message.fault = blame(error, STAGE)
+            message.fault, message.is_dropped = blame(error, STAGE), False
         self._seconds["handle_message"] += time.perf_counter() - began
 
-    def _gather(self, message: Message, chunk: _Chunk, place: int) -> None:
-        batcher = self._spec.batchers.get(message.batcher)
+    def _gather(self, message: Message, chunk: _Chunk, place: int) -> bool:
+        """Put a message into the batch of its batcher and key; tell whether there is one."""
+        name = message.batcher
+        batcher = self._spec.batchers.get(name) if isinstance(name, str) else None
         if batcher is None:
-            message.fault = fault("UnknownBatcher", f"there is no batcher '{message.batcher}'", STAGE)
-            return
-        key = (message.batcher, message.batch_key)
+            shown = name if isinstance(name, str) else type(name).__name__
+            message.fault = fault("UnknownBatcher", f"there is no batcher '{shown}'", STAGE)
+            return False
+        key = (name, message.batch_key)
         try:
             bucket = self._buckets.setdefault(key, _Bucket())
-        except TypeError:
+        except Exception:  # noqa: BLE001 - a key of the user's own may raise anything when it is hashed or compared
             message.fault = fault("TypeError", "a batch key must be hashable: a string, a number, a tuple", STAGE)
-            return
+            return False
         bucket.members.append((message, chunk, place))
-        bucket.size_bytes += len(message.value or b"")
+        bucket.size_bytes += len(message.value) if isinstance(message.value, bytes) else 0
         bucket.must_flush |= message.batch_mode == "flush"
         chunk.waiting += 1
         if len(bucket.members) >= batcher.batch_size:
             self._batch(key, "size")
         elif batcher.max_bytes is not None and bucket.size_bytes >= batcher.max_bytes:
             self._batch(key, "bytes")
+        return True
 
     def _batch(self, key: tuple[str, Any], trigger: Literal["size", "bytes", "flush"]) -> None:
         members = self._buckets.pop(key).members
@@ -183,18 +193,16 @@ class _Handling:
             return
         began = time.perf_counter()
         try:
-            # A list of the handler's own: what it does to it must not change what is looked at afterwards.
-            copies = [list(each) if each is messages else each for each in arguments]
-            _require_all(handler, messages, self._called(handler, *copies))
+            _require_all(handler, messages, self._called(handler, messages, *arguments))
         except PenstockError:
             raise
         except Exception as error:  # noqa: BLE001 - as above
             found = blame(error, STAGE)
             for message in messages:
-                message.fault = message.fault or found
+                message.fault, message.is_dropped = message.fault or found, False
         self._seconds[handler] += time.perf_counter() - began
 
-    def _called(self, name: str, *arguments: Any) -> Any:
+    def _called(self, name: str, messages: list[Message], *arguments: Any) -> Any:
         """Call a handler, again if that is wanted. An outage that it raises as `Transient` is no message's fault."""
         handler: Callable[..., Any] | None = getattr(self._handlers, name, None)
         if handler is None:
@@ -203,12 +211,15 @@ class _Handling:
         pause_ms: float = policy.backoff
         for left in reversed(range(policy.attempts if policy.then == "retry" else 1)):
             try:
-                return handler(*arguments)
+                # A list of the handler's own: what it does to it must not change what is looked at afterwards.
+                return handler(*(list(each) if each is messages else each for each in arguments))
             except PenstockError:
                 raise
             except Exception:
                 if not left:
                     raise
+                for message in messages:  # what an attempt that failed had marked says nothing of the next
+                    message.fault, message.is_dropped = None, False
                 self._counts["retries"] += 1
                 clock().sleep(min(pause_ms, policy.max_backoff) / 1000)
                 pause_ms *= policy.growth
@@ -242,32 +253,49 @@ class _Handling:
         """Give the chunks at the front of which every message is settled."""
         while self._chunks and not self._chunks[0].waiting:
             chunk = self._chunks.popleft()
+            good = [message for message in chunk.messages if message.is_good]
             results = [self._row(message) for message in chunk.messages]
-            unfit = [message for message, values in zip(chunk.messages, results, strict=True) if values is None]
-            self._failed(unfit)
-            blank = (None,) * len(self._columns)
             faults: list[Fault | None] = [message.fault for message in chunk.messages]
-            columns = columns_of(self._columns, [values or blank for values in results], faults, [], STAGE).columns
-            whole = self._assembled(columns, chunk.rows, pa.array(faults, ERROR))
-            self._counts["dropped"] += sum(message.is_dropped for message in chunk.messages)
+            columns = columns_of(self._columns, results, faults, [], STAGE).columns
+            for message, found in zip(chunk.messages, faults, strict=True):
+                message.fault = found
+            places = chunk.rows.column("_at").to_pylist()
+            for message, place in zip(chunk.messages, places, strict=True):
+                self._stop_if_told(message, place)
+            self._failed([message for message in good if message.fault is not None])
+            whole = self._assembled(columns, chunk.rows, pa.array([each.fault for each in chunk.messages], ERROR))
+            self._counts["dropped"] += sum(1 for message in chunk.messages if message.is_dropped)
             yield whole.filter(pa.array([not message.is_dropped for message in chunk.messages]))
 
-    def _row(self, message: Message) -> tuple[Any, ...] | None:
-        """Give a good message's columns; None if they do not fit, which is a failure of its own."""
+    def _row(self, message: Message) -> tuple[Any, ...]:
+        """Give a good message's columns; if they do not fit, that is a failure of its own."""
+        blank = (None,) * len(self._columns)
         if not message.is_good:
-            return (None,) * len(self._columns)
+            return blank
         try:
-            values = tuple(map(message.data.get, self._names))  # type: ignore[union-attr]
+            values = tuple(map(message.data.get, self._names))
             values = (*values, message.batcher) if self._spec.batcher_column else values
             self._require_fitting(values)
         except Exception as error:  # noqa: BLE001 - data is whatever the handlers made of it
             message.fault = blame(error, STAGE)
-            return None
+            return blank
         return values
 
     def _assembled(self, columns: list[pa.Array], rows: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
         reserved = [rows.column(name) for name in RESERVED.names if name != "_error"]
         return pa.RecordBatch.from_arrays([*columns, *reserved, errors], schema=self._schema)
+
+
+def _made(reference: str, folder: Path | None) -> Any:
+    """Make an instance of the class; one that cannot be made is a mistake in the pipeline, and no message's."""
+    kind = load_function(reference, folder)
+    try:
+        return kind()
+    except PenstockError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a constructor of the user's may raise anything
+        found = blame(error, STAGE)
+        raise BadInput(f"'{reference}' cannot be made: {found['error']}: {found['message']}") from None
 
 
 def _require_same(message: Message, given: Any) -> None:

@@ -13,11 +13,11 @@ class Message:
     """One event on its way through the handlers. Change `data` in place, or put another dictionary there."""
 
     __slots__ = (
+        "_fault",
         "batch_key",
         "batch_mode",
         "batcher",
         "data",
-        "fault",
         "headers",
         "is_dropped",
         "key",
@@ -30,7 +30,7 @@ class Message:
 
     def __init__(
         self,
-        data: dict[str, Any] | None,
+        data: Any,
         *,
         topic: str = "",
         partition: int = 0,
@@ -54,9 +54,20 @@ class Message:
         self.batcher = DEFAULT
         self.batch_key: Any = DEFAULT
         self.batch_mode: Literal["bulk", "flush"] = "bulk"
-        self.fault = fault
-        """Why it failed: stage, error and message; None as long as it has not."""
+        self._fault = fault
         self.is_dropped = False
+
+    @property
+    def fault(self) -> Fault | None:
+        """Why it failed: stage, error and message; None as long as it has not."""
+        return self._fault
+
+    @fault.setter
+    def fault(self, value: Fault | None) -> None:
+        # A fault without a stage would pass for none, and a row of nulls would be written.
+        if value is not None and (not isinstance(value, dict) or {"stage", "error", "message"} - value.keys()):
+            raise TypeError("a fault has a stage, an error and a message: use message.failed(reason)")
+        self._fault = value
 
     def put_batcher(self, name: str) -> Self:
         """Choose the batcher that the message goes to."""

@@ -23,6 +23,8 @@ from penstock.pipeline.columns import ERROR, RESERVED, user_columns
 from penstock.pipeline.schema import parse
 from penstock.steps.fitting import requirement
 
+HANDLERS = "-handlers"
+"""Ends the name of the notes that a class of handlers keeps, for a Python step before it keeps notes, too."""
 _SHOWN = ("_topic", "_partition", "_offset", "_timestamp", "_key")
 
 
@@ -45,20 +47,20 @@ class Python(BaseModel, frozen=True, extra="forbid"):
             parse(value)
         return value
 
-    def task(self, schema: pa.Schema, folder: Path, notes: Path) -> "PythonTask":
-        """Make what runs inside of Spark's tasks; `schema` is what goes in."""
+    def task(self, schema: pa.Schema, folder: Path | None, notes: Path) -> "PythonTask":
+        """Make what runs inside of Spark's tasks; `schema` is what goes in, `folder` where the user's modules are."""
         columns = (
             parse(self.returns)
             if self.returns
             else pa.schema([schema.field(name) for name in user_columns(schema.names)])
         )
-        return PythonTask(self, columns, str(folder), str(notes))
+        return PythonTask(self, columns, folder, str(notes))
 
 
-def load_function(reference: str, folder: str) -> Callable[..., Any]:
+def load_function(reference: str, folder: Path | None) -> Callable[..., Any]:
     """Import `module:function`, from beside the pipeline file or from anywhere Python looks."""
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    if folder is not None and str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
     module, _, name = reference.partition(":")
     try:
         function = getattr(importlib.import_module(module), name, None)
@@ -72,7 +74,7 @@ def load_function(reference: str, folder: str) -> Callable[..., Any]:
 class PythonTask:
     """Runs the function over the good rows of each chunk; failed rows pass by."""
 
-    def __init__(self, spec: Python, columns: pa.Schema, folder: str, notes: str) -> None:
+    def __init__(self, spec: Python, columns: pa.Schema, folder: Path | None, notes: str) -> None:
         self._spec = spec
         self._columns = columns
         self._folder = folder

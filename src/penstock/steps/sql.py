@@ -176,6 +176,19 @@ def _named(text: str, tokens: list[Token]) -> tuple[str | None, str]:
     return name, expression
 
 
+def with_columns_for_stars(expression: str, columns: list[str]) -> str:
+    """Spell out a star inside of a function, as in `struct(*)`: it means the user's columns, not Penstock's."""
+    tokens = _tokens(expression)
+    opening, closing = {TokenType.L_PAREN, TokenType.COMMA}, {TokenType.R_PAREN, TokenType.COMMA}
+    listed = ", ".join("`{}`".format(name.replace("`", "``")) for name in columns)
+    text, end = "", len(expression)
+    for before, token, after in reversed(list(zip(tokens, tokens[1:], tokens[2:], strict=False))):
+        kinds = (before.token_type in opening, token.token_type == TokenType.STAR, after.token_type in closing)
+        if all(kinds):
+            text, end = listed + expression[token.end + 1 : end] + text, token.start
+    return expression[:end] + text
+
+
 def mentioned_columns(expression: str) -> set[str]:
     """Give the names of columns that an expression mentions, as far as a parser can tell; of `s.x` it is `s`."""
     tree = _parsed(expression)

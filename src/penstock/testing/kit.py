@@ -5,13 +5,16 @@ columns; only the ends differ. Where the pipeline has SQL, Spark itself runs it;
 a sink's server would refuse, such as a value that breaks a constraint of the database, is not known here.
 """
 
+import atexit
 import base64
 import datetime
+import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +24,7 @@ import pyarrow as pa
 from penstock.clock import clock
 from penstock.decoders.decoded import Fault
 from penstock.delivery.positions import Place, Stretch
-from penstock.engine.tasks import DeadTask, ReadTask, SinkTask, Task, WriteTask, event_schema
+from penstock.engine.tasks import DeadTask, ReadTask, SinkTask, Task, WriteTask, added_up, event_schema
 from penstock.errors import BadInput, DataRefused
 from penstock.pipeline.check import problems
 from penstock.pipeline.columns import where_column
@@ -93,6 +96,7 @@ def run(
     `Record` with key, headers, time and partition. Spark is started if the pipeline has SQL, unless one is given.
     """
     spec, folder = _understood(pipeline)
+    _look_first_in(folder, spec)
     listed = [each if isinstance(each, Record) else Record(each) for each in messages]
     partitions = sorted({each.partition for each in listed}) or [0]
     with tempfile.TemporaryDirectory(prefix="penstock-testing-") as scratch:
@@ -109,12 +113,28 @@ def _understood(pipeline: PipelineSpec | type[Pipeline] | Path) -> tuple[Pipelin
     if isinstance(pipeline, PipelineSpec):
         spec, folder = pipeline, Path.cwd()
     else:
-        module_file = sys.modules[pipeline.__module__].__file__
+        module_file = getattr(sys.modules[pipeline.__module__], "__file__", None)
         spec, folder = pipeline.spec(), Path(module_file).parent if module_file else Path.cwd()
     errors = [each.text for each in problems(spec, folder) if each.level == "error"]
     if errors:
         raise BadInput("\n".join(errors))
     return spec, folder
+
+
+def _look_first_in(folder: Path, spec: PipelineSpec) -> None:
+    """Let a module beside the pipeline file be its own, and not one of the same name that another test has loaded."""
+    sys.path[:] = [str(folder), *(each for each in sys.path if each != str(folder))]
+    for step in spec.steps:  # a name of Python's own stays Python's, as it does in production
+        name = getattr(step, type(step).__name__.lower()).partition(":")[0].partition(".")[0]
+        beside = folder / f"{name}.py"
+        known = getattr(sys.modules.get(name), "__file__", None)
+        if (
+            known is not None
+            and name not in sys.stdlib_module_names
+            and beside.exists()
+            and beside.resolve() != Path(known).resolve()
+        ):
+            del sys.modules[name]
 
 
 def _place(partition: int) -> Place:
@@ -229,10 +249,22 @@ def _manifests(
     if spark is None and not needs_spark(spec):
         return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.stretches))]
     from penstock.engine import session
+    from penstock.engine.failures import JOB_ERRORS, cause_of
     from penstock.engine.frame import Frame
 
-    started = spark or session.start("testing", Path(tempfile.mkdtemp(prefix="penstock-spark-")), master="local[1]")
-    return Frame(spec, started, folder, scratch / "notes").manifests(read, write)
+    started = spark or session.start("testing", _log_folder(), master="local[1]", wishes=spec.spark)
+    try:
+        return Frame(spec, started, folder, scratch / "notes").manifests(read, write)
+    except JOB_ERRORS as error:
+        raise cause_of(error) or error from None
+
+
+@cache
+def _log_folder() -> Path:
+    """Give the folder of the one Spark that this process starts; it goes when the process does."""
+    folder = tempfile.mkdtemp(prefix="penstock-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def needs_spark(spec: PipelineSpec) -> bool:
@@ -275,16 +307,5 @@ def _outcome(spec: PipelineSpec, manifests: list[dict[str, Any]]) -> Outcome:
         ],
         dropped={name: count - len(rows[name]) - dead_of[name] for name in spec.sink_names},
         rules=dict(sum((Counter(each["rules"]) for each in manifests), Counter())),
-        handlers=merged([each["handlers"] for each in manifests if "handlers" in each]),
+        handlers=added_up([each["handlers"] for each in manifests if "handlers" in each]),
     )
-
-
-def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Add up counts, however deep they lie."""
-    total: dict[str, Any] = {}
-    for part in parts:
-        for name, value in part.items():
-            total[name] = (
-                merged([total.get(name, {}), value]) if isinstance(value, dict) else total.get(name, 0) + value
-            )
-    return total

@@ -1,0 +1,265 @@
+"""Our pipelines beside plain PySpark: one topic, one Spark, one machine, alternating in one run.
+
+Every run is checked after it was timed: the table holds each good event once, and, where dead letters are promised,
+each malformed one is among them.
+"""
+
+import json
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field
+
+from penstock.bench.memory import Memory
+from penstock.broker import jars
+from penstock.broker.cluster import Cluster
+from penstock.delivery import dead_letters
+from penstock.engine import session
+from penstock.engine.home import Home
+from penstock.engine.runner import Runner
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.producer import Producer, ProducerOptions
+from penstock.kafka.topic_spec import TopicSpec
+from penstock.pipeline.spec import PipelineSpec
+from penstock.project import LocalCluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TOPIC = "bench"
+CORES = 2
+_PARTITIONS = 4
+_ONE_MALFORMED_IN = 1000
+_CHUNK = 2000
+_WARM_EVENTS = 100_000
+SCHEMA = (
+    "id bigint NOT NULL, customer string, item string, price double, quantity int, country string, at timestamp,"
+    " note string"
+)
+_EXPECT = [
+    {"name": "a price", "that": "price >= 0", "otherwise": "dead_letter"},
+    {"name": "a quantity", "that": "quantity BETWEEN 1 AND 1000", "otherwise": "dead_letter"},
+]
+_DERIVED = "SELECT *, price * quantity AS total FROM events"
+_SQL = (
+    "SELECT *, price * quantity AS total, upper(country) AS land, date_trunc('hour', at) AS hour,"
+    " CASE WHEN price * quantity > 5000 THEN 'large' ELSE 'small' END AS size FROM events"
+)
+
+Step = Callable[[str, int, int], None]
+
+
+class Line(BaseModel, frozen=True):
+    """One contender."""
+
+    contender: str = Field(description="Who.")
+    events_per_s: int = Field(description="Median over the rounds.")
+    slowest: int = Field(description="Slowest round.")
+    fastest: int = Field(description="Fastest round.")
+    ratio: float = Field(description="Median beside plain PySpark.")
+    delivery: str = Field(description="What the contender promises.")
+    driver_mb: int | None = Field(description="Most memory that the driver and its JVM had together.")
+
+
+@dataclass
+class _Contender:
+    name: str
+    delivery: str
+    run: Callable[[str, Path], None]
+    check: Callable[[str, Path], None]
+    seconds: list[float] = field(default_factory=list)
+    driver_bytes: int = 0
+
+
+class _Bench:
+    """One cluster, one Spark."""
+
+    def __init__(self, connection: Connection, spark: "SparkSession", folder: Path, max_events: int) -> None:
+        self.connection = connection
+        self.spark = spark
+        self.folder = folder
+        self.max_events = max_events
+        self.good: dict[str, int] = {}
+        self.malformed: dict[str, int] = {}
+        self._runs = 0
+
+    def fill(self, topic: str, count: int, step: Step) -> None:
+        """Send events of about 230 bytes, one in a thousand malformed."""
+        topics.create(Admin(self.connection), topic, TopicSpec(partitions=_PARTITIONS))
+        self.good[topic] = self.malformed[topic] = 0
+        with Producer(self.connection, ProducerOptions(linger_ms=20)) as producer:
+            for first in range(0, count, _CHUNK):
+                step(f"sending events to {topic}", first, count)
+                records = list(self._records(topic, range(first, min(first + _CHUNK, count))))
+                producer.send_many(topic, records)
+
+    def _records(self, topic: str, numbers: range) -> Iterator[dict[str, Any]]:
+        dice = random.Random(numbers.start)  # noqa: S311 - the same events every time
+        for number in numbers:
+            value = json.dumps(
+                {
+                    "id": number,
+                    "customer": f"customer-{dice.randrange(100_000):06d}",
+                    "item": f"item-{dice.randrange(5000):05d}",
+                    "price": round(dice.uniform(1, 900), 2),
+                    "quantity": dice.randint(1, 20),
+                    "country": dice.choice(["de", "fr", "nl", "pl", "es", "it"]),
+                    "at": f"2026-03-{dice.randint(1, 28):02d}T{dice.randrange(24):02d}:{dice.randrange(60):02d}:00Z",
+                    "note": "".join(dice.choices("abcdefghij ", k=40)),
+                }
+            )
+            if number % _ONE_MALFORMED_IN == 0:
+                self.malformed[topic] += 1
+                value = value[:-9]
+            else:
+                self.good[topic] += 1
+            yield {"value": value, "key": str(number % 10_000)}
+
+    def ours(self, steps: list[dict[str, str]], expect: list[dict[str, str]]) -> Callable[[str, Path], None]:
+        """Exactly once into Delta, with dead letters."""
+
+        def run(topic: str, folder: Path) -> None:
+            self._runs += 1
+            spec = PipelineSpec.model_validate(
+                {
+                    "name": folder.name,
+                    "source": {"topics": [topic]},
+                    "decode": {"type": "json", "schema": SCHEMA},
+                    "steps": steps,
+                    "expect": expect,
+                    "sinks": [{"type": "delta", "path": folder / "table"}],
+                    "dead_letters": {"topic": f"{folder.name}.dead"},
+                    "batch": {"max_events": self.max_events, "max_bytes": "2GB"},
+                    "speed": "scheduled",
+                }
+            )
+            home = Home(folder / "home")
+            with Runner(spec, self.connection, home, lambda: self.spark, folder) as runner:
+                runner.run(lambda _progress: None)
+
+        return run
+
+    def check_ours(self, topic: str, folder: Path) -> None:
+        """Look at the table and the dead letters afresh."""
+        self.check_table(topic, folder)
+        letters = {letter.offset for letter in dead_letters.read(self.connection, f"{folder.name}.dead")}
+        found = sum(1 for _ in dead_letters.read(self.connection, f"{folder.name}.dead"))
+        if found != self.malformed[topic]:
+            raise RuntimeError(f"{folder.name}: {found} dead letters of {self.malformed[topic]}, {len(letters)} apart")
+
+    def check_table(self, topic: str, folder: Path) -> None:
+        """Look at the table afresh."""
+        from deltalake import DeltaTable
+
+        ids = DeltaTable(str(folder / "table")).to_pyarrow_table(columns=["id"]).column("id")
+        if (len(ids), len(ids.unique())) != (self.good[topic], self.good[topic]):
+            raise RuntimeError(f"{folder.name}: {len(ids)} rows, {len(ids.unique())} apart, of {self.good[topic]}")
+
+    def plain(self, topic: str, folder: Path) -> None:
+        """Read, parse and write as Spark's and Delta's guides show; malformed events are left out without a word."""
+        from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark program
+
+        table = str(folder / "table")
+
+        def write(batch: "DataFrame", number: int) -> None:
+            batch.write.format("delta").mode("append").option("txnAppId", folder.name).option(
+                "txnVersion", number
+            ).save(table)
+
+        events = (
+            self.spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self.connection.bootstrap_servers)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+        rows = (
+            events.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event"))
+            .select("event.*")
+            .where("id IS NOT NULL AND note IS NOT NULL AND price >= 0 AND quantity BETWEEN 1 AND 1000")
+            .withColumn("total", F.col("price") * F.col("quantity"))
+        )
+        query = (
+            rows.writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+
+def run(
+    home: Path,
+    jar_folder: Path,
+    *,
+    events: int,
+    rounds: int,
+    max_events: int,
+    step: Step,
+) -> list[Line]:
+    """Measure on a throwaway cluster of one node; a round on a small topic warms everybody up."""
+    cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
+    cluster.up(LocalCluster(port=0))
+    try:
+        needed = [*jars.ensure("spark-kafka", jar_folder), *jars.ensure("delta", jar_folder)]
+        spark = session.start("bench", home / "logs", master=f"local[{CORES},4]", jars=needed)
+        bench = _Bench(cluster.connection(), spark, home, max_events)
+        bench.fill(f"{TOPIC}-warm", min(_WARM_EVENTS, events), step)
+        bench.fill(TOPIC, events, step)
+        contenders = _contenders(bench)
+        for number in range(rounds + 1):
+            for place, contender in enumerate(contenders):
+                step(f"round {number} of {rounds}: {contender.name}", number * len(contenders) + place, 0)
+                _measure(contender, TOPIC if number else f"{TOPIC}-warm", home / f"r{number}-{place}", number)
+        spark.stop()
+    finally:
+        step("stopping Kafka", 0, 0)
+        cluster.down()
+    return _lines(contenders, events)
+
+
+def _contenders(bench: _Bench) -> list[_Contender]:
+    once = "exactly once, dead letters"
+    return [
+        _Contender("plain PySpark", "exactly once, malformed left out", bench.plain, bench.check_table),
+        _Contender("Penstock, derived column", once, bench.ours([{"sql": _DERIVED}], _EXPECT), bench.check_ours),
+        _Contender("Penstock, SQL step", once, bench.ours([{"sql": _SQL}], _EXPECT), bench.check_ours),
+        _Contender("Penstock, no SQL", once, bench.ours([], []), bench.check_ours),
+    ]
+
+
+def _measure(contender: _Contender, topic: str, folder: Path, number: int) -> None:
+    folder.mkdir()
+    with Memory() as memory:
+        began = time.perf_counter()
+        contender.run(topic, folder)
+        seconds = time.perf_counter() - began
+    contender.check(topic, folder)
+    shutil.rmtree(folder)
+    if number:
+        contender.seconds.append(seconds)
+        contender.driver_bytes = max(contender.driver_bytes, memory.most_bytes)
+
+
+def _lines(contenders: list[_Contender], events: int) -> list[Line]:
+    plain = statistics.median(contenders[0].seconds)
+    return [
+        Line(
+            contender=each.name,
+            events_per_s=round(events / statistics.median(each.seconds)),
+            slowest=round(events / max(each.seconds)),
+            fastest=round(events / min(each.seconds)),
+            ratio=round(plain / statistics.median(each.seconds), 2),
+            delivery=each.delivery,
+            driver_mb=round(each.driver_bytes / 1e6),
+        )
+        for each in contenders
+    ]

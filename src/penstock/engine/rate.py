@@ -1,0 +1,66 @@
+"""How many events a pipeline may take in a time, which a command can change while it runs."""
+
+from pathlib import Path
+from typing import Self
+
+import orjson
+from pydantic import BaseModel, Field, ValidationError
+
+from penstock.clock import clock
+from penstock.delivery.durable import write_json
+from penstock.pipeline.rate import Rate
+
+_FILE = "rate.json"
+
+
+class Override(BaseModel, frozen=True):
+    """What a command said, in place of the pipeline file."""
+
+    rate: Rate | None = Field(description="The limit; none takes the file's limit away.")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self | None:
+        """Read what was said last; None if nothing was."""
+        try:
+            return cls.model_validate(orjson.loads((folder / _FILE).read_bytes()))
+        except (OSError, ValueError, ValidationError):
+            return None
+
+    def save(self, folder: Path) -> None:
+        """Say it to a driver that runs, and to later ones."""
+        write_json(folder / _FILE, self.model_dump())
+
+
+def forget(folder: Path) -> None:
+    """Let the pipeline file decide again."""
+    (folder / _FILE).unlink(missing_ok=True)
+
+
+class RateLimit:
+    """A bucket that fills evenly, up to what one interval allows; a batch takes out of it what it read."""
+
+    def __init__(self, of_file: Rate | None, folder: Path) -> None:
+        self._of_file = of_file
+        self._folder = folder
+        self._rate: Rate | None = None
+        self._left = 0.0
+        self._looked_at = clock().monotonic()
+
+    def allowance(self) -> int | None:
+        """Tell how many events may be read now; None if there is no limit."""
+        override = Override.load(self._folder)
+        rate = self._of_file if override is None else override.rate
+        now = clock().monotonic()
+        if rate is None:
+            self._rate = None
+            return None
+        if rate != self._rate:
+            # A new limit holds at once, and begins with a full interval.
+            self._rate, self._left = rate, float(rate.events)
+        self._left = min(rate.events, self._left + (now - self._looked_at) * 1000 * rate.events / rate.per)
+        self._looked_at = now
+        return max(0, int(self._left))
+
+    def take(self, events: int) -> None:
+        """Count what a batch read."""
+        self._left -= events

@@ -1,0 +1,12 @@
+"""A limit of rate."""
+
+from pydantic import BaseModel, Field
+
+from penstock.quantities import DurationMs
+
+
+class Rate(BaseModel, frozen=True, extra="forbid"):
+    """So many events in a time, over all partitions."""
+
+    events: int = Field(ge=1, description="Events.")
+    per: DurationMs = Field(1000, ge=1, description="In how long.")

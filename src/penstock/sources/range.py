@@ -1,0 +1,128 @@
+"""A range of a topic's past, as a source: the records between two times or offsets, once more.
+
+Guarantee: exactly the records of the range, once. The replay's id stands where a topic's id would, so every sink keeps
+a position of its own for it, and the live pipeline's positions are not touched. Rows carry their own coordinates.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.errors import BadInput
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.positions import Position, resolve
+from penstock.sources.extent import Extent
+from penstock.sources.kafka import Kafka, KafkaFeed, KafkaReader
+
+
+class Part(BaseModel, frozen=True):
+    """The part of one partition."""
+
+    topic: str = Field(description="The topic.")
+    topic_id: str = Field(description="Its id.")
+    partition: int = Field(description="The partition.")
+    start: int = Field(description="First offset.")
+    end: int = Field(description="Offset after the last one.")
+
+
+class Range(BaseModel, frozen=True):
+    """An immutable choice of records, under an id of its own."""
+
+    id: str = Field(description="Its id.")
+    parts: list[Part] = Field(description="What it holds.")
+    replaces: bool = Field(description="Whether rows of these records give way to the new ones.")
+
+    @property
+    def count(self) -> int:
+        """How many offsets it spans."""
+        return sum(part.end - part.start for part in self.parts)
+
+    def place_id(self, topic_id: str) -> str:
+        """Give what stands for a topic's id; it differs by topic, for sinks tell places by id and partition alone."""
+        return f"range-{self.id}-{topic_id}"
+
+    def has_judged(self, place_id: str) -> bool:
+        """Tell whether a dead letter with this id for its place is one of this replay."""
+        return place_id.startswith(f"range-{self.id}-")
+
+    @property
+    def real(self) -> dict[Place, Stretch]:
+        """Tell for each of its places where the records lie."""
+        return {
+            Place(part.topic, self.place_id(part.topic_id), part.partition): Stretch(
+                Place(part.topic, part.topic_id, part.partition), part.start, part.end
+            )
+            for part in self.parts
+        }
+
+
+def choose(source: Kafka, connection: Connection, since: str, until: str) -> list[Part]:
+    """Turn times or offsets into offsets of every partition, once and for all."""
+    extents = KafkaFeed(source, connection).extents()
+    places = [(each.place.topic, each.place.partition) for each in extents]
+    admin = Admin(connection)
+    starts, ends = (resolve(admin, Position.parse(text), places) for text in (since, until))
+    parts = []
+    for each in extents:
+        place = each.place
+        start, end = starts[place.topic, place.partition], min(each.end, ends[place.topic, place.partition])
+        if start < end:
+            part = Part(topic=place.topic, topic_id=place.topic_id, partition=place.partition, start=start, end=end)
+            parts.append(part)
+    if not parts:
+        raise BadInput(f"there is no record from {since} to {until}")
+    return parts
+
+
+class RangeFeed:
+    """The driver's view of a range."""
+
+    def __init__(self, chosen: Range, connection: Connection) -> None:
+        self._range = chosen
+        self._connection = connection
+        self._live = KafkaFeed(Kafka(topics=sorted({part.topic for part in chosen.parts})), connection)
+
+    def extents(self) -> list[Extent]:
+        """Give the range, less what the topic has lost in the meantime: that is then a gap."""
+        firsts = {(each.place.topic, each.place.partition): each.first for each in self._live.extents()}
+        return [
+            Extent(
+                Place(part.topic, self._range.place_id(part.topic_id), part.partition),
+                max(part.start, firsts.get((part.topic, part.partition), part.end)),
+                part.end,
+            )
+            for part in self._range.parts
+        ]
+
+    def topic_ids(self) -> dict[str, str]:
+        """Give the range's id for each topic that is still the one it was chosen from."""
+        chosen = {part.topic: part.topic_id for part in self._range.parts}
+        return {
+            topic: self._range.place_id(topic_id) if topic_id == chosen[topic] else topic_id
+            for topic, topic_id in self._live.topic_ids().items()
+        }
+
+    def starts(self, _extents: list[Extent]) -> Positions:
+        """Begin with the first record of the range."""
+        return {place: stretch.start for place, stretch in self._range.real.items()}
+
+    def reader(self) -> "RangeReader":
+        """Give what tasks read with."""
+        return RangeReader(KafkaReader(self._connection), {part.topic: part.topic_id for part in self._range.parts})
+
+
+class RangeReader:
+    """Reads a range; its records say where they really are."""
+
+    def __init__(self, reader: KafkaReader, topic_ids: dict[str, str]) -> None:
+        self._reader = reader
+        self._topic_ids = topic_ids
+
+    def chunks(self, stretch: Stretch, max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Give the records with their own coordinates."""
+        place = stretch.place
+        real = Place(place.topic, self._topic_ids[place.topic], place.partition)
+        return self._reader.chunks(Stretch(real, stretch.start, stretch.end), max_bytes)
