@@ -113,11 +113,12 @@ def postgres() -> Iterator[RunningPostgres]:
 
 @pytest.fixture(scope="session")
 def spark(jar_folder: Path) -> Iterator["SparkSession"]:
-    """One Spark, with Delta, for the pipelines that tests run in this process."""
+    """One Spark, with Delta and the Kafka connector, for the pipelines that tests run in this process."""
     from penstock.engine import session
 
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as place:
-        started = session.start("tests", Path(place), master="local[2,4]", jars=ensure("delta", jar_folder))
+        jars = [*ensure("delta", jar_folder), *ensure("spark-kafka", jar_folder)]
+        started = session.start("tests", Path(place), master="local[2,4]", jars=jars)
         yield started
         started.stop()
 

@@ -11,6 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from penstock.pipeline.expectation import Expectation
 from penstock.pipeline.metrics import Metrics
 from penstock.pipeline.rate import Rate
+from penstock.pipeline.realtime import Realtime
 from penstock.pipeline.spec import Batch, DeadLetters, Decode, PipelineSpec, Retry, SinkSpec, Source, Step
 from penstock.pipeline.template import template
 from penstock.sinks.postgres import Server
@@ -35,6 +36,7 @@ PARTS: tuple[Model, ...] = (
     Batch,
     DeadLetters,
     Rate,
+    Realtime,
     Metrics,
     Retry,
 )
@@ -121,6 +123,10 @@ $dead_letters
 ### Rate
 
 $rate
+
+### Realtime
+
+$realtime
 
 ### Metrics
 
@@ -212,6 +218,7 @@ def page(schema: dict[str, Any]) -> str:
         on_failure=_part(OnFailure, schema),
         dead_letters=_part(DeadLetters, schema),
         rate=_part(Rate, schema),
+        realtime=_part(Realtime, schema),
         metrics=_part(Metrics, schema),
         retry=_part(Retry, schema),
         **listed,

@@ -1,5 +1,6 @@
 """A pipeline on a secure broker: as a user with no more rights than it needs, and its password nowhere to be seen."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,15 +9,19 @@ import psutil
 import pytest
 
 from penstock.broker.secrets_folder import SecretsFolder, write_private
+from penstock.engine.home import Home
+from penstock.engine.realtime import RealtimeRunner
 from penstock.errors import Refused
 from penstock.kafka import acls, topics, users
 from penstock.kafka.connection import Connection
+from penstock.kafka.reader import read_all
 from penstock.kafka.security import Scram
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.secret import Secret
 
 from conftest import RunningKafka
 from support.pipelines import Lab, faults
+from support.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +89,7 @@ def test_a_user_with_the_least_rights_lands_events_and_its_password_is_nowhere(
     assert plans
     assert [] == [plan for plan in plans if CANARY in plan]
     assert [] == [line for line in lines if CANARY in line]
-    options = secure.spark.conf.get("spark.driver.extraJavaOptions") or ""
+    options = secure.spark.sparkContext.getConf().get("spark.driver.extraJavaOptions") or ""
     spark_folder = Path(options.partition("configurationFile=")[2].partition(" ")[0]).parent
     assert (spark_folder / "spark.log").exists()
     found = [
@@ -106,3 +111,28 @@ def test_a_user_who_may_not_read_the_topic_is_refused_by_name(
         secure.run(secure.spec(topic), connection=connection)
     assert CANARY not in str(refusal.value)
     assert not secure.table.exists()
+
+
+def test_real_time_logs_in_with_a_password_that_no_setting_of_spark_holds(
+    secure: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    topic, out = secure.kafka.topic("guarded-now"), secure.kafka.topic("guarded-now-out")
+    connection = user(secure, f"user-{topic}", tmp_path_factory)
+    topics.create(secure.kafka.admin(), f"{topic}.dead", TopicSpec(partitions=1, retention="forever"))
+    grant(secure, f"user-{topic}", topic, out)
+    spec = secure.spec(topic, sinks=[{"type": "kafka", "topic": out}], speed="realtime")
+    secure.send_ids(topic, range(5))
+    home = Home(secure.folder / "home")
+
+    with RealtimeRunner(spec, connection, home, lambda: secure.spark) as runner:
+        thread = threading.Thread(target=runner.run, args=(lambda _progress: None,))
+        thread.start()
+        until(lambda: 5 == len(read_all(secure.connection, out)), 60)
+        (query,) = secure.spark.streams.active
+        plan = query._jsq.explainInternal(True)  # noqa: FBT003 - what `explain` prints
+        runner.stopping.set()
+        thread.join(60)
+
+    assert not thread.is_alive()
+    assert CANARY not in plan
+    assert [] == [path for path, content in texts(home.folder) if CANARY.encode() in content]

@@ -156,7 +156,7 @@ def test_what_contradicts_is_refused_with_file_line_and_key(
         ("batch: {max_events: 0}", (6, "batch.max_events", "Input should be greater than or equal to 1")),
         ("batch: {max_bytes: 1kB}", (6, "batch.max_bytes", "Input should be greater than or equal to 1000000")),
         ("batch: {max_wait: 2}", (6, "batch.max_wait", "write the unit too")),
-        ("speed: fast", (6, "speed", "Input should be 'scheduled' or 'stream'")),
+        ("speed: fast", (6, "speed", "Input should be 'scheduled', 'stream' or 'realtime'")),
         ("sources: 1", (6, "sources", "this key is not known; did you mean 'source'?")),
         (
             "steps:\n  - sql: SELECT count(*) AS n FROM events",

@@ -12,8 +12,7 @@ from penstock.errors import BadInput, Conflict, NotFound
 from penstock.quantities import parse_duration_ms
 
 if TYPE_CHECKING:
-    from penstock.engine.runner import Runner
-    from penstock.engine.stateful import StatefulRunner
+    from penstock.engine.driver import AnyRunner
     from penstock.engine.status import Status
 
 app = typer.Typer(help="Pipelines: from Kafka to tables, exactly once.", no_args_is_help=True)
@@ -300,12 +299,17 @@ def _reason(error: ValueError) -> str:
 def rebuild(context: typer.Context, which: Which, as_json: Json = False) -> None:
     """Make a lost checkpoint anew, from the positions that the sinks keep."""
     from penstock.engine import upkeep
+    from penstock.engine.realtime import RealtimeRunner
     from penstock.engine.stateful import StatefulRunner
 
     with _runner(context, which) as runner:
         if isinstance(runner, StatefulRunner):
             runner.rebuild()
             say("the next run computes everything again from the landed table, and merges it over what is there")
+            return
+        if isinstance(runner, RealtimeRunner):
+            runner.rebuild()
+            say("the next run sends everything again that the topics hold")
             return
         found = upkeep.rebuild(runner)
     rows = [[name, str(place), at] for name, places in found.items() for place, at in sorted(places.items())]
@@ -321,11 +325,14 @@ def rebuild(context: typer.Context, which: Which, as_json: Json = False) -> None
 def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
     """Go on past records that are gone; what is skipped is shown first, and recorded."""
     from penstock.engine import upkeep
+    from penstock.engine.realtime import RealtimeRunner
     from penstock.engine.stateful import StatefulRunner
 
     with _runner(context, which) as runner:
         if isinstance(runner, StatefulRunner):
             raise BadInput("a stateful pipeline reads a table, which has no gaps")
+        if isinstance(runner, RealtimeRunner):
+            raise BadInput("in real time there is `penstock pipeline rebuild` instead")
         planned = upkeep.planned_gaps(runner)
         print_rows(planned, as_json=as_json, empty="there is no gap")
         if planned and confirmed("Go on without these?", yes=yes):
@@ -343,7 +350,7 @@ def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
     print_rows(records.read(folder), as_json=as_json, empty="no gaps")
 
 
-def _runner(context: typer.Context, which: str) -> "Runner | StatefulRunner":
+def _runner(context: typer.Context, which: str) -> "AnyRunner":
     from penstock.engine.driver import file_of, make_runner
     from penstock.pipeline.load import load
 

@@ -22,6 +22,7 @@ class RunDisplay:
         self._live = Console(stderr=True).status("starting Spark") if sys.stderr.isatty() else None
         self._last_line = 0.0
         self._last_reason = ""
+        self._repeated = 0
 
     def show(self, status: "Status") -> None:
         """Take the newest state."""
@@ -32,6 +33,9 @@ class RunDisplay:
         if status.reason and status.reason != self._last_reason:
             say(f"{status.pipeline}: waiting: {status.reason}")
         self._last_reason = status.reason
+        if status.repeated > self._repeated:
+            say(f"{status.pipeline}: {status.repeated:,} records come twice, for the last run was cut off")
+        self._repeated = status.repeated
         if self._live is not None:
             self._live.update(line)
         elif time.monotonic() - self._last_line > _LINE_EVERY_S:

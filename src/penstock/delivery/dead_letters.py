@@ -73,6 +73,19 @@ class DeadLetter(BaseModel, frozen=True):
     timestamp_ms: int = Field(description="The record's own timestamp.")
 
 
+def make_topics(admin: Admin, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Make the dead-letter topics that are missing, with no expiry; give how many partitions each has."""
+    found = {}
+    for name, partitions in wanted.items():
+        try:
+            found[name] = topics.partition_count(admin, name)
+        except NotFound:
+            with suppress(Conflict):  # another pipeline may make it in between
+                topics.create(admin, name, TopicSpec(partitions=partitions, retention="forever"))
+            found[name] = topics.partition_count(admin, name)
+    return found
+
+
 class DeadLetters:
     """The dead letters of one pipeline."""
 
@@ -88,16 +101,9 @@ class DeadLetters:
 
     def open(self, wanted: Mapping[str, int]) -> None:
         """Make the dead-letter topics that are missing, each with so many partitions and no expiry."""
-        admin = Admin(self._connection)
-        for name, partitions in wanted.items():
-            if name in self._partitions:
-                continue
-            try:
-                self._partitions[name] = topics.partition_count(admin, name)
-            except NotFound:
-                with suppress(Conflict):  # another pipeline may make it in between
-                    topics.create(admin, name, TopicSpec(partitions=partitions, retention="forever"))
-                self._partitions[name] = topics.partition_count(admin, name)
+        missing = {name: partitions for name, partitions in wanted.items() if name not in self._partitions}
+        if missing:
+            self._partitions |= make_topics(Admin(self._connection), missing)
 
     def topic_of(self, source: str) -> str:
         """Name the dead-letter topic of a source topic."""
@@ -252,9 +258,11 @@ def understand(message: Message) -> DeadLetter | None:
         return None
 
 
-def read(connection: Connection, topic: str, *, pipeline: str | None = None) -> Iterator[DeadLetter]:
-    """Read the dead letters in a topic, of one pipeline or of all."""
-    with Reader(connection, topic) as reader:
+def read(connection: Connection, *topics: str, pipeline: str | None = None) -> Iterator[DeadLetter]:
+    """Read the dead letters in one topic or several, of one pipeline or of all."""
+    if not topics:
+        return
+    with Reader(connection, *topics) as reader:
         for message in reader:
             letter = understand(message)
             if letter is not None and pipeline in (None, letter.pipeline):

@@ -64,10 +64,9 @@ def select(connection: Connection, wanted: Filter) -> Iterator[DeadLetter]:
     ledger = Ledger(connection)
     settled = ledger.settled()
     names = [wanted.topic] if wanted.topic else dead_topics(connection)
-    for name in names:
-        for letter in wanted.chosen(read(connection, name)):
-            if ledger.key_of(letter) not in settled:
-                yield letter
+    for letter in wanted.chosen(read(connection, *names)):
+        if ledger.key_of(letter) not in settled:
+            yield letter
 
 
 def dead_topics(connection: Connection) -> list[str]:

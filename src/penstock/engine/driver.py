@@ -14,6 +14,7 @@ from penstock.engine import session
 from penstock.engine.history import RunRecord
 from penstock.engine.home import Home, Progress
 from penstock.engine.metrics import MetricsServer
+from penstock.engine.realtime import RealtimeRunner
 from penstock.engine.runner import Runner
 from penstock.engine.stateful import StatefulRunner
 from penstock.engine.status import SinkTotals, Status
@@ -22,6 +23,7 @@ from penstock.pipeline.spec import PipelineSpec
 from penstock.settings import Settings
 
 MASTER = "local[*,4]"
+AnyRunner = Runner | StatefulRunner | RealtimeRunner
 Show = Callable[[Status], None]
 
 
@@ -40,12 +42,17 @@ def file_of(settings: Settings, which: str) -> Path:
         raise NotFound(f"'{which}' is neither a pipeline that has run here nor a file") from None
 
 
-def make_runner(spec: PipelineSpec, settings: Settings, file: Path, master: str = MASTER) -> Runner | StatefulRunner:
+def make_runner(spec: PipelineSpec, settings: Settings, file: Path, master: str = MASTER) -> AnyRunner:
     """Make what runs a pipeline; entering it takes the lock."""
     home, base = home_of(settings, spec.name), file.resolve().parent
     if spec.is_stateful:
         delta = jars.ensure("delta", settings.jars)
         return StatefulRunner(spec, home, session.starter(spec, home.logs, master, delta), base)
+    if spec.speed == "realtime":
+        kafka = jars.ensure("spark-kafka", settings.jars)
+        # A core for each partition, whatever the machine has: most of the time they wait.
+        master = "local[16]" if master == MASTER else master
+        return RealtimeRunner(spec, settings.connection(), home, session.starter(spec, home.logs, master, kafka))
     return Runner(spec, settings.connection(), home, session.starter(spec, home.logs, master), base)
 
 
@@ -54,7 +61,7 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
     home = home_of(settings, spec.name)
     write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
     status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
-    runner: Runner | StatefulRunner | None = None
+    runner: AnyRunner | None = None
     record = RunRecord(settings.home, status)
     listeners: list[Callable[[Progress], None]] = [record.batch]
 
@@ -105,8 +112,10 @@ def _on_signal(stop: Callable[[], None]) -> Iterator[None]:
 def account(status: Status, progress: Progress) -> None:
     """Add a batch to the totals."""
     report = progress.report
+    status.repeated += progress.repeated
     if report is None:
-        status.state, status.reason = "waiting", progress.waiting_for
+        if progress.waiting_for:
+            status.state, status.reason = "waiting", progress.waiting_for
         return
     status.state, status.reason = "running", ""
     status.batch, status.lag = report.batch, progress.lag

@@ -16,6 +16,8 @@ class Progress:
     report: "BatchReport | None"
     lag: int
     waiting_for: str = ""
+    repeated: int = 0
+    """Records that were sent before a crash, and again after it; at least once only."""
 
 
 Tell = Callable[[Progress], None]

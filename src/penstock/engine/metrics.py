@@ -25,6 +25,7 @@ class MetricsServer:
         self._pipeline = status.pipeline
         self._events = self._counter("events", "Events read.")
         self._dead = self._counter("dead_letters", "Dead letters written.")
+        self._repeated = self._counter("repeated", "Records that a crash made come twice; in real time only.")
         self._rows = self._counter("sink_events", "Events by sink: written, dead or dropped.", "sink", "outcome")
         self._broken = self._counter("expectation_broken", "Rows that broke an expectation.", "rule")
         self._batches = self._counter("batches", "Batches.")
@@ -79,6 +80,7 @@ class MetricsServer:
         """Take a batch into account."""
         name = self._pipeline
         self._tell_state()
+        self._repeated.labels(name).inc(progress.repeated)
         report = progress.report
         if report is None:
             return

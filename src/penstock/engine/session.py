@@ -63,8 +63,9 @@ def start(
         "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
     }
     if jars:
+        settings["spark.jars"] = ",".join(map(str, jars))
+    if any("delta-spark" in jar.name for jar in jars):
         settings |= {
-            "spark.jars": ",".join(map(str, jars)),
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         }

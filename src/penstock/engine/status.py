@@ -39,6 +39,7 @@ class Status(BaseModel):
     batch_seconds: float = Field(0.0, description="How long the last batch took.")
     sinks: dict[str, SinkTotals] = Field(default_factory=dict, description="The account of each sink.")
     rules: dict[str, int] = Field(default_factory=dict, description="Rows that broke each expectation.")
+    repeated: int = Field(0, description="In real time: records that a crash made come twice, as counted at the start.")
     metrics: str = Field("", description="Where Prometheus finds its metrics; empty if nowhere.")
     reason: str = Field("", description="Why it waits or failed.")
     updated: float = Field(0.0, description="When this was written, in seconds since 1970.")

@@ -38,13 +38,12 @@ def reading(connection: Connection, causes: Causes, *, committed_only: bool = Tr
 
 
 class Reader:
-    """Reads one topic from `start` to `end`; with `end=None` it goes on as records arrive."""
+    """Reads a topic, or several as one, from `start` to `end`; with `end=None` it goes on as records arrive."""
 
     def __init__(
         self,
         connection: Connection,
-        topic: str,
-        *,
+        *topics: str,
         start: Position = EARLIEST,
         end: Position | None = LATEST,
         partition: int | None = None,
@@ -52,9 +51,9 @@ class Reader:
     ) -> None:
         self._connection = connection
         self._causes = Causes(connection)
-        self.topic = topic
+        self._doing = f"reading topic '{topics[0]}'" + (f" and {len(topics) - 1} more" if len(topics) > 1 else "")
         admin = Admin(connection)
-        places = self._places(admin, partition)
+        places = [place for topic in topics for place in self._places(admin, topic, partition)]
         starts = resolve(admin, start, places)
         ends = resolve(admin, end, places) if end is not None else None
         self._open = {place: ends[place] if ends else None for place in places}
@@ -65,15 +64,13 @@ class Reader:
             self._client = Consumer(settings, logger=logger)
         self._client.assign([TopicPartition(*place, starts[place]) for place in self._open])
 
-    def _places(self, admin: Admin, partition: int | None) -> list[tuple[str, int]]:
-        found = admin.metadata(f"reading topic '{self.topic}'", self.topic).topics[self.topic]
+    def _places(self, admin: Admin, topic: str, partition: int | None) -> list[tuple[str, int]]:
+        found = admin.metadata(self._doing, topic).topics[topic]
         if found.error is not None:
-            raise translate(found.error, self._connection, f"reading topic '{self.topic}'")
+            raise translate(found.error, self._connection, f"reading topic '{topic}'")
         if partition is not None and partition not in found.partitions:
-            raise NotFound(
-                f"topic '{self.topic}' has no partition {partition}; it has 0 to {len(found.partitions) - 1}"
-            )
-        return [(self.topic, number) for number in sorted(found.partitions) if partition in (None, number)]
+            raise NotFound(f"topic '{topic}' has no partition {partition}; it has 0 to {len(found.partitions) - 1}")
+        return [(topic, number) for number in sorted(found.partitions) if partition in (None, number)]
 
     def batches(self, *, max_events: int = _BATCH, max_wait_s: float = 0.1) -> Iterator[list[Message]]:
         """Give records as they come; an empty list says that `max_wait_s` passed without any."""
@@ -96,7 +93,7 @@ class Reader:
         if None in self._open.values() or (cause := self._causes.decisive()) is None:
             return
         try:
-            self._client.list_topics(self.topic, timeout=2.0)
+            self._client.list_topics(next(iter(self._open))[0], timeout=2.0)
         except KafkaException:
             raise cause from None
         self._causes.forget_outage()
@@ -107,7 +104,7 @@ class Reader:
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return False  # librdkafka asks for the coordinator of any group id; a reader needs none
         if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
-            raise translate(error, self._connection, f"reading topic '{self.topic}'")
+            raise translate(error, self._connection, self._doing)
         if place not in self._open:
             return False
         end = self._open[place]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from penstock.decoders.json import Json as JsonDecode
 from penstock.document import KeyPath
 from penstock.pipeline.columns import RESERVED
 from penstock.pipeline.schema import parse
@@ -41,6 +42,8 @@ class Problem:
 
 def problems(spec: PipelineSpec, folder: Path) -> list[Problem]:
     """Find everything that can be found without Spark; errors keep a pipeline from starting, warnings do not."""
+    if spec.speed == "realtime":
+        return [*_about_source(spec), *_about_realtime(spec), *_about_rows(spec)]
     found = [*_about_source(spec), *_about_sinks(spec), *_about_functions(spec, folder)]
     return [*found, *(_about_stateful(spec) if spec.is_stateful else _about_rows(spec))]
 
@@ -117,6 +120,29 @@ def _about_functions(spec: PipelineSpec, folder: Path) -> Iterator[Problem]:
             beside = (folder / f"{top}.py").exists() or (folder / top).is_dir()
             if not beside and top not in sys.modules and importlib.util.find_spec(top) is None:
                 yield _error(f"there is no module '{top}', neither beside the file nor installed", "steps", number, key)
+
+
+def _about_realtime(spec: PipelineSpec) -> Iterator[Problem]:
+    """Tell what expressions in the JVM cannot do."""
+    slower = "use `speed: stream`, which takes a second"
+    if not isinstance(spec.source, Kafka) or spec.source.pattern:
+        yield _error("in real time events come from named Kafka topics", "source")
+    if len(spec.sinks) != 1 or not isinstance(spec.sinks[0], KafkaSink):
+        yield _error(f"in real time there is one sink, and it is `kafka`: for others {slower}", "sinks")
+    for number, step in enumerate(spec.steps):
+        if not isinstance(step, Sql):
+            yield _error(f"in real time there is SQL only, Python would hold records back: {slower}", "steps", number)
+    for number, rule in enumerate(spec.expect):
+        if rule.otherwise in {"fail", "warn"}:
+            yield _error("in real time a rule drops a record or makes it a dead letter", "expect", number, "otherwise")
+    if spec.rate is not None:
+        yield _error(f"in real time there is no limit of rate: {slower}", "rate")
+    if isinstance(spec.decode, JsonDecode):
+        if spec.decode.unknown_fields != "ignore":
+            yield _error("in real time unknown fields are ignored", "decode", "unknown_fields")
+        text = "in real time Spark's from_json reads it, which ignores text behind the closing brace"
+        yield Problem("warning", ("decode", "type"), text)
+    yield Problem("warning", ("speed",), "`realtime` is at least once: a crash repeats what came since the last commit")
 
 
 def _about_stateful(spec: PipelineSpec) -> Iterator[Problem]:

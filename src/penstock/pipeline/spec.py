@@ -12,6 +12,7 @@ from penstock.document import contradiction
 from penstock.pipeline.expectation import Expectation
 from penstock.pipeline.metrics import Metrics
 from penstock.pipeline.rate import Rate
+from penstock.pipeline.realtime import Realtime
 from penstock.quantities import DurationMs, SizeBytes
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
@@ -117,9 +118,12 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     batch: Batch = Field(default_factory=Batch, description="How much is read at once.")
     sinks: list[SinkSpec] = Field(min_length=1, description="Where rows go. One read of Kafka feeds all of them.")
     dead_letters: DeadLetters = Field(default_factory=DeadLetters, description="Where failed records go.")
-    speed: Literal["scheduled", "stream"] = Field(
-        "stream", description="`scheduled` reads what is there now and ends; `stream` goes on."
+    speed: Literal["scheduled", "stream", "realtime"] = Field(
+        "stream",
+        description="`scheduled` reads what is there now and ends; `stream` goes on; `realtime` goes on record by"
+        " record, from Kafka to Kafka, with SQL only and at least once.",
     )
+    realtime: Realtime = Field(default_factory=Realtime, description="What only `speed: realtime` has.")
     rate: Rate | None = Field(
         None, description="At most so many events in a time; `penstock pipeline rate` changes it while it runs."
     )

@@ -1,0 +1,123 @@
+"""Real time: record by record from Kafka to Kafka, at least once, with what a crash repeats counted."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from penstock.engine.home import Home, Progress
+from penstock.engine.realtime import RealtimeRunner
+from penstock.errors import BadInput, CheckpointLost, TopicRecreated
+from penstock.kafka import topics
+from penstock.kafka.reader import read_all
+from penstock.kafka.topic_spec import TopicSpec
+from penstock.pipeline.spec import PipelineSpec
+
+from support.drivers import start_driver
+from support.pipelines import Lab
+from support.waiting import until
+
+SQL = "SELECT id, name, 100 / id AS share FROM events"
+RULE = {"name": "named", "that": "name <> 'nobody'", "otherwise": "dead_letter"}
+
+
+def document(lab: Lab, topic: str, out: str, **parts: Any) -> dict[str, Any]:
+    given = {"speed": "realtime", "sinks": [{"type": "kafka", "topic": out}], "realtime": {"commit_every": "5s"}}
+    return lab.document(topic, **{**given, **parts})
+
+
+def runner(lab: Lab, spec: PipelineSpec) -> RealtimeRunner:
+    return RealtimeRunner(spec, lab.connection, Home(lab.folder / "homes" / spec.name), lambda: lab.spark)
+
+
+@contextmanager
+def running(lab: Lab, spec: PipelineSpec) -> Iterator[list[Progress]]:
+    """Run a pipeline in a thread for as long as the block lasts."""
+    heard: list[Progress] = []
+    with runner(lab, spec) as opened:
+        thread = threading.Thread(target=opened.run, args=(heard.append,))
+        thread.start()
+        yield heard
+        opened.stopping.set()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def ids(lab: Lab, topic: str) -> list[int]:
+    return sorted(orjson.loads(message.value() or b"")["id"] for message in read_all(lab.connection, topic))
+
+
+def test_records_pass_one_by_one_what_fails_is_a_dead_letter_and_a_new_run_goes_on(lab: Lab) -> None:
+    topic, out = lab.kafka.topic("realtime", partitions=2), lab.kafka.topic("realtime-out")
+    spec = PipelineSpec.model_validate(document(lab, topic, out, steps=[{"sql": SQL}], expect=[RULE]))
+
+    with running(lab, spec) as heard:
+        lab.send(topic, {"id": 4, "name": "four"}, b"{", {"id": 0, "name": "zero"}, {"id": 1, "name": "nobody"})
+        lab.send(topic, {"id": 5, "name": "five"}, {"name": "no id"}, b"", None, partition=1)
+        until(lambda: [4, 5] == ids(lab, out), 60)
+        until(lambda: any(each.report is not None for each in heard), 60)
+    lab.send(topic, {"id": 10, "name": "ten"})
+    with running(lab, spec) as later:
+        until(lambda: 10 in ids(lab, out), 60)
+        until(lambda: any(each.report is not None for each in later), 60)
+
+    assert [4, 5, 10] == ids(lab, out)
+    assert b'{"id":4,"name":"four","share":25.0}' in [each.value() for each in read_all(lab.connection, out)]
+    assert sorted(
+        ["Malformed", "SqlFailed", "ExpectationFailed", "SchemaMismatch", "Malformed", "Tombstone"]
+    ) == sorted(letter.error for letter in lab.letters(topic))
+    assert 0 == sum(each.repeated for each in later)
+
+
+@pytest.mark.timeout(300)
+def test_what_a_crash_repeats_is_counted_and_nothing_is_lost(lab: Lab, tmp_path: Path) -> None:
+    topic, out = lab.kafka.topic("crash", partitions=2), lab.kafka.topic("crash-out")
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(document(lab, topic, out, realtime={"commit_every": "60s"})))
+    lab.send_ids(topic, range(300))
+
+    first = start_driver(lab.kafka.home, file, tmp_path / "first.log")
+    first.reach(lambda: len(ids(lab, out)) >= 200)
+    first.kill()
+    before = len(ids(lab, out))
+    lab.send_ids(topic, range(300, 400), partition=1)
+    second = start_driver(lab.kafka.home, file, tmp_path / "second.log")
+    second.reach(lambda: len(ids(lab, out)) >= 400 + before)
+    second.process.terminate()
+    code = second.wait()
+    found = ids(lab, out)
+
+    assert 0 == code, second.said
+    assert set(range(400)) == set(found)
+    assert before == len(found) - 400
+    assert f"{before:,} records come twice" in second.said
+
+
+def test_a_topic_made_anew_and_a_lost_checkpoint_stop_it_until_somebody_says_so(lab: Lab) -> None:
+    topic, out = lab.kafka.topic("anew"), lab.kafka.topic("anew-out")
+    spec = PipelineSpec.model_validate(document(lab, topic, out))
+    with runner(lab, spec) as opened:
+        opened.begin()
+    with runner(lab, spec) as opened, pytest.raises(CheckpointLost, match="penstock pipeline rebuild"):
+        opened.begin()
+    with runner(lab, spec) as opened:
+        opened.rebuild()
+        opened.begin()
+    topics.delete(lab.kafka.admin(), topic)
+    topics.create(lab.kafka.admin(), topic, TopicSpec(partitions=1))
+
+    with runner(lab, spec) as opened, pytest.raises(TopicRecreated, match="penstock pipeline rebuild"):
+        opened.begin()
+
+
+def test_more_partitions_than_cores_are_refused(lab: Lab) -> None:
+    topic, out = lab.kafka.topic("wide", partitions=5), lab.kafka.topic("wide-out")
+    spec = PipelineSpec.model_validate(document(lab, topic, out))
+
+    with runner(lab, spec) as opened, pytest.raises(BadInput, match="each of the 5 partitions needs a core"):
+        opened.run(lambda _progress: None)
