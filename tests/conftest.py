@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import settings
+from penstock.bench.throwaway_postgres import RunningPostgres, running
 from penstock.broker.cluster import Cluster
 from penstock.broker.jars import KAFKA, JarSet, ensure
 from penstock.kafka import topics
@@ -21,8 +22,6 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.project import LocalCluster
-
-from support.postgres import RunningPostgres, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import Conflict
 
 from conftest import RunningKafka
 from support.chains import Chain, make_chain
-from support.postgres import RunningPostgres
 
 KILLED = -9
 

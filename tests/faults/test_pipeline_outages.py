@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import CheckpointLost, PositionsMoved
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import topics
@@ -11,7 +12,6 @@ from penstock.project import LocalCluster
 
 from conftest import Cli, RunningKafka
 from support.chains import landed_so_far, make_chain
-from support.postgres import RunningPostgres
 from support.waiting import until
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.kafka import topics
 
 from conftest import RunningKafka
 from support.chains import Chain, landed_so_far, make_chain
 from support.drivers import Driver
-from support.postgres import RunningPostgres
 from support.waiting import until
 
 SINKS = ["delta", "json", "kafka", "postgres"]

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from penstock import settings
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery.ledger import Replay
 from penstock.delivery.selection import Filter, select
 from penstock.engine import replay as replays
@@ -15,7 +16,6 @@ from penstock.errors import BadInput, Conflict
 
 from conftest import Cli
 from support.pipelines import Lab, faults
-from support.postgres import RunningPostgres
 
 SHARE = "SELECT *, 100 / id AS share FROM events"
 MENDED = "SELECT *, CASE WHEN id = 0 THEN 0D ELSE 100 / id END AS share FROM events"

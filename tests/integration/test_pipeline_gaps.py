@@ -6,6 +6,7 @@ import json
 import pytest
 import yaml
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery import gaps
 from penstock.engine import upkeep
 from penstock.errors import Conflict, Discontinuity, RetentionPassed, TopicRecreated
@@ -15,7 +16,6 @@ from penstock.kafka.topic_spec import TopicSpec
 
 from conftest import Cli, RunningKafka
 from support.pipelines import Lab
-from support.postgres import RunningPostgres
 from support.waiting import until
 
 

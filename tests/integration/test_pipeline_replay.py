@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from penstock import settings
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery.selection import Filter, select
 from penstock.engine import range_replay
 from penstock.engine.range_replay import RangeReplay
@@ -21,7 +22,6 @@ from penstock.kafka.producer import Producer
 
 from conftest import Cli
 from support.pipelines import Lab, drive, total
-from support.postgres import RunningPostgres
 from support.waiting import until
 
 OLD = "SELECT id, CASE WHEN id % 10 = 3 THEN string(1 / (id - id)) ELSE 'old' END AS name FROM events"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import BadInput, NotFound
 from penstock.kafka.reader import read_all
 
 from conftest import Cli
 from support.landing import headers
 from support.pipelines import Lab, total
-from support.postgres import RunningPostgres
 
 SCHEMA = "id bigint NOT NULL, name string, at timestamp, price decimal(10,2), tags array<string>, blob binary"
 EVENT = {"id": 1, "name": "é", "at": "2026-01-31T12:00:00Z", "price": "9.90", "tags": ["a"], "blob": "AAH/"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.engine.batch import BatchReport
 from penstock.engine.home import Home, Progress
 from penstock.engine.stateful import StatefulRunner
@@ -15,7 +16,6 @@ from penstock.errors import CheckpointLost, Discontinuity, NotFound, PositionLos
 from penstock.pipeline.spec import PipelineSpec
 
 from support.pipelines import Lab
-from support.postgres import RunningPostgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import Conflict, DataRefused, PositionsMoved
 from penstock.sinks.merging import PostgresMerge
 from penstock.sinks.postgres import Postgres, Server
 
-from support.postgres import RunningPostgres
 from support.postgres_driver import Row, ask
 
 ALL = "SELECT id, total FROM totals ORDER BY id"

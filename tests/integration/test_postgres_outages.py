@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import PenstockError, Refused, SinkUnavailable, Transient, WorkLost
 from penstock.secret import Secret
 from penstock.sinks import postgres as module
 from penstock.sinks.postgres import Server
 
-from support.postgres import RunningPostgres
 from support.postgres_driver import PLACE, Driver, ask, cut, positions_of
 from support.waiting import until
 

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import BadInput, Conflict, NotFound, Refused, WorkLost
 from penstock.secret import Secret
 
-from support.postgres import RunningPostgres
 from support.postgres_driver import OTHER, PLACE, Driver, ask, positions_of
 
 # ruff: noqa: S608 - the statements are made of constants

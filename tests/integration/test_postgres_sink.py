@@ -7,10 +7,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery.positions import Place, Stretch
 from penstock.errors import PositionsMoved
 
-from support.postgres import RunningPostgres
 from support.postgres_driver import OTHER, PLACE, Driver, ask, positions_of
 
 STAGES = "SELECT relname FROM pg_class WHERE relname LIKE 'penstock_stage%' AND relkind = 'r'"

@@ -7,7 +7,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from support.postgres import RunningPostgres
+from penstock.bench.throwaway_postgres import RunningPostgres
+
 from support.postgres_driver import PLACE, Driver, ask
 
 TYPES = """

@@ -9,12 +9,12 @@ import psycopg
 import yaml
 from deltalake.exceptions import DeltaError
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.kafka import topics
 
 from conftest import RunningKafka
 from support.drivers import Driver, start_driver
 from support.landing import SCHEMA, Journal, Row, dead_letters, delta_rows, json_rows, judge, kafka_rows
-from support.postgres import RunningPostgres
 
 # A worker dies under the first try of a task, now and then: the task runs twice, and only one try may count.
 RULES = """

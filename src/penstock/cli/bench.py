@@ -72,6 +72,42 @@ def pipeline(
     say(f"{events:,} events of about 230 bytes on 2 cores, median of {rounds} rounds, ratio beside plain PySpark")
 
 
+@app.command()
+def batching(
+    context: typer.Context,
+    events: Annotated[int, typer.Option(min=1000, max=1_000_000, help="Events a round.")] = 10_000,
+    rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
+    output: Output = None,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """Write the same events to PostgreSQL one by one and in batches, on a throwaway server of its own."""
+    from penstock.bench.batching import run
+
+    with _measuring(context) as (_, step):
+        lines = run(events=events, rounds=rounds, step=step)
+    _tell(lines, output, as_json=as_json)
+    _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
+    say(f"{events:,} events, median of {rounds} rounds, ratio beside one INSERT and one commit an event")
+
+
+@app.command()
+def realtime(
+    context: typer.Context,
+    rate: Annotated[int, typer.Option(min=1, max=100_000, help="Events a second.")] = 1000,
+    seconds: Annotated[int, typer.Option(min=5, max=3600, help="How long, after 15 s to warm up.")] = 30,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how long events take from Kafka to Kafka, in real time and in plain micro-batches."""
+    from penstock.bench.realtime import run
+
+    with _measuring(context) as (place, step):
+        lines = run(place, session(context).settings.jars, rate=rate, seconds=seconds, step=step)
+    _tell(lines, output, as_json=as_json)
+    say(f"{rate:,} events a second for {seconds} s; from the moment of sending to the moment of reading the result")
+
+
 @contextmanager
 def _measuring(context: typer.Context) -> Iterator[tuple[Path, Callable[[str, int, int], None]]]:
     """Give a folder that goes afterwards, and a way to tell how far it is."""

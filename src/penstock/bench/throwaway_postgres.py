@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: a cluster in a folder of its own, on a free port of the loopback, ended by its id."""
+"""A real PostgreSQL for benches and tests: in a folder of its own, on a free port of the loopback, ended by its id."""
 
 import itertools
 import os
@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,19 +19,20 @@ import psycopg
 from psycopg import sql
 
 from penstock.broker.ports import find_free
+from penstock.errors import Unprepared
 from penstock.secret import Secret
 from penstock.sinks.postgres import Server
 
-from support.waiting import until
-
 _HOST = "127.0.0.1"
 _USER = "penstock"
+_START_S = 60
+_LOOK_EVERY_S = 0.05
 _STOP_S = 60
 _numbers = itertools.count(1)
 
 
 class RunningPostgres:
-    """A server under test. Logins need a password. A test that stops it starts it again.
+    """A throwaway server. Logins need a password. Whoever stops it starts it again.
 
     It runs without fsync unless it is `durable`. A kill keeps the page cache, so that commits outlive it either way.
     """
@@ -47,11 +49,12 @@ class RunningPostgres:
 
     @property
     def password_file(self) -> Path:
-        """The file that the password of `server` stands in, for a `file:` reference."""
+        """The file that the password stands in, for a `file:` reference."""
         return self._folder / "password"
 
     @property
     def log(self) -> Path:
+        """What the server has to say."""
         return self._folder / "log"
 
     def _make_cluster(self) -> None:
@@ -63,7 +66,8 @@ class RunningPostgres:
         command = [str(self._binaries / "initdb"), "--no-sync", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
         command += [f"--username={_USER}", f"--pwfile={self.password_file}", f"--pgdata={self._folder / 'data'}"]
         done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False, **self._owner)
-        assert 0 == done.returncode, done.stderr
+        if done.returncode != 0:
+            raise Unprepared(f"PostgreSQL's initdb failed: {done.stderr.strip()}")
 
     def start(self) -> None:
         """Start the server and wait until it lets us in; after a kill it recovers first."""
@@ -82,8 +86,11 @@ class RunningPostgres:
                 command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True, **self._owner
             )
         self._process = process
-        until(lambda: self._answers() or process.poll() is not None)
-        assert process.poll() is None, self.log.read_text()
+        deadline = time.monotonic() + _START_S
+        while not self._answers():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Unprepared(f"PostgreSQL does not start: {self.log.read_text()[-500:]}")
+            time.sleep(_LOOK_EVERY_S)
 
     def _answers(self) -> bool:
         try:
@@ -106,7 +113,8 @@ class RunningPostgres:
 
     def kill(self) -> None:
         """End the postmaster and every process of it with `kill -9`."""
-        assert self._process is not None
+        if self._process is None:
+            return
         postmaster = psutil.Process(self._process.pid)
         processes = [postmaster, *postmaster.children(recursive=True)]
         for each in processes:
@@ -127,7 +135,7 @@ class RunningPostgres:
             self.start()
 
     def database(self, name: str = "test", options: str = "") -> Server:
-        """Make a database that no other test uses."""
+        """Make a database that nobody else uses."""
         unique = f"{name}_{next(_numbers)}"
         with self.connect() as connection:
             connection.autocommit = True
@@ -166,7 +174,9 @@ def _find_binaries() -> Path:
     for each in found:
         if (each.parent / "initdb").exists():
             return each.parent
-    raise FileNotFoundError("the tests need a PostgreSQL server; install it with: scripts/setup tests")
+    raise Unprepared(
+        "there is no PostgreSQL server here", fix="Install one, on Debian with: apt-get install postgresql"
+    )
 
 
 def _unprivileged() -> dict[str, Any]:
