@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from penstock.bench import batching
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import Conflict, DataRefused, PositionsMoved
 from penstock.sinks.merging import PostgresMerge
@@ -89,3 +90,11 @@ def test_a_table_without_the_key_is_named_and_nothing_moves(server: Server, sink
         sink.merge(results((1, 10)), None, 1)
 
     assert (None, []) == (sink.position(), ask(server, ALL))
+
+
+def test_the_bench_of_batching_counts_every_event_of_every_contender() -> None:
+    lines = batching.run(events=1000, rounds=1, step=lambda _what, _done, _all: None)
+
+    assert 3 == len(lines)
+    assert 1.0 == lines[0].ratio
+    assert lines[2].events_per_s > lines[0].events_per_s

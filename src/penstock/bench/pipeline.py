@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field
 
 from penstock.bench.memory import Memory
+from penstock.bench.peer_runs import CONTENDERS, Peers
 from penstock.broker import jars
 from penstock.broker.cluster import Cluster
 from penstock.delivery import dead_letters
@@ -73,7 +74,8 @@ class Line(BaseModel, frozen=True):
 class _Contender:
     name: str
     delivery: str
-    run: Callable[[str, Path], None]
+    run: Callable[[str, Path], float | None]
+    """Reads a topic into a folder; gives the seconds if they are not those of the call."""
     check: Callable[[str, Path], None]
     seconds: list[float] = field(default_factory=list)
     driver_bytes: int = 0
@@ -122,6 +124,17 @@ class _Bench:
             else:
                 self.good[topic] += 1
             yield {"value": value, "key": str(number % 10_000)}
+
+    def peer(self, peers: Peers, name: str) -> _Contender:
+        """Give a peer as a contender."""
+        return _Contender(
+            name,
+            CONTENDERS[name][1],
+            lambda topic, folder: peers.run(
+                name, self.connection, topic, self.good[topic] + self.malformed[topic], folder
+            ),
+            lambda topic, folder: peers.check(name, folder, self.good[topic]),
+        )
 
     def ours(self, steps: list[dict[str, str]], expect: list[dict[str, str]]) -> Callable[[str, Path], None]:
         """Exactly once into Delta, with dead letters."""
@@ -203,6 +216,7 @@ def run(
     events: int,
     rounds: int,
     max_events: int,
+    peers: Peers | None,
     step: Step,
 ) -> list[Line]:
     """Measure on a throwaway cluster of one node; a round on a small topic warms everybody up."""
@@ -215,6 +229,7 @@ def run(
         bench.fill(f"{TOPIC}-warm", min(_WARM_EVENTS, events), step)
         bench.fill(TOPIC, events, step)
         contenders = _contenders(bench)
+        contenders += [bench.peer(peers, name) for name in CONTENDERS] if peers else []
         for number in range(rounds + 1):
             for place, contender in enumerate(contenders):
                 step(f"round {number} of {rounds}: {contender.name}", number * len(contenders) + place, 0)
@@ -240,8 +255,8 @@ def _measure(contender: _Contender, topic: str, folder: Path, number: int) -> No
     folder.mkdir()
     with Memory() as memory:
         began = time.perf_counter()
-        contender.run(topic, folder)
-        seconds = time.perf_counter() - began
+        told = contender.run(topic, folder)
+        seconds = time.perf_counter() - began if told is None else told
     contender.check(topic, folder)
     shutil.rmtree(folder)
     if number:

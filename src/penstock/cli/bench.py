@@ -56,17 +56,19 @@ def pipeline(
     events: Annotated[int, typer.Option(min=10_000, max=50_000_000, help="Events in the topic.")] = 2_000_000,
     rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
     max_events: Annotated[int, typer.Option(min=1000, help="Events a batch of ours.")] = 500_000,
+    peers: Annotated[bool, typer.Option("--peers", help="Also others, in an environment of their own.")] = False,
     output: Output = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Our pipelines, exactly once into Delta with dead letters, beside plain PySpark."""
+    from penstock.bench.peer_runs import Peers
     from penstock.bench.pipeline import run
 
     with _measuring(context) as (place, step):
-        lines = run(
-            place, session(context).settings.jars, events=events, rounds=rounds, max_events=max_events, step=step
-        )
+        settings = session(context).settings
+        others = Peers(settings.cache, lambda line: step(line, 0, 0)) if peers else None
+        lines = run(place, settings.jars, events=events, rounds=rounds, max_events=max_events, peers=others, step=step)
     _tell(lines, output, as_json=as_json)
     _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
     say(f"{events:,} events of about 230 bytes on 2 cores, median of {rounds} rounds, ratio beside plain PySpark")
