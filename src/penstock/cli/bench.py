@@ -77,7 +77,7 @@ def pipeline(
 @app.command()
 def batching(
     context: typer.Context,
-    events: Annotated[int, typer.Option(min=1000, max=1_000_000, help="Events a round.")] = 10_000,
+    events: Annotated[int, typer.Option(min=1000, max=1_000_000, help="Events a round.")] = 2000,
     rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
     output: Output = None,
     plot: Plot = None,
