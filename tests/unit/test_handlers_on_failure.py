@@ -1,60 +1,29 @@
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, cast
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import pytest
 
-from penstock import Batcher, BatchInfo, Message, Pipeline
-from penstock.decoders.json import Json
+from penstock import Batcher, Message, Pipeline
 from penstock.errors import BadInput, DataRefused, SinkUnavailable, Transient
-from penstock.sinks.console import Console
-from penstock.sources.kafka import Kafka
 from penstock.steps.callbacks import OnFailure
-from penstock.testing import FakeClock, Outcome, run
+from penstock.testing import FakeClock, run
 
-seen: list[Any] = []
-"""What the handlers below wrote down."""
-behaviour: dict[str, Callable[..., Any]] = {}
-"""What they do, by the handler's name; set by each test."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_of_other_tests() -> Iterator[None]:
-    path = list(sys.path)
-    yield
-    seen.clear()
-    behaviour.clear()
-    sys.path[:] = path
+from support.handlers import (
+    Mute,
+    Obeying,
+    behaviour,
+    dead,
+    ids,
+    nothing_of_other_tests,  # noqa: F401 - for every test here
+    numbered,
+    raising,
+    seen,
+)
 
 
-def told(name: str, given: Any) -> Any:
-    """Do what the test says; give back what came if it says nothing."""
-    return behaviour[name](given) if name in behaviour else given
-
-
-class Handled(Pipeline):
-    """Does what a test says."""
-
+class Handled(Obeying):
     name = "handled"
-    source = Kafka(topics=["hits"])
-    decode = Json(schema="id bigint, s string")
-    sinks = (Console(),)
-
-    def __init__(self) -> None:
-        told("__init__", self)
-
-    def prepare_messages(self, messages: list[Message]) -> list[Message]:
-        return cast("list[Message]", told("prepare_messages", messages))
-
-    def handle_message(self, message: Message) -> Message:
-        return cast("Message", told("handle_message", message))
-
-    def handle_batch(self, batcher: str, messages: list[Message], info: BatchInfo) -> list[Message]:  # noqa: ARG002
-        return cast("list[Message]", told("handle_batch", messages))
-
-    def handle_failed(self, messages: list[Message]) -> None:
-        seen.extend((message.offset, message.data, message.fault and message.fault["error"]) for message in messages)
-        told("handle_failed", messages)
 
 
 class Threes(Handled):
@@ -78,35 +47,6 @@ class Retrying(Handled):
 
 class RetryingThrees(Retrying, Threes):
     name = "retrying-threes"
-
-
-def numbered(count: int) -> list[Any]:
-    return [{"id": number} for number in range(count)]
-
-
-def ids(outcome: Outcome) -> list[int]:
-    """Give the rows' ids; nothing may be lost on the way."""
-    assert outcome.read == len(outcome.rows) + len(outcome.dead) + outcome.handlers["dropped"]
-    return [row["id"] for row in outcome.rows]
-
-
-def dead(outcome: Outcome) -> list[tuple[int, str, str]]:
-    assert {"handler"} >= {each.stage for each in outcome.dead if each.value != b"no json"}
-    return [(each.offset, each.error, each.message) for each in outcome.dead]
-
-
-def raising(error: Exception, at: int | None = None) -> Callable[[Message], Message]:
-    def handle(message: Message) -> Message:
-        if at is None or message.offset == at:
-            raise error
-        return message
-
-    return handle
-
-
-class Mute(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError
 
 
 @pytest.mark.parametrize("handler", ["prepare_messages", "handle_message", "handle_batch", "handle_failed"])

@@ -31,9 +31,10 @@ def warm(
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Do nothing if that was done before.")] = False,
 ) -> None:
     """Parse Spark's classes once, which takes half a minute; from then on every pipeline starts sooner."""
+    from penstock.broker.java import find_java
     from penstock.engine import class_archive
 
-    if if_missing and class_archive.archive().exists():
+    if if_missing and class_archive.archive(find_java()[0]).exists():
         return
     with bar("archiving Spark's classes"):
         path = class_archive.make()

@@ -18,30 +18,30 @@ _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 _TIMEOUT_S = 300
 
 
-def archive() -> Path:
-    """Name the archive of this Java and this PySpark."""
+def archive(java: Path) -> Path:
+    """Name the archive of a Java and this PySpark."""
     import pyspark
 
-    java = find_java()[0].resolve()
+    java = java.resolve()
     known_by = f"{java} {java.stat().st_mtime_ns} {Path(pyspark.__file__).parent} {pyspark.__version__}"
     return cache_folder() / "classes" / f"spark-{hashlib.sha256(known_by.encode()).hexdigest()[:16]}.jsa"
 
 
-def options() -> str:
+def options(java: Path) -> str:
     """Give the options by which a JVM uses the archive; none if there is none."""
-    path = archive()
+    path = archive(java)
     return f"-XX:SharedArchiveFile={path} {_QUIET}" if path.exists() else ""
 
 
 def make() -> Path:
     """Make the archive anew: start Spark, let it do a bit of everything, and keep what it loaded."""
-    path = archive()
+    path = archive(find_java()[0])
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, folder], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
         made = Path(folder) / path.name
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, str(made)], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
         if done.returncode != 0 or not made.exists():
             said = (done.stderr.strip() or "no reason given").splitlines()[-1]
             raise Unprepared(f"Spark's classes could not be archived: {said}", safe="Everything works without")
@@ -49,11 +49,11 @@ def make() -> Path:
     return path
 
 
-def _train(folder: Path) -> None:
+def _train(path: Path) -> None:
     from penstock.engine import session
 
-    making = f"-XX:ArchiveClassesAtExit={folder / archive().name} {_QUIET}"
-    spark = session.start("archive", folder, master="local[1]", java_options=making)
+    making = f"-XX:ArchiveClassesAtExit={path} {_QUIET}"
+    spark = session.start("archive", path.parent, master="local[1]", java_options=making)
     events = spark.range(0, 10).selectExpr("id", "named_struct('name', cast(id AS string)) AS person", "id > 5 AS big")
     events.filter("big").mapInArrow(lambda batches: batches, events.schema).collect()
 

@@ -57,8 +57,7 @@ class Frame:
         schema = event_schema(self._decode)
         for step in self._spec.steps:
             if isinstance(step, Sql):
-                made = to_arrow_schema(self._sql(self._empty(schema), Select(step.sql)).schema, timezone="UTC")
-                schema = pa.schema([*(made.field(name) for name in user_columns(made.names)), *RESERVED])
+                schema = _whole_schema(self._sql(self._empty(schema), Select(step.sql)))
             elif isinstance(step, Python | Callbacks):
                 schema = step.task(schema, self._folder, self._notes).schema
         self._judged(self._empty(schema))
@@ -154,10 +153,15 @@ class _Way:
     def in_python(self) -> None:
         """Take the rows back."""
         if self._aside is not None:
-            made = to_arrow_schema(self.frame.schema, timezone="UTC")
-            self.schema = pa.schema([*(made.field(name) for name in user_columns(made.names)), *RESERVED])
+            self.schema = _whole_schema(self.frame)
             self.tasks = [TakeBack(self._aside)]
             self._aside = None
+
+
+def _whole_schema(frame: "DataFrame") -> pa.Schema:
+    """Give the columns of rows once those that waited are back."""
+    made = to_arrow_schema(frame.schema, timezone="UTC")
+    return pa.schema([*(made.field(name) for name in user_columns(made.names)), *RESERVED])
 
 
 def _in_python(frame: "DataFrame", tasks: list[Task], schema: Any) -> "DataFrame":

@@ -39,6 +39,10 @@ class Home:
         """What tasks set aside; worthless once no driver runs."""
         return self.folder / "scratch"
 
+    def replay(self, replay_id: str) -> "Home":
+        """Give the folders of one of its replays."""
+        return Home(self.folder / "replays" / replay_id)
+
     @property
     def logs(self) -> Path:
         """What driver and Spark have to say."""

@@ -16,7 +16,7 @@ from penstock.delivery.positions import Place
 from penstock.delivery.selection import Filter, select
 from penstock.engine import session
 from penstock.engine.driver import MASTER, Show, account, home_of
-from penstock.engine.home import Home, Progress
+from penstock.engine.home import Progress
 from penstock.engine.runner import Runner
 from penstock.engine.status import Status
 from penstock.errors import BadInput, Discontinuity, NotFound
@@ -67,7 +67,7 @@ def begin(
         into={str(sink.name): str(getattr(sink, _place_key(sink))) for sink in changed.sinks} if into else {},
         range=Range(id=secrets.token_hex(4), parts=parts, replaces=replace),
     )
-    home = _home(settings, spec.name, replay.range.id)
+    home = home_of(settings, spec.name).replay(replay.range.id)
     write_json(home.folder / _FILE, replay.model_dump())
     return replay
 
@@ -75,7 +75,9 @@ def begin(
 def find(settings: "Settings", pipeline: str, replay_id: str) -> RangeReplay:
     """Look up a replay that was begun."""
     try:
-        return RangeReplay.model_validate_json((_home(settings, pipeline, replay_id).folder / _FILE).read_bytes())
+        return RangeReplay.model_validate_json(
+            (home_of(settings, pipeline).replay(replay_id).folder / _FILE).read_bytes()
+        )
     except OSError:
         raise NotFound(f"pipeline '{pipeline}' has no replay '{replay_id}' here") from None
 
@@ -84,7 +86,7 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
     """Run a replay to its end; after its end, it does nothing."""
     path = Path(replay.file)
     spec = _changed(load(path), replay.into, path.parent)
-    home = _home(settings, spec.name, replay.range.id)
+    home = home_of(settings, spec.name).replay(replay.range.id)
     status = Status(pipeline=spec.name, state="running", pid=0, file=str(path))
     if replay.is_done:
         # Not even letters are looked at: those of the range that are open now are none of this replay's business.
@@ -108,10 +110,6 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
     write_json(home.folder / _FILE, replay.model_copy(update={"is_done": True}).model_dump())
     status.state = "finished"
     return status
-
-
-def _home(settings: "Settings", pipeline: str, replay_id: str) -> Home:
-    return Home(home_of(settings, pipeline).folder / "replays" / replay_id)
 
 
 def _changed(spec: PipelineSpec, into: dict[str, str], folder: Path) -> PipelineSpec:

@@ -59,7 +59,8 @@ class RealtimeRunner:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(Checkpoint(self.home.checkpoint, self.spec.name).locked())
-            self.extents = KafkaFeed(self._source, self._connection).extents()
+            self._feed = KafkaFeed(self._source, self._connection)
+            self.extents = self._feed.extents()
             self._stack = stack.pop_all()
         return self
 
@@ -195,7 +196,7 @@ class RealtimeRunner:
         starts = (
             {each.place: each.first for each in self.extents}
             if told.get("from_earliest")
-            else KafkaFeed(self._source, self._connection).starts(self.extents)
+            else self._feed.starts(self.extents)
         )
         offsets: dict[str, dict[str, int]] = {}
         for place, offset in starts.items():
@@ -207,8 +208,9 @@ class RealtimeRunner:
         for each in self.extents:
             name = dead_topic_of(each.place.topic, self.spec.dead_letters.topic, self.spec.name)
             wanted[name] = max(wanted.get(name, 0), each.place.partition + 1)
-        make_topics(Admin(self._connection), wanted)
-        topics.partition_count(Admin(self._connection), self._sink.topic)
+        admin = Admin(self._connection)
+        make_topics(admin, wanted)
+        topics.partition_count(admin, self._sink.topic)
 
     def _client_options(self) -> dict[str, str]:
         """Give the settings of Spark's Kafka clients; they name the login, which waits in a private file."""

@@ -54,10 +54,9 @@ def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str])
         for name, is_missing in zip(required, missing, strict=True):
             fault = fault.when(is_missing, _fault("decode", "SchemaMismatch", F.lit(f"{name}: missing or null")))
         columns = [F.col(f"_parsed.`{name}`").alias(name) for name in names]
-    elif isinstance(decode, Text):
-        columns, fault = [value.cast("string").alias("text")], F.when(F.lit(False), _fault("", "", F.lit("")))  # noqa: FBT003
     else:
-        columns, fault = [value.alias("value")], F.when(F.lit(False), _fault("", "", F.lit("")))  # noqa: FBT003
+        columns = [value.cast("string").alias("text") if isinstance(decode, Text) else value.alias("value")]
+        fault = F.when(F.lit(False), _fault("", "", F.lit("")))  # noqa: FBT003 - none, and of the right type
     tombstones = getattr(decode, "tombstones", "dead_letter")
     if tombstones == "drop":
         source = source.where("value IS NOT NULL")

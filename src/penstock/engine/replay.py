@@ -8,7 +8,6 @@ from penstock.delivery.dead_letters import DeadLetter
 from penstock.delivery.ledger import Ledger, Replay
 from penstock.engine import session
 from penstock.engine.driver import MASTER, account, home_of
-from penstock.engine.home import Home
 from penstock.engine.runner import Runner
 from penstock.engine.status import Status
 from penstock.errors import BadInput, NotFound
@@ -49,7 +48,7 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
     """Run a replay to its end. Run again after a crash, it goes on where it was; after its end, it does nothing."""
     path = file or Path(replay.file)
     spec = load(path)
-    home = Home(home_of(settings, spec.name).folder / "replays" / replay.id)
+    home = home_of(settings, spec.name).replay(replay.id)
     status = Status(pipeline=spec.name, state="running", pid=0, file=str(path))
     with Runner(
         spec,

@@ -51,7 +51,7 @@ def start(
         "spark.app.name": f"penstock-{name}",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}"
-        f" {class_archive.options() if java_options is None else java_options}",
+        f" {class_archive.options(java) if java_options is None else java_options}",
         "spark.python.daemon.module": "penstock.engine.daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

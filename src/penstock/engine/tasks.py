@@ -19,7 +19,7 @@ from penstock.decoders.decoded import Decoded, Fault, fault
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.positions import Stretch
 from penstock.errors import PenstockError
-from penstock.pipeline.columns import ERROR, RESERVED, TALLY, rule_column, tally, user_columns
+from penstock.pipeline.columns import ERROR, TALLY, rule_column, tally, user_columns, whole_rows, whole_schema
 from penstock.pipeline.expectation import Expectation
 from penstock.sinks.sink import Stager, StagerFactory
 
@@ -87,9 +87,8 @@ def _with_dots(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def event_schema(decode: Decode) -> pa.Schema:
-    """Give the columns of an event: the user's, then Penstock's. Any may be null, for a failed row has no values."""
-    fields = [each.with_nullable(True) for each in decode.arrow_schema]  # noqa: FBT003
-    return pa.schema([*fields, *RESERVED])
+    """Give the columns of an event as decoding gives them."""
+    return whole_schema(decode.arrow_schema)
 
 
 @dataclass(frozen=True)
@@ -122,8 +121,7 @@ class ReadTask:
             decoded = decoder.decode(raw.column("_value").to_pylist())
             _condemn(decoded.faults, offsets, condemned)
             errors = pa.array(decoded.faults, ERROR)
-            reserved = [raw.column(name) for name in RESERVED.names if name != "_error"]
-            batch = pa.RecordBatch.from_arrays([*decoded.columns, *reserved, errors], schema=schema)
+            batch = whole_rows(decoded.columns, raw, errors, schema)
             if any(decoded.dropped):
                 batch = batch.filter(pa.array([not each for each in decoded.dropped]))
             yield batch

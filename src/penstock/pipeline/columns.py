@@ -44,6 +44,17 @@ def tally(schema: pa.Schema, told: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns, pa.array([error], ERROR)], schema=schema)
 
 
+def whole_schema(columns: pa.Schema) -> pa.Schema:
+    """Put Penstock's columns behind the user's. Any may be null, for a failed row has no values."""
+    return pa.schema([*(each.with_nullable(True) for each in columns), *RESERVED])  # noqa: FBT003
+
+
+def whole_rows(columns: list[pa.Array], records: pa.RecordBatch, errors: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    """Put the user's columns, the columns of the records that they come from, and the errors together."""
+    reserved = [records.column(name) for name in RESERVED.names if name != "_error"]
+    return pa.RecordBatch.from_arrays([*columns, *reserved, errors], schema=schema)
+
+
 def user_columns(names: list[str]) -> list[str]:
     """Give the columns that are the user's own."""
     return [name for name in names if not name.startswith("_")]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
-from penstock.pipeline.columns import user_columns
 from penstock.pipeline.schema import parse
 from penstock.quantities import DurationMs, SizeBytes
+from penstock.steps.python import columns_after
 
 if TYPE_CHECKING:
     from penstock.steps.callbacks_task import CallbacksTask
@@ -84,11 +84,7 @@ class Callbacks(BaseModel, frozen=True, extra="forbid"):
         """Make what runs inside of Spark's tasks; `schema` is what goes in."""
         from penstock.steps.callbacks_task import CallbacksTask
 
-        columns = (
-            parse(self.returns)
-            if self.returns
-            else pa.schema([schema.field(name) for name in user_columns(schema.names)])
-        )
+        columns = columns_after(self.returns, schema)
         if self.batcher_column:
             columns = columns.append(pa.field(self.batcher_column, pa.string()))
         return CallbacksTask(self, columns, folder, str(notes))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from penstock.clock import clock
 from penstock.decoders.decoded import Fault, columns_of, fault
 from penstock.errors import BadInput, PenstockError
-from penstock.pipeline.columns import ERROR, RESERVED, TALLY, tally, user_columns
+from penstock.pipeline.columns import ERROR, TALLY, tally, user_columns, whole_rows, whole_schema
 from penstock.steps.callbacks import Callbacks
 from penstock.steps.fitting import requirement
 from penstock.steps.message import BatchInfo, Message
@@ -54,7 +54,7 @@ class CallbacksTask:
         self._columns = columns
         self._folder = folder
         self._notes = notes
-        self.schema = pa.schema([*(each.with_nullable(True) for each in columns), *RESERVED])  # noqa: FBT003
+        self.schema = whole_schema(columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
         """Give each chunk back with what the handlers made of it, and at the end one row that tells what they did."""
@@ -103,7 +103,7 @@ class _Handling:
         passing, rows = batch.filter(tallies), batch.filter(pc.invert(tallies))
         if passing.num_rows:
             blank = [pa.nulls(passing.num_rows, each.type) for each in self._columns]
-            yield self._assembled(blank, passing, passing.column("_error"))
+            yield whole_rows(blank, passing, passing.column("_error"), self._schema)
         if not rows.num_rows:
             return
         chunk = _Chunk(rows, _messages(rows))
@@ -263,7 +263,9 @@ class _Handling:
             for message, place in zip(chunk.messages, places, strict=True):
                 self._stop_if_told(message, place)
             self._failed([message for message in good if message.fault is not None])
-            whole = self._assembled(columns, chunk.rows, pa.array([each.fault for each in chunk.messages], ERROR))
+            whole = whole_rows(
+                columns, chunk.rows, pa.array([each.fault for each in chunk.messages], ERROR), self._schema
+            )
             self._counts["dropped"] += sum(1 for message in chunk.messages if message.is_dropped)
             yield whole.filter(pa.array([not message.is_dropped for message in chunk.messages]))
 
@@ -280,10 +282,6 @@ class _Handling:
             message.fault = blame(error, STAGE)
             return blank
         return values
-
-    def _assembled(self, columns: list[pa.Array], rows: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
-        reserved = [rows.column(name) for name in RESERVED.names if name != "_error"]
-        return pa.RecordBatch.from_arrays([*columns, *reserved, errors], schema=self._schema)
 
 
 def _made(reference: str, folder: Path | None) -> Any:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from penstock.decoders.decoded import Fault, columns_of, fault
 from penstock.errors import BadInput
-from penstock.pipeline.columns import ERROR, RESERVED, user_columns
+from penstock.pipeline.columns import ERROR, user_columns, whole_rows, whole_schema
 from penstock.pipeline.schema import parse
 from penstock.steps.fitting import requirement
 
@@ -49,12 +49,12 @@ class Python(BaseModel, frozen=True, extra="forbid"):
 
     def task(self, schema: pa.Schema, folder: Path | None, notes: Path) -> "PythonTask":
         """Make what runs inside of Spark's tasks; `schema` is what goes in, `folder` where the user's modules are."""
-        columns = (
-            parse(self.returns)
-            if self.returns
-            else pa.schema([schema.field(name) for name in user_columns(schema.names)])
-        )
-        return PythonTask(self, columns, folder, str(notes))
+        return PythonTask(self, columns_after(self.returns, schema), folder, str(notes))
+
+
+def columns_after(returns: str | None, schema: pa.Schema) -> pa.Schema:
+    """Give the user's columns behind a step: those that it says it returns, or those that went in."""
+    return parse(returns) if returns else pa.schema([schema.field(name) for name in user_columns(schema.names)])
 
 
 def load_function(reference: str, folder: Path | None) -> Callable[..., Any]:
@@ -79,7 +79,7 @@ class PythonTask:
         self._columns = columns
         self._folder = folder
         self._notes = notes
-        self.schema = pa.schema([*(field.with_nullable(True) for field in columns), *RESERVED])  # noqa: FBT003
+        self.schema = whole_schema(columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
         """Give each chunk back with the columns that the function makes."""
@@ -96,18 +96,14 @@ class PythonTask:
         passing = batch.filter(pc.invert(good))
         if passing.num_rows:
             blank = [pa.nulls(passing.num_rows, field.type) for field in self._columns]
-            yield self._assembled(blank, passing, passing.column("_error"))
+            yield whole_rows(blank, passing, passing.column("_error"), self.schema)
         rows = batch.filter(good)
         if not rows.num_rows:
             return
         run = {"rows": self._on_rows, "pandas": self._on_pandas, "arrow": self._on_arrow}[self._spec.on]
         columns, faults, kept = run(function, rows, notebook)
-        whole = self._assembled(columns, rows, pa.array(faults, ERROR))
+        whole = whole_rows(columns, rows, pa.array(faults, ERROR), self.schema)
         yield whole.filter(pa.array(kept)) if not all(kept) else whole
-
-    def _assembled(self, columns: list[pa.Array], rows: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
-        reserved = [rows.column(name) for name in RESERVED.names if name != "_error"]
-        return pa.RecordBatch.from_arrays([*columns, *reserved, errors], schema=self.schema)
 
     def _on_rows(
         self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
