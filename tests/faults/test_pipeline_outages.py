@@ -62,6 +62,19 @@ def test_a_leader_killed_under_a_running_pipeline_costs_time_only(three_nodes: R
 
 
 @pytest.mark.timeout(600)
+def test_a_broker_restarted_under_a_running_pipeline_costs_time_only(kafka: RunningKafka, tmp_path: Path) -> None:
+    chain = make_chain(["json"], kafka, None, tmp_path)
+    chain.journal.send(4000)
+
+    driver = chain.drive()
+    driver.reach(lambda: landed_so_far(chain, "json") > 500)
+    kafka.cluster.restart()
+
+    assert 0 == driver.wait(), driver.said
+    assert [] == chain.faults()
+
+
+@pytest.mark.timeout(600)
 def test_a_driver_that_hung_while_another_took_over_elsewhere_writes_nothing_more(
     kafka: RunningKafka, cli: Cli, tmp_path: Path
 ) -> None:

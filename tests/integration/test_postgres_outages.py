@@ -211,6 +211,9 @@ def no_answer_to_commits(postgres: RunningPostgres) -> Iterator[None]:
         connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         connection.execute("SELECT pg_reload_conf()")
         until(lambda: connection.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
+        # It is the checkpointer that tells all sessions to wait, once it has read the settings too: when it is busy,
+        # a commit may still pass. A checkpoint asked for now begins after that.
+        connection.execute("CHECKPOINT")
         yield
         connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
         connection.execute("SELECT pg_reload_conf()")

@@ -59,8 +59,8 @@ class Outbox:
             self._group_client = Consumer(settings, logger=logger)
 
     def take_over(self) -> Producer:
-        """Open the producer, once; from here on an older driver cannot commit any more."""
-        if self._producer is None:
+        """Open the producer, once, and again if it hung; from here on an older driver cannot commit any more."""
+        if self._producer is None or self._producer.hung:
             options = ProducerOptions(transactional_id=self.group, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS)
             self._producer = Producer(self._connection, options)
         return self._producer
@@ -70,6 +70,9 @@ class Outbox:
         asked = {(place.topic, place.partition): place for place in places if place.in_kafka}
         if not asked:
             return {}
+        if self._producer is not None:
+            # One that hung may have left a transaction open, and the offsets in it would be waited for.
+            self.take_over()
         try:
             found = self._group_client.committed([TopicPartition(*each) for each in asked], _TIMEOUT_S)
         except KafkaException as failure:

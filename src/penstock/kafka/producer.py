@@ -5,6 +5,7 @@ topic exactly once, in the order sent per partition. With acks `1` it can be los
 nobody knows. When the bounded queue is full, `send` waits; it never drops.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,12 +16,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as Client
 from pydantic import BaseModel, Field, model_validator
 
-from penstock.errors import BadInput, Conflict, DeliveryFailed, QueueFull
+from penstock.errors import BadInput, BrokerUnavailable, Conflict, DeliveryFailed, QueueFull
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 
 Headers = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
+
+_OFFSETS_TIMEOUT_S = 20.0
 
 
 class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
@@ -96,6 +99,7 @@ class Producer:
         self._failures: list[str] = []
         self.sent = 0
         self.failed = 0
+        self.hung = False
         settings = {**connection.librdkafka(), **options.librdkafka(), "error_cb": self._causes}
         settings["on_delivery"] = self._delivered
         settings["delivery.report.only.error"] = on_delivery is None
@@ -223,6 +227,8 @@ class Producer:
             yield Transaction(self)
             self._transactional("committing a transaction", lambda: self._client.commit_transaction(60.0))
         except BaseException:
+            if self.hung:
+                raise
             self._transactional("aborting a transaction", lambda: self._client.abort_transaction(60.0))
             # What was aborted was neither sent nor lost.
             self.sent, self.failed = before
@@ -249,7 +255,9 @@ class Producer:
                 return
 
     def close(self) -> None:
-        """Flush, then let go."""
+        """Flush, then let go. A producer that hung is left as it is: closing it would hang too."""
+        if self.hung:
+            return
         try:
             self.flush()
         finally:
@@ -262,7 +270,7 @@ class Producer:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        if error is None:
+        if error is None or self.hung:
             self.close()
             return
         waiting = self._client.flush(5.0)
@@ -280,9 +288,34 @@ class Transaction:
         self.send_many = producer.send_many
 
     def send_offsets(self, offsets: list[TopicPartition], group_metadata: Any) -> None:
-        """Move a group's committed offsets inside the transaction; `Consumer.for_transaction` gives both."""
+        """Move a group's committed offsets inside the transaction; `Consumer.for_transaction` gives both.
+
+        When the group's coordinator goes away under it, librdkafka may wait for good, whatever the time limit. Then
+        this raises `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which
+        ends what this one has open.
+        """
         client = self._producer._client  # noqa: SLF001 - a transaction is part of its producer
-        self._producer._transactional(  # noqa: SLF001
-            "committing offsets in a transaction",
-            lambda: client.send_offsets_to_transaction(offsets, group_metadata, 60.0),
-        )
+        failures: list[Exception] = []
+
+        def send() -> None:
+            try:
+                self._producer._transactional(  # noqa: SLF001
+                    "committing offsets in a transaction",
+                    lambda: client.send_offsets_to_transaction(offsets, group_metadata, _OFFSETS_TIMEOUT_S),
+                )
+            except Exception as failure:  # noqa: BLE001 - raised below, by the caller's thread
+                failures.append(failure)
+
+        thread = threading.Thread(target=send, daemon=True)
+        self._producer.hung = True
+        thread.start()
+        thread.join(_OFFSETS_TIMEOUT_S)
+        self._producer.hung = thread.is_alive()
+        if self._producer.hung:
+            raise BrokerUnavailable(
+                f"committing offsets in a transaction: no answer within {_OFFSETS_TIMEOUT_S:.0f} s",
+                safe="Nothing of this transaction counts",
+                fix="Open a new producer with the same transactional id",
+            )
+        if failures:
+            raise failures[0]
