@@ -2,7 +2,7 @@
 
 import datetime
 import decimal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,10 +48,15 @@ def columns_of(
     stage: str = "decode",
 ) -> Decoded:
     """Turn rows into columns; a row whose values do not fit their type after all becomes a failed one."""
-    if not rows:
-        return Decoded([pa.array([], field.type) for field in schema], faults, dropped)
-    by_column = zip(schema, zip(*rows, strict=True), strict=True)
-    return Decoded([_column(field, values, faults, stage) for field, values in by_column], faults, dropped)
+    by_column = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return Decoded(arrays_of(schema, by_column, faults, stage), faults, dropped)
+
+
+def arrays_of(
+    schema: pa.Schema, by_column: Iterable[Sequence[Any]], faults: list[Fault | None], stage: str = "decode"
+) -> list[pa.Array]:
+    """Turn the values of each column into an array; a value that does not fit its type fails its row."""
+    return [_column(field, values, faults, stage) for field, values in zip(schema, by_column, strict=True)]
 
 
 def _column(field: pa.Field, values: Sequence[Any], faults: list[Fault | None], stage: str) -> pa.Array:

@@ -12,6 +12,7 @@ read as Python reads it: "1_0" is 10. A time with a zone does not fit a column w
 import datetime
 import decimal
 import itertools
+import operator
 import re
 import typing
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ import msgspec
 import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
-from penstock.decoders.decoded import FLOAT_END, Decoded, Fault, columns_of, fault
+from penstock.decoders.decoded import FLOAT_END, Decoded, Fault, arrays_of, fault
 from penstock.pipeline.schema import parse
 from penstock.quantities import SizeBytes
 
@@ -80,34 +81,39 @@ class JsonDecoder:
         self._tombstone = None if spec.tombstones == "drop" else fault("Tombstone", "the value is null")
         event = _structure("event", self._schema, forbid=spec.unknown_fields == "dead_letter")
         self._decode = msgspec.json.Decoder(event).decode
-        self._blank = (None,) * len(self._schema)
+        self._getters = [operator.attrgetter(name) for name in event.__struct_fields__]
+        self._blank = event(**dict.fromkeys(event.__struct_fields__))
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Give the columns, a fault for each failed value, and which values to drop."""
-        rows: list[tuple[Any, ...]] = []
-        faults: list[Fault | None] = []
-        for value in values:
-            row, problem = self._one(value)
-            rows.append(row)
-            faults.append(problem)
-        dropped = [value is None and self._tombstone is None for value in values]
-        return columns_of(self._schema, rows, faults, dropped)
+        events: list[Any] = []
+        faults: list[Fault | None] = [None] * len(values)
+        dropped = [False] * len(values)
+        for number, value in enumerate(values):
+            if value is None:
+                faults[number], dropped[number] = self._tombstone, self._tombstone is None
+            elif len(value) > self._max_bytes:
+                faults[number] = fault("TooLarge", f"{len(value)} bytes, and at most {self._max_bytes} are accepted")
+            elif value.count(b"{") + value.count(b"[") > self._max_depth and _depth(value) > self._max_depth:
+                faults[number] = fault("TooDeep", f"brackets nested deeper than {self._max_depth}")
+            else:
+                try:
+                    events.append(self._decode(value))
+                except msgspec.ValidationError as error:
+                    faults[number] = fault("SchemaMismatch", str(error))
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                    faults[number] = _unreadable(value, error)
+                else:
+                    continue
+            events.append(self._blank)
+        by_column = (list(map(getter, events)) for getter in self._getters)
+        return Decoded(arrays_of(self._schema, by_column, faults), faults, dropped)
 
-    def _one(self, value: bytes | None) -> tuple[tuple[Any, ...], Fault | None]:
-        if value is None:
-            return self._blank, self._tombstone
-        if not value.strip():
-            return self._blank, fault("EmptyValue", "the value has no bytes but white space")
-        if len(value) > self._max_bytes:
-            return self._blank, fault("TooLarge", f"{len(value)} bytes, and at most {self._max_bytes} are accepted")
-        if value.count(b"{") + value.count(b"[") > self._max_depth and _depth(value) > self._max_depth:
-            return self._blank, fault("TooDeep", f"brackets nested deeper than {self._max_depth}")
-        try:
-            return msgspec.structs.astuple(self._decode(value)), None
-        except msgspec.ValidationError as error:
-            return self._blank, fault("SchemaMismatch", str(error))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return self._blank, fault("Malformed", str(error))
+
+def _unreadable(value: bytes, error: Exception) -> Fault:
+    if not value.strip():
+        return fault("EmptyValue", "the value has no bytes but white space")
+    return fault("Malformed", str(error))
 
 
 def _depth(value: bytes) -> int:

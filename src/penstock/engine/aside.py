@@ -1,11 +1,12 @@
 """Columns that SQL does not ask for stay in Python: they wait in a file while the others pass through the JVM.
 
 Most of a record's bytes are its raw value, which only a dead letter needs, and most columns of Penstock are the same
-for all rows of a task. Rows are numbered on their way out, and their order is kept, so that each finds its own again.
-The two Python workers of a task run on one machine at the same time; once both have the file open it has no name any
-more, so nothing is left behind.
+for all rows of a task. Of the user's columns those wait that a star lets through as they are. Rows are numbered on
+their way out, and their order is kept, so that each finds its own again. The two Python workers of a task run on one
+machine at the same time; once both have the file open it has no name any more, so nothing is left behind.
 """
 
+import re
 import tempfile
 import uuid
 from collections import deque
@@ -19,26 +20,37 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from penstock.pipeline.columns import RESERVED, user_columns
+from penstock.steps.sql import Select, with_columns_for_stars
 
 NUMBER = "_row"
 
 
+def unasked_columns(schema: pa.Schema, selects: list[Select], conditions: list[str]) -> tuple[str, ...]:
+    """Name the columns that no SQL mentions, and that come out as they went in. In doubt a column is not among them."""
+    texts = [text for each in selects for text in [*each.expressions, each.where or ""]] + conditions
+    said = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
+    stars = [
+        [part for part, name in zip(each.expressions, each.names, strict=True) if name is None] for each in selects
+    ]
+    # A star inside of a function, as in struct(*), mentions every column.
+    plain = all(each in (["*"], ["events.*"]) for each in stars) and all(
+        text == with_columns_for_stars(text, []) for text in texts if text
+    )
+    own = [name for name in user_columns(schema.names) if plain and name.isascii() and name.isidentifier()]
+    reserved = [name for name in RESERVED.names if name != "_error"]
+    return tuple(name for name in [*own, *reserved] if name.lower() not in said)
+
+
 @dataclass(frozen=True)
 class Aside:
-    """One way through the JVM and back. `wanted` names the columns of Penstock that the SQL asks for."""
+    """One way through the JVM and back. `waiting` names the columns that stay behind."""
 
-    wanted: frozenset[str]
+    waiting: tuple[str, ...]
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-    @property
-    def waiting(self) -> list[str]:
-        """The columns that wait."""
-        return [name for name in RESERVED.names if name not in self.wanted and name != "_error"]
 
     def passing(self, schema: pa.Schema) -> pa.Schema:
         """Give the columns that pass."""
-        names = [*user_columns(schema.names), *(name for name in RESERVED.names if name not in self.waiting)]
-        return pa.schema([*(schema.field(name) for name in names), (NUMBER, pa.int64())])
+        return pa.schema([*(each for each in schema if each.name not in self.waiting), (NUMBER, pa.int64())])
 
     def path(self) -> Path:
         """Name the file of this attempt of this task; both of its workers know the number."""
@@ -52,25 +64,26 @@ class SetAside:
 
     def __init__(self, aside: Aside, schema: pa.Schema) -> None:
         self._aside = aside
+        self._waiting = pa.schema([schema.field(name) for name in aside.waiting])
         self.schema = aside.passing(schema)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
         """Give slim rows; what they lack is in the file before they leave."""
-        waiting = pa.schema([RESERVED.field(name) for name in self._aside.waiting])
         number = 0
-        with pa.OSFile(str(self._aside.path()), "wb") as file, pa.ipc.new_stream(file, waiting) as stream:
+        with pa.OSFile(str(self._aside.path()), "wb") as file, pa.ipc.new_stream(file, self._waiting) as stream:
             for batch in batches:
-                stream.write_batch(batch.select(waiting.names))
+                stream.write_batch(batch.select(self._waiting.names))
                 numbers = pa.array(np.arange(number, number + batch.num_rows))
                 number += batch.num_rows
                 yield batch.select(self.schema.names[:-1]).append_column(NUMBER, numbers)
 
 
 class TakeBack:
-    """Gives rows their waiting columns back, all of Penstock's in their usual order behind the user's."""
+    """Gives rows their waiting columns back: the user's in the schema's order, then Penstock's."""
 
-    def __init__(self, aside: Aside) -> None:
+    def __init__(self, aside: Aside, schema: pa.Schema) -> None:
         self._aside = aside
+        self._schema = schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
         """Give whole rows."""
@@ -80,8 +93,11 @@ class TakeBack:
                 continue
             found = shelf.rows(batch.column(NUMBER).to_numpy())
             columns = {name: batch.column(name) for name in batch.schema.names if name != NUMBER}
-            columns |= {name: found.column(name) for name in self._aside.waiting}
-            names = [*(name for name in columns if name not in RESERVED.names), *RESERVED.names]
+            for name in self._aside.waiting:
+                # Spark and Arrow name the parts of lists and maps differently.
+                columns[name] = found.column(name).cast(self._schema.field(name).type)
+            judged = [name for name in columns if name not in self._schema.names]
+            names = [*user_columns(self._schema.names), *judged, *RESERVED.names]
             yield pa.RecordBatch.from_arrays([columns[name] for name in names], names)
 
 

@@ -1,6 +1,6 @@
 """From a pipeline's model to one Spark job: read, decode, steps, expectations, conditions of the sinks."""
 
-import re
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock.engine import attempt
-from penstock.engine.aside import Aside, SetAside, TakeBack
+from penstock.engine.aside import Aside, SetAside, TakeBack, unasked_columns
 from penstock.engine.tasks import DOT, MANIFEST, Chain, Decode, ReadTask, Task, event_schema
 from penstock.errors import BadInput
 from penstock.pipeline.columns import RESERVED, rule_column, user_columns, where_column
@@ -37,6 +37,8 @@ class Frame:
         self._folder = folder
         self._notes = notes
         self._decode: Decode = spec.decode
+        self._schemas: list[pa.Schema] = []
+        """The columns behind each step."""
         self.schema = self._learn_schema()
 
     @property
@@ -60,6 +62,7 @@ class Frame:
                 schema = _whole_schema(self._sql(self._empty(schema), Select(step.sql)))
             elif isinstance(step, Python | Callbacks):
                 schema = step.task(schema, self._folder, self._notes).schema
+            self._schemas.append(schema)
         self._judged(self._empty(schema))
         return schema
 
@@ -96,29 +99,29 @@ class Frame:
     def manifests(self, read: ReadTask, write: Task) -> list[str]:
         """Run the job; give what each task has to tell."""
         count = len(read.stretches)
-        way = _Way(self._spark.range(0, count, 1, count), [read], event_schema(self._decode), self._asked_for())
-        for step in self._spec.steps:
+        way = _Way(self._spark.range(0, count, 1, count), [read], event_schema(self._decode))
+        for number, step in enumerate(self._spec.steps):
             if isinstance(step, Sql):
-                way.in_spark()
+                way.in_spark(self._unasked(way.schema, number))
                 way.frame = self._sql(way.frame, Select(step.sql))
+                way.schema = self._schemas[number]
             elif isinstance(step, Python | Callbacks):
                 way.in_python()
                 way.add(step.task(way.schema, self._folder, self._notes))
         if self._spec.expect or any(sink.where for sink in self._spec.sinks):
-            way.in_spark()
+            way.in_spark(self._unasked(way.schema, len(self._spec.steps)))
             way.frame = self._judged(way.frame)
         way.in_python()
         return [row[0] for row in _in_python(way.frame, [*way.tasks, write], MANIFEST).collect()]
 
-    def _asked_for(self) -> frozenset[str]:
-        """Name the columns of Penstock that the user's SQL mentions; the others need not pass through the JVM."""
-        selects = [Select(step.sql) for step in self._spec.steps if isinstance(step, Sql)]
-        texts = [text for each in selects for text in [*each.expressions, each.where or "true"]]
-        texts += [rule.that for rule in self._spec.expect]
-        texts += [sink.where for sink in self._spec.sinks if sink.where]
-        return frozenset(
-            name for name in RESERVED.names if any(re.search(rf"\b{name}\b", text, re.IGNORECASE) for text in texts)
-        )
+    def _unasked(self, schema: pa.Schema, first: int) -> tuple[str, ...]:
+        """Name the columns that need not pass through the JVM from this step on to the next that is Python."""
+        steps = list(itertools.takewhile(lambda step: isinstance(step, Sql), self._spec.steps[first:]))
+        conditions: list[str] = []
+        if first + len(steps) == len(self._spec.steps):
+            conditions += [rule.that for rule in self._spec.expect]
+            conditions += [sink.where for sink in self._spec.sinks if sink.where]
+        return unasked_columns(schema, [Select(step.sql) for step in steps if isinstance(step, Sql)], conditions)
 
     def probe(self, read: ReadTask, index: int, start: int, end: int, drain: Task) -> None:
         """Run the steps over a part of one stretch, and throw the rows away."""
@@ -131,21 +134,20 @@ class Frame:
 class _Way:
     """The way of a batch's rows: through Python tasks, and through the JVM where there is SQL."""
 
-    def __init__(self, frame: "DataFrame", tasks: list[Task], schema: pa.Schema, asked_for: frozenset[str]) -> None:
+    def __init__(self, frame: "DataFrame", tasks: list[Task], schema: pa.Schema) -> None:
         self.frame = frame
         self.tasks = tasks
         self.schema = schema
-        self._asked_for = asked_for
         self._aside: Aside | None = None
 
     def add(self, task: "PythonTask | CallbacksTask") -> None:
         """Run one more task in the Python worker at hand."""
         self.tasks, self.schema = [*self.tasks, task], task.schema
 
-    def in_spark(self) -> None:
-        """Hand the rows to the JVM, without what SQL does not ask for."""
+    def in_spark(self, unasked: tuple[str, ...]) -> None:
+        """Hand the rows to the JVM, unless they are there, without what SQL does not ask for."""
         if self._aside is None:
-            self._aside = Aside(self._asked_for)
+            self._aside = Aside(unasked)
             slim = SetAside(self._aside, self.schema)
             self.frame = _in_python(self.frame, [*self.tasks, slim], from_arrow_schema(slim.schema))
             self.tasks = []
@@ -153,13 +155,12 @@ class _Way:
     def in_python(self) -> None:
         """Take the rows back."""
         if self._aside is not None:
-            self.schema = _whole_schema(self.frame)
-            self.tasks = [TakeBack(self._aside)]
+            self.tasks = [TakeBack(self._aside, self.schema)]
             self._aside = None
 
 
 def _whole_schema(frame: "DataFrame") -> pa.Schema:
-    """Give the columns of rows once those that waited are back."""
+    """Give a frame's columns as every row has them: the user's, then Penstock's."""
     made = to_arrow_schema(frame.schema, timezone="UTC")
     return pa.schema([*(made.field(name) for name in user_columns(made.names)), *RESERVED])
 

@@ -103,5 +103,5 @@ def _columns(values: list[bytes], first: int, place: Place) -> pa.RecordBatch:
         timestamps=pa.repeat(pa.scalar(written, pa.timestamp("us", tz="UTC")), count),
         keys=pa.nulls(count, pa.binary()),
         values=pa.array(values, pa.binary()),
-        headers=[[]] * count,
+        headers=[None] * count,
     )

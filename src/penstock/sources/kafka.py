@@ -8,7 +8,7 @@ read by each task where it runs, so no plan, no UI and no event log of Spark eve
 import re
 import time
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -26,6 +26,7 @@ from penstock.sources.extent import Extent
 from penstock.sources.records import records
 
 _CHUNK_EVENTS = 10_000
+_PATIENCE_S = 0.1
 _SILENCE_S = 60.0
 
 
@@ -141,7 +142,8 @@ class KafkaReader:
         try:
             reached, read_bytes, heard_at = stretch.start, 0, time.monotonic()
             while reached < stretch.end and (max_bytes is None or read_bytes < max_bytes):
-                heard = client.consume(_CHUNK_EVENTS, 0.5)
+                # Asked for more than there is, the client waits for the rest until its time is over.
+                heard = client.consume(min(_CHUNK_EVENTS, stretch.end - reached), _PATIENCE_S)
                 messages, reached_now = _sort(heard, stretch, self._connection)
                 if reached_now > reached:
                     reached, heard_at = reached_now, time.monotonic()
@@ -163,9 +165,12 @@ class KafkaReader:
 
 def _within(messages: list[Message], read_bytes: int, max_bytes: int | None) -> tuple[list[Message], int]:
     """Cut a chunk behind the message that fills the batch; at least one is kept, so that it gets on."""
+    all_bytes = read_bytes + sum(map(len, messages))
+    if max_bytes is None or all_bytes < max_bytes:
+        return messages, all_bytes
     for number, message in enumerate(messages, 1):
         read_bytes += len(message)
-        if max_bytes is not None and read_bytes >= max_bytes:
+        if read_bytes >= max_bytes:
             return messages[:number], read_bytes
     return messages, read_bytes
 
@@ -191,6 +196,8 @@ def _open(connection: Connection) -> tuple[Consumer, Causes]:
 
 def _sort(heard: list[Message], stretch: Stretch, connection: Connection) -> tuple[list[Message], int]:
     """Pick the stretch's own records, and tell how far they reach. Markers and compaction leave holes."""
+    if _are_records(heard, stretch):
+        return heard, int(heard[-1].offset() or 0) + 1
     messages: list[Message] = []
     reached = stretch.start
     for message in heard:
@@ -216,17 +223,25 @@ def _sort(heard: list[Message], stretch: Stretch, connection: Connection) -> tup
     return messages, reached
 
 
-def _columns(messages: list[Message], place: Place) -> pa.RecordBatch:
-    return records(
-        place,
-        offsets=pa.array([message.offset() for message in messages], pa.int64()),
-        timestamps=pa.array([message.timestamp()[1] * 1000 for message in messages], pa.timestamp("us", tz="UTC")),
-        keys=pa.array([message.key() for message in messages], pa.binary()),
-        values=pa.array([message.value() for message in messages], pa.binary()),
-        headers=[_headers(message) for message in messages],
+def _are_records(heard: list[Message], stretch: Stretch) -> bool:
+    """Tell whether there is nothing to sort out, as it nearly always is."""
+    return (
+        bool(heard)
+        and not any(map(Message.error, heard))
+        and {stretch.place.topic} == set(map(Message.topic, heard))
+        and {stretch.place.partition} == set(map(Message.partition, heard))
+        and stretch.start <= (heard[0].offset() or 0)
+        and (heard[-1].offset() or 0) < stretch.end
     )
 
 
-def _headers(message: Message) -> list[dict[str, Any]]:
-    listed: Any = message.headers()
-    return [{"name": name, "value": value} for name, value in listed] if listed else []
+def _columns(messages: list[Message], place: Place) -> pa.RecordBatch:
+    milliseconds = pa.array([at for _, at in map(Message.timestamp, messages)], pa.timestamp("ms", tz="UTC"))
+    return records(
+        place,
+        offsets=pa.array(list(map(Message.offset, messages)), pa.int64()),
+        timestamps=milliseconds.cast(pa.timestamp("us", tz="UTC")),
+        keys=pa.array(list(map(Message.key, messages)), pa.binary()),
+        values=pa.array(list(map(Message.value, messages)), pa.binary()),
+        headers=list(map(Message.headers, messages)),
+    )

@@ -156,7 +156,7 @@ def _columns(listed: list[Record], partition: int) -> pa.RecordBatch:
         timestamps=pa.array(times, pa.timestamp("us", tz="UTC")),
         keys=pa.array([_bytes(each.key) for each in chosen], pa.binary()),
         values=pa.array([_bytes(each.value) for each in chosen], pa.binary()),
-        headers=[[{"name": name, "value": _bytes(value)} for name, value in each.headers.items()] for each in chosen],
+        headers=[[(name, _bytes(value)) for name, value in each.headers.items()] for each in chosen],
     )
 
 
