@@ -80,7 +80,8 @@ class DeltaMerge(MergingSink):
         rows = newest(rows, self._spec.key)
         make_table(self._spec.path, rows.schema, self._pipeline)
         properties = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(self._app, following)])
-        matching = " AND ".join(f'target."{name}" IS NOT DISTINCT FROM source."{name}"' for name in self._spec.key)
+        # Each in brackets: the parser would take AND for a part of what is compared with.
+        matching = " AND ".join(f'(target."{name}" IS NOT DISTINCT FROM source."{name}")' for name in self._spec.key)
         with table_lock(self._spec.path):
             for _ in range(_ATTEMPTS):
                 table = self._table()
