@@ -139,3 +139,10 @@ def test_no_secret_is_written_out(tmp_path: Path) -> None:
 
     key_lines = files.node_pem(1).read_text().splitlines()[1:3]
     assert [] == [secret for secret in (password, "PRIVATE KEY", *key_lines) if secret in text]
+
+
+@pytest.mark.parametrize(("heap_bytes", "buffer_bytes"), [(128_000_000, 16_000_000), (10**10, 2**27)])
+def test_compaction_leaves_most_of_a_small_heap_to_the_node(tmp_path: Path, heap_bytes: int, buffer_bytes: int) -> None:
+    actual = written(cluster(1).model_copy(update={"heap_bytes": heap_bytes}), 1, tmp_path)
+
+    assert str(buffer_bytes) == actual["log.cleaner.dedupe.buffer.size"]

@@ -8,8 +8,9 @@ from penstock.broker.java_properties import properties_text
 from penstock.broker.secrets_folder import SecretsFolder
 from penstock.broker.state import ClusterState, NodeState
 
-# Enough for one machine; Kafka's 50 partitions each would only slow the start.
 _OFFSETS_KEPT_MINUTES = 10 * 365 * 24 * 60
+_CLEANER_BYTES = 128 * 2**20
+# Enough for one machine; Kafka's 50 partitions each would only slow the start.
 _INTERNAL_TOPIC_PARTITIONS = 8
 
 
@@ -56,6 +57,8 @@ def server_properties(state: ClusterState, node: NodeState, data: Path, files: S
         "group.initial.rebalance.delay.ms": 0,
         "broker.session.timeout.ms": 6000,
         "num.recovery.threads.per.data.dir": 2,
+        # Kafka's own 128 MB would be half of a small heap, and compaction would end the node.
+        "log.cleaner.dedupe.buffer.size": min(_CLEANER_BYTES, state.heap_bytes // 8),
         **(_security(node, files) if state.secure else {}),
     }
     return properties_text(settings)

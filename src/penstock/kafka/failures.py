@@ -61,8 +61,9 @@ _UNREACHABLE = {
     KafkaError._RESOLVE,  # noqa: SLF001
     KafkaError.REQUEST_TIMED_OUT,
 }
-# The partition or its coordinator is between two leaders: the same call succeeds in a moment.
+# The partition or its coordinator is between two leaders, or new: the same call succeeds in a moment.
 _SETTLING = {
+    KafkaError._NOENT,  # noqa: SLF001
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
