@@ -1,6 +1,7 @@
-"""How much memory this process and its JVM have, at most, while something runs."""
+"""How much memory a driver and its JVM have, at most, while it runs."""
 
 import threading
+from contextlib import suppress
 from typing import Self
 
 import psutil
@@ -11,7 +12,8 @@ _LOOK_EVERY_S = 0.25
 class Memory:
     """Looks every quarter of a second. Python workers, which come and go with Spark's tasks, are not the driver's."""
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int) -> None:
+        self._driver = psutil.Process(pid)
         self.most_bytes = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -25,7 +27,8 @@ class Memory:
         self._thread.join()
 
     def _look(self) -> None:
-        own = psutil.Process()
         while not self._ended.wait(_LOOK_EVERY_S):
-            jvms = [child for child in own.children() if "java" in child.name()]
-            self.most_bytes = max(self.most_bytes, sum(each.memory_info().rss for each in [own, *jvms]))
+            # Processes end while they are looked at.
+            with suppress(psutil.Error):
+                jvms = [child for child in self._driver.children() if "java" in child.name()]
+                self.most_bytes = max(self.most_bytes, sum(each.memory_info().rss for each in [self._driver, *jvms]))
