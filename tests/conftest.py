@@ -1,4 +1,4 @@
-"""One Kafka and one PostgreSQL for a whole run: started when the first test asks, stopped by process id at the end."""
+"""One server of each kind for a whole run: started when the first test asks, stopped by process id at the end."""
 
 import itertools
 import json
@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import settings
+from penstock.bench import throwaway_rabbitmq, throwaway_redis
 from penstock.bench.throwaway_postgres import RunningPostgres, running
+from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
+from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.cluster import Cluster
 from penstock.broker.jars import KAFKA, JarSet, ensure
+from penstock.errors import Unprepared
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -107,6 +111,29 @@ def secure_kafka(jar_folder: Path) -> Iterator[RunningKafka]:
 def postgres() -> Iterator[RunningPostgres]:
     """One PostgreSQL; `postgres.database()` makes a database that no other test uses."""
     with running() as server:
+        yield server
+
+
+def _skip_without(find_server: Callable[[], object]) -> None:
+    try:
+        find_server()
+    except Unprepared as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RunningRedis]:
+    """One Redis that flushes before it answers. A test that kills it starts it again."""
+    _skip_without(throwaway_redis.find_server)
+    with throwaway_redis.running(persistence="always") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RunningRabbitMQ]:
+    """One RabbitMQ. A test that kills it starts it again."""
+    _skip_without(throwaway_rabbitmq.find_server)
+    with throwaway_rabbitmq.running() as server:
         yield server
 
 

@@ -1,0 +1,129 @@
+"""Addresses of transports, such as `redis://127.0.0.1:6379/0?password=env:REDIS_PASSWORD`.
+
+An address names where a password is kept and never holds it, so that it can be printed, logged and shown by `ps`.
+"""
+
+from collections.abc import Callable
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pydantic import BaseModel, Field
+
+from penstock.errors import BadInput
+from penstock.secret import Secret
+from penstock.transports.transport import Transport
+
+_DEFAULT_PORTS = {"redis": 6379, "redis-pubsub": 6379, "amqp": 5672}
+_HOST = "127.0.0.1"
+
+
+class Address(BaseModel, frozen=True, extra="forbid"):
+    """Where a server is and how to log in. Printing it shows no secret."""
+
+    scheme: str = Field(description="Which transport: kafka, redis, redis-pubsub or amqp.")
+    host: str = Field(description="Host, or empty for the project's Kafka.")
+    port: int | None = Field(description="Port, or none for the project's Kafka.")
+    user: str | None = Field(description="Who logs in, where the server asks.")
+    password: Secret | None = Field(description="Where the password is kept.")
+    place: str = Field(description="What comes after the port: a Redis database or a virtual host.")
+
+    def __str__(self) -> str:
+        where = f"{self.host}:{self.port}" if self.host else ""
+        return f"{self.scheme}://{where}" + (f"/{self.place}" if self.place else "")
+
+
+Connect = Callable[[Address], Transport]
+
+
+def parse(text: str) -> Address:
+    """Read an address; what is wrong with it is said without repeating what may be a password."""
+    scheme, separator, _ = text.partition("://")
+    if not separator or scheme not in _OPENERS:
+        named = f"'{scheme}://'" if separator else "this address, which has no '://',"
+        raise BadInput(f"no transport is known for {named}", fix=f"Known are: {', '.join(f'{s}://' for s in _OPENERS)}")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise BadInput(f"the {scheme}:// address has no valid host and port") from None
+    if parts.password is not None:
+        raise BadInput(
+            f"the {scheme}:// address holds a password", fix="Say where it is kept: ?password=env:NAME or file:PATH"
+        )
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    reference = options.pop("password", None)
+    if options or (scheme == "kafka" and (reference or parts.username)):
+        unknown = next(iter(options), "password" if reference else "user")
+        raise BadInput(f"a {scheme}:// address takes no '{unknown}'", fix=_fix_for_options(scheme))
+    try:
+        password = Secret.parse(reference) if reference is not None else None
+    except ValueError as error:
+        raise BadInput(f"the {scheme}:// address: {error}") from None
+    host = parts.hostname or ("" if scheme == "kafka" else _HOST)
+    if scheme == "kafka" and host and port is None:
+        raise BadInput("a kafka:// address names host:port, or nothing for the project's Kafka")
+    return Address(
+        scheme=scheme,
+        host=host,
+        port=port or _DEFAULT_PORTS.get(scheme),
+        user=unquote(parts.username) if parts.username else None,
+        password=password,
+        place=unquote(parts.path.removeprefix("/")),
+    )
+
+
+def _fix_for_options(scheme: str) -> str:
+    if scheme == "kafka":
+        return "Name the login in penstock.yaml or by PENSTOCK_SECURITY_TYPE and its fellows"
+    return "It takes ?password=env:NAME or ?password=file:PATH"
+
+
+def open_transport(address: str) -> Transport:
+    """Connect. Raises `BadInput` for an address that cannot be used, `Transient` when nobody answers there."""
+    return opener(parse(address))()
+
+
+def opener(address: Address) -> Callable[[], Transport]:
+    """Load the client library now, and connect when the result is called.
+
+    A thread that outlives the main one could not load it any more: Python refuses while it shuts down.
+    """
+    connect = _OPENERS[address.scheme]()
+    return lambda: connect(address)
+
+
+# Each loads its client library only when an address asks for it.
+def _kafka() -> Connect:
+    from penstock import settings
+    from penstock.transports.kafka import Kafka
+
+    def connect(address: Address) -> Transport:
+        server = f"{address.host}:{address.port}" if address.host else None
+        return Kafka(settings.load(bootstrap=server).connection())
+
+    return connect
+
+
+def _redis_streams() -> Connect:
+    from penstock.transports.redis_streams import RedisStreams
+
+    return RedisStreams
+
+
+def _redis_pubsub() -> Connect:
+    from penstock.transports.redis_pubsub import RedisPubSub
+
+    return RedisPubSub
+
+
+def _rabbitmq() -> Connect:
+    from penstock.transports.rabbitmq import RabbitMQ
+
+    return RabbitMQ
+
+
+_OPENERS: dict[str, Callable[[], Connect]] = {
+    "kafka": _kafka,
+    "redis": _redis_streams,
+    "redis-pubsub": _redis_pubsub,
+    "amqp": _rabbitmq,
+}

@@ -1,0 +1,143 @@
+"""Kafka: a log that groups read at their own pace.
+
+Guarantees. A message that was sent without an error is in the topic, on every replica that Kafka counts. Messages of
+one key are in one partition, in order.
+
+- A consumer dies: what it had not acknowledged comes again, to another member, once Kafka has missed it for the
+  session timeout (45 s). Nothing is lost.
+- The server dies: nothing that was accepted is lost while a replica is left. What was being sent when it died is
+  waited for, 30 s; after that it may be there or not, and sending it again may double it.
+
+A position moves per partition: acknowledging a message acknowledges all before it in its partition. Any group can read
+from the beginning again for as long as the topic keeps its records.
+"""
+
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from penstock.errors import BrokerUnavailable, DeliveryFailed, PenstockError
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.consumer import Consumer, ConsumerOptions
+from penstock.kafka.failures import translate
+from penstock.kafka.producer import Producer, ProducerOptions
+from penstock.transports.transport import Incoming, Outgoing
+
+_DELIVERY_TIMEOUT_S = 30
+# librdkafka alone decides that a record has failed; asking it for a little longer leaves none undecided.
+_FLUSH_TIMEOUT_S = _DELIVERY_TIMEOUT_S + 10
+# A broker that is back should be noticed soon; librdkafka would wait for up to 10 s.
+_RECONNECTING: dict[str, str | int | bool] = {"reconnect.backoff.max.ms": 1000}
+
+
+class Kafka:
+    """Sends with acks `all` and idempotence; the group's position moves when messages are acknowledged."""
+
+    def __init__(self, connection: Connection, consumer_options: ConsumerOptions | None = None) -> None:
+        patient = {**_RECONNECTING, **connection.client_settings}
+        self._connection = connection.model_copy(update={"client_settings": patient})
+        self._consumer_options = consumer_options
+        self._admin = Admin(self._connection)
+        self._admin.metadata("connecting")
+        self._known: set[str] = set()
+        self._producer: Producer | None = None
+        self._failure: KafkaError | None = None
+
+    def send(self, messages: Sequence[Outgoing]) -> None:
+        """Return when every message is acknowledged; a topic that is not there raises `NotFound`."""
+        by_topic: dict[str, list[dict[str, bytes | str | None]]] = {}
+        for message in messages:
+            by_topic.setdefault(message.topic, []).append({"value": message.value, "key": message.key})
+        for topic in by_topic.keys() - self._known:
+            # librdkafka would look for it for half a minute, and then give no reason.
+            topics.partition_count(self._admin, topic)
+            self._known.add(topic)
+        producer = self._producer = self._producer or self._open()
+        self._failure = None
+        try:
+            for topic, records in by_topic.items():
+                producer.send_many(topic, records)
+            producer.flush(_FLUSH_TIMEOUT_S)
+        except DeliveryFailed as failure:
+            self._discard()
+            raise self._explained(failure, next(iter(by_topic))) from None
+        except PenstockError:
+            self._discard()
+            raise
+
+    def _open(self) -> Producer:
+        options = ProducerOptions(delivery_timeout_ms=_DELIVERY_TIMEOUT_S * 1000)
+        return Producer(self._connection, options, on_delivery=self._delivered)
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        self._failure = self._failure or error
+
+    def _explained(self, failure: DeliveryFailed, topic: str) -> PenstockError:
+        timed_out = {KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE}  # noqa: SLF001 - librdkafka's own names
+        if self._failure is None or self._failure.code() in timed_out:
+            return BrokerUnavailable(failure.what, safe="They may be in the topic or not", fix="Send them again")
+        return translate(self._failure, self._connection, f"sending to topic '{topic}'")
+
+    def _discard(self) -> None:
+        """Forget a producer that failed, and the topics: they may have been made anew."""
+        producer, self._producer = self._producer, None
+        self._known.clear()
+        if producer is not None:
+            try:
+                producer.close()
+            except PenstockError:
+                return
+
+    def subscribe(self, topic: str, group: str) -> "KafkaSubscription":
+        """Join the group; a new one begins with the oldest record."""
+        return KafkaSubscription(Consumer(self._connection, [topic], group, self._consumer_options))
+
+    def close(self) -> None:
+        """Close the producer; `send` has waited for everything already."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
+
+class KafkaSubscription:
+    """A member of a consumer group, which owns some of the partitions."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def receive(self, max_messages: int, timeout_s: float) -> list[Incoming]:
+        """Give what is there; an outage of Kafka looks like silence, and passes."""
+        found = self._next(max_messages, 0.0)
+        if not found and timeout_s > 0:
+            # librdkafka waits until it has as many as were asked for: one is enough to wait for.
+            found = self._next(1, timeout_s)
+            if found and max_messages > 1:
+                found += self._next(max_messages - 1, 0.0)
+        return [_incoming(message) for message in found]
+
+    def _next(self, max_messages: int, timeout_s: float) -> list[Message]:
+        batches = self._consumer.batches(max_events=max_messages, max_wait_s=timeout_s, idle_s=timeout_s)
+        batch = next(batches, None)
+        return batch.messages if batch is not None else []
+
+    def acknowledge(self, messages: Sequence[Incoming]) -> None:
+        """Move the group's position behind these, durably; raises `OwnershipLost` after a rebalance."""
+        ends: dict[tuple[str, int], int] = {}
+        for message in messages:
+            topic, partition, offset = message.receipt
+            ends[topic, partition] = max(offset + 1, ends.get((topic, partition), 0))
+        if ends:
+            self._consumer.commit([TopicPartition(*place, offset) for place, offset in ends.items()])
+
+    def close(self) -> None:
+        """Leave the group, so that the others take over at once."""
+        self._consumer.close()
+
+
+def _incoming(message: Message) -> Incoming:
+    key, value = message.key(), message.value()
+    text = key.decode(errors="replace") if isinstance(key, bytes) else key
+    body = value.encode() if isinstance(value, str) else value or b""
+    return Incoming(body, text, (str(message.topic()), int(message.partition() or 0), int(message.offset() or 0)))

@@ -1,0 +1,319 @@
+"""RabbitMQ: a queue for each group, emptied as its members acknowledge.
+
+Guarantees. At least once. A topic is a durable fanout exchange, a group a durable queue on it. Messages are persistent,
+and the server confirms them, many at a time. A topic that no group has subscribed to yet has nowhere to keep messages:
+`send` then raises `NotFound` rather than lose them.
+
+- A consumer dies: what it had not acknowledged goes to another member at once, or waits in the queue. Nothing is lost.
+- The server dies: nothing that it confirmed is lost, for it confirms when the message is on disk. Consumers get again
+  what they had not acknowledged, and what they acknowledged just before.
+
+A queue is in the order of sending for one member. Several members share it without an order between them, and what
+comes again comes later. Once acknowledged by a group a message is gone; a new group gets what is sent from then on.
+"""
+
+import itertools
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pika
+from pika.exceptions import (
+    AMQPError,
+    AuthenticationError,
+    ChannelClosedByBroker,
+    ProbableAccessDeniedError,
+    ProbableAuthenticationError,
+)
+
+from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, OwnershipLost, PenstockError, Refused
+from penstock.transports.address import Address
+from penstock.transports.transport import Incoming, Outgoing
+
+_ANSWER_S = 10.0
+_CONFIRM_S = 30.0
+_PREFETCH = 2000
+_UNCONFIRMED = 2000
+_PERSISTENT = 2
+_DENIED = (AuthenticationError, ProbableAuthenticationError, ProbableAccessDeniedError)
+_NOT_ALLOWED = 403
+_connections = itertools.count(1)
+
+
+class RabbitMQ:
+    """Publishes to a topic's exchange and waits for the confirmations of a whole batch."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._parameters = _parameters(address)
+        self._publisher: _Publisher | None = self._open()
+
+    def _open(self) -> "_Publisher":
+        try:
+            return _Publisher(self._parameters)
+        except (AMQPError, OSError) as error:
+            raise _translated(error, self._address, "connecting") from None
+
+    def send(self, messages: Sequence[Outgoing]) -> None:
+        """Return when RabbitMQ has confirmed all of them; raises `NotFound` if no group has subscribed yet."""
+        publisher = self._publisher = self._publisher or self._open()
+        try:
+            unrouted = publisher.publish(messages)
+        except (AMQPError, OSError) as error:
+            self._publisher = None
+            publisher.close()
+            raise _translated(error, self._address, "publishing") from None
+        if unrouted:
+            raise NotFound(
+                f"no group has subscribed to '{unrouted}' at RabbitMQ, so there is no queue to keep messages in",
+                fix="Subscribe first, once: the group's queue stays",
+            )
+
+    def subscribe(self, topic: str, group: str) -> "QueueSubscription":
+        """Make the group's queue if it is not there, and take from it."""
+        return QueueSubscription(self._address, self._parameters, topic, group)
+
+    def close(self) -> None:
+        """Close the connection; everything sent is confirmed already."""
+        if self._publisher is not None:
+            self._publisher.close()
+            self._publisher = None
+
+
+class _Publisher:
+    """A connection that publishes many messages before it waits for their confirmations.
+
+    pika's blocking channel waits for each one, a round trip and a flush to disk a message. Its event loop does not, and
+    runs here in the caller's thread, for as long as somebody waits.
+    """
+
+    def __init__(self, parameters: pika.ConnectionParameters) -> None:
+        self._failure: BaseException | None = None
+        self._channel: Any = None
+        self._exchanges: set[str] = set()
+        self._unconfirmed: dict[int, None] = {}
+        self._tag = 0
+        self._unrouted: str | None = None
+        self._confirming = False
+        self._connection = pika.SelectConnection(
+            parameters,
+            on_open_callback=lambda connection: connection.channel(on_open_callback=self._opened),
+            on_open_error_callback=lambda _, error: self._failed(error),
+            on_close_callback=lambda _, error: self._failed(error),
+        )
+        try:
+            self._wait(lambda: self._confirming, _ANSWER_S)
+        except (AMQPError, OSError):
+            self.close()
+            raise
+
+    def _opened(self, channel: Any) -> None:
+        self._channel = channel
+        channel.add_on_close_callback(self._lost)
+        channel.add_on_return_callback(self._returned)
+        channel.confirm_delivery(self._confirmed, callback=lambda _: self._began())
+
+    def _began(self) -> None:
+        self._confirming = True
+        self._connection.ioloop.stop()
+
+    def _lost(self, _channel: Any, error: Any) -> None:
+        # When we close the connection its channel goes first; the connection's own farewell is still to come.
+        if not self._connection.is_closing:
+            self._failed(error)
+
+    def _failed(self, error: Any) -> None:
+        self._failure = self._failure or (error if isinstance(error, BaseException) else AMQPError(str(error)))
+        self._connection.ioloop.stop()
+
+    def _returned(self, _channel: Any, method: Any, _properties: Any, _body: bytes) -> None:
+        self._unrouted = method.exchange
+
+    def _confirmed(self, frame: Any) -> None:
+        method = frame.method
+        if isinstance(method, pika.spec.Basic.Nack):
+            self._failed(AMQPError("it could not store a message"))
+        if method.multiple:
+            while self._unconfirmed and (first := next(iter(self._unconfirmed))) <= method.delivery_tag:
+                del self._unconfirmed[first]
+        else:
+            self._unconfirmed.pop(method.delivery_tag, None)
+        if not self._unconfirmed:
+            self._connection.ioloop.stop()
+
+    def _wait(self, done: Callable[[], bool], timeout_s: float) -> None:
+        """Run the event loop until something is done, fails or takes too long."""
+        late = AMQPError(f"no answer within {timeout_s:.0f} s")
+        timer = self._connection.ioloop.call_later(timeout_s, lambda: self._failed(late))
+        while not done() and self._failure is None:
+            self._connection.ioloop.start()
+        self._connection.ioloop.remove_timeout(timer)
+        if self._failure is not None:
+            raise self._failure
+
+    def publish(self, messages: Sequence[Outgoing]) -> str | None:
+        """Publish and wait for all confirmations; give the topic of a message that had nowhere to go."""
+        self._unrouted = None
+        for topic in {message.topic for message in messages} - self._exchanges:
+            declared: list[Any] = []
+
+            def answered(frame: Any, declared: list[Any] = declared) -> None:
+                declared.append(frame)
+                self._connection.ioloop.stop()
+
+            self._channel.exchange_declare(topic, "fanout", durable=True, callback=answered)
+            self._wait(lambda declared=declared: bool(declared), _ANSWER_S)  # type: ignore[misc]
+            self._exchanges.add(topic)
+        for start in range(0, len(messages), _UNCONFIRMED):
+            for message in messages[start : start + _UNCONFIRMED]:
+                headers = None if message.key is None else {"key": message.key}
+                properties = pika.BasicProperties(delivery_mode=_PERSISTENT, headers=headers)
+                self._tag += 1
+                self._unconfirmed[self._tag] = None
+                self._channel.basic_publish(message.topic, "", message.value, properties, mandatory=True)
+            self._wait(lambda: not self._unconfirmed, _CONFIRM_S)
+        return self._unrouted
+
+    def close(self) -> None:
+        """Say goodbye if the connection still stands, and let go of the sockets in any case."""
+        self._failure = None
+        try:
+            if self._connection.is_open:
+                self._connection.close()
+                self._wait(lambda: bool(self._connection.is_closed), _ANSWER_S)
+        except (AMQPError, OSError):
+            return
+        finally:
+            # pika closes its socket one turn of the loop after it has said that it is closed.
+            self._connection.ioloop.call_later(0, self._connection.ioloop.stop)
+            self._connection.ioloop.start()
+            self._connection.ioloop.close()
+
+
+class QueueSubscription:
+    """A consumer of the group's queue. At most 2,000 messages are handed out and not acknowledged."""
+
+    def __init__(self, address: Address, parameters: pika.ConnectionParameters, topic: str, group: str) -> None:
+        self._address = address
+        self._parameters = parameters
+        self._topic = topic
+        self._queue = f"{topic}.{group}"
+        self._connection: Any = None
+        self._channel: Any = None
+        self._number = 0
+        self._arrived: deque[Incoming] = deque()
+        self._open_tags: dict[int, None] = {}
+        self._guarded("subscribing", self._connect)
+
+    def _connect(self) -> None:
+        self._arrived.clear()
+        self._open_tags.clear()
+        self._number = next(_connections)
+        self._connection = pika.BlockingConnection(self._parameters)
+        self._channel = self._connection.channel()
+        self._channel.exchange_declare(self._topic, "fanout", durable=True)
+        self._channel.queue_declare(self._queue, durable=True)
+        self._channel.queue_bind(self._queue, self._topic)
+        self._channel.basic_qos(prefetch_count=_PREFETCH)
+        self._channel.basic_consume(self._queue, self._arrive)
+
+    def _arrive(self, _channel: Any, method: Any, properties: Any, body: bytes) -> None:
+        key = (properties.headers or {}).get("key")
+        self._open_tags[method.delivery_tag] = None
+        self._arrived.append(Incoming(body, key, (self._number, method.delivery_tag)))
+
+    def receive(self, max_messages: int, timeout_s: float) -> list[Incoming]:
+        """Give what is there; after an outage it connects again, and what was not acknowledged comes again."""
+        if self._connection is None:
+            self._guarded("connecting again", self._connect)
+        deadline = time.monotonic() + timeout_s
+        self._guarded("receiving", lambda: self._connection.process_data_events(0))
+        while not self._arrived and (left_s := deadline - time.monotonic()) > 0:
+            self._guarded("receiving", lambda left_s=left_s: self._connection.process_data_events(left_s))  # type: ignore[misc]
+        return [self._arrived.popleft() for _ in range(min(max_messages, len(self._arrived)))]
+
+    def acknowledge(self, messages: Sequence[Incoming]) -> None:
+        """Let the queue forget them, in one step when they are the oldest ones that were handed out."""
+        stale = sum(message.receipt[0] != self._number for message in messages)
+        if stale or self._connection is None:
+            raise OwnershipLost(
+                f"{stale or len(messages)} messages of '{self._topic}' came over a connection that is gone",
+                safe="They are delivered again",
+            )
+        tags = {message.receipt[1] for message in messages}
+        oldest = list(itertools.islice(self._open_tags, len(tags)))
+        if tags and tags == set(oldest):
+            self._guarded("acknowledging", lambda: self._channel.basic_ack(oldest[-1], multiple=True))
+        else:
+            for tag in sorted(tags & self._open_tags.keys()):
+                self._guarded("acknowledging", lambda tag=tag: self._channel.basic_ack(tag))  # type: ignore[misc]
+        for tag in tags:
+            self._open_tags.pop(tag, None)
+
+    def close(self) -> None:
+        """Leave; the queue stays, and gives what was not acknowledged to others."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.is_open:
+            try:
+                connection.close()
+            except (AMQPError, OSError):
+                return
+
+    def _guarded(self, doing: str, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except (AMQPError, OSError) as error:
+            self.close()
+            raise _translated(error, self._address, f"{doing} '{self._topic}'") from None
+
+
+def _parameters(address: Address) -> pika.ConnectionParameters:
+    # pika reports every failed attempt as an error with a traceback, beside the exception that we turn into one line.
+    logger = logging.getLogger("pika")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.CRITICAL)
+    if address.user is not None and address.password is None:
+        raise BadInput(
+            f"RabbitMQ asks user '{address.user}' for a password", fix="Add ?password=env:NAME or ?password=file:PATH"
+        )
+    password = address.password.reveal() if address.password is not None else "guest"
+    return pika.ConnectionParameters(
+        address.host,
+        address.port,
+        address.place or "/",
+        pika.PlainCredentials(address.user or "guest", password),
+        # Heartbeats are sent only while pika is called: a busy program would be cut off. TCP looks after dead peers.
+        heartbeat=0,
+        tcp_options={"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3},
+        socket_timeout=_ANSWER_S,
+        stack_timeout=_ANSWER_S,
+        blocked_connection_timeout=_CONFIRM_S,
+    )
+
+
+def _translated(error: BaseException, address: Address, doing: str) -> PenstockError:
+    where = f"RabbitMQ at {address.host}:{address.port}"
+    causes = _causes(error)
+    if any(isinstance(cause, _DENIED) for cause in causes):
+        return Refused(
+            f"{doing}: {where} does not let user '{address.user or 'guest'}' into virtual host"
+            f" '{address.place or '/'}'",
+            fix="Check the user, the virtual host and what ?password= points to",
+        )
+    if isinstance(error, ChannelClosedByBroker) and error.reply_code == _NOT_ALLOWED:
+        return Refused(f"{doing}: {where} refuses it ({error.reply_text})")
+    if isinstance(error, ChannelClosedByBroker):
+        return Conflict(f"{doing}: {where} says {error.reply_text}")
+    reason = next((str(cause).splitlines()[0] for cause in reversed(causes) if str(cause)), type(error).__name__)
+    return BrokerUnavailable(f"{doing}: {where} does not answer ({reason})", fix="Try again")
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """Unwrap what pika packs into each other, the innermost last."""
+    found = [error]
+    for each in found:
+        inner = [*getattr(each, "exceptions", ()), getattr(each, "exception", None), *each.args]
+        found += [cause for cause in inner if isinstance(cause, BaseException) and cause not in found]
+    return found

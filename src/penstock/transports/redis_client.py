@@ -1,0 +1,69 @@
+"""The way into Redis, for both transports that use it, and its errors as ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from penstock.errors import BadInput, BrokerUnavailable, NotFound, PenstockError, Refused
+from penstock.transports.address import Address
+
+ANSWER_S = 10.0
+
+
+def connect(address: Address) -> Any:
+    """Open a client and make sure that the server answers."""
+    database = address.place or "0"
+    if not database.isdecimal():
+        raise BadInput(f"a Redis database is a number, as in {address.scheme}://{address.host}:{address.port}/0")
+    client = redis.Redis(
+        host=address.host,
+        port=address.port or 0,
+        db=int(database),
+        username=address.user,
+        password=address.password.reveal() if address.password is not None else None,
+        socket_timeout=ANSWER_S,
+        socket_connect_timeout=ANSWER_S,
+        # A hidden retry would hide that messages were lost, or send them twice.
+        retry=Retry(NoBackoff(), 0),
+    )
+    try:
+        with translated(address, "connecting"):
+            client.ping()
+    except PenstockError:
+        client.close()
+        raise
+    return client
+
+
+@contextmanager
+def translated(address: Address, doing: str) -> Iterator[None]:
+    """Raise what Redis says as one of our errors."""
+    where = f"Redis at {address.host}:{address.port}"
+    try:
+        yield
+    except (
+        redis.AuthenticationError,
+        redis.exceptions.AuthorizationError,
+        redis.exceptions.NoPermissionError,
+    ) as error:
+        raise Refused(
+            f"{doing}: {where} does not let this client in ({_first_line(error)})",
+            fix="Check the user and what ?password= points to",
+        ) from None
+    except (redis.ConnectionError, redis.TimeoutError, redis.exceptions.OutOfMemoryError) as error:
+        raise BrokerUnavailable(f"{doing}: {where} does not answer ({_first_line(error)})", fix="Try again") from None
+    except redis.ResponseError as error:
+        if str(error).startswith("NOGROUP"):
+            raise NotFound(
+                f"{doing}: {where} does not have the group any more: it lost its data, or somebody deleted it",
+                fix="Subscribe again",
+            ) from None
+        raise Refused(f"{doing}: {where} says {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,62 @@
+"""What every transport can do: send messages to a topic, and hand them to the members of a group.
+
+One interface for servers that promise different things. Each transport's docstring says what is lost when a consumer
+dies and when the server dies; none promises more than its server does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message to send. Messages of one key keep their order."""
+
+    topic: str
+    value: bytes
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message that arrived. `receipt` is what its server needs to acknowledge it."""
+
+    value: bytes
+    key: str | None
+    receipt: Any
+
+
+class Subscription(Protocol):
+    """One member of a group. For one thread at a time."""
+
+    def receive(self, max_messages: int, timeout_s: float) -> list[Incoming]:
+        """Give what is there as soon as something is, at most `max_messages`; nothing after `timeout_s`.
+
+        Raises `Transient` when the server does not answer. The next call connects again.
+        """
+
+    def acknowledge(self, messages: Sequence[Incoming]) -> None:
+        """Say that these are dealt with, so that they do not come again.
+
+        Raises `OwnershipLost` for messages that the server has taken back already: they come again.
+        """
+
+    def close(self) -> None:
+        """Leave the group. What was not acknowledged is delivered again, where the server can."""
+
+
+class Transport(Protocol):
+    """A connection to a server. For one thread at a time."""
+
+    def send(self, messages: Sequence[Outgoing]) -> None:
+        """Return when the server has accepted all of them, as far as this transport can know.
+
+        Raises `Transient` when it cannot tell: send them again, and some may arrive twice.
+        """
+
+    def subscribe(self, topic: str, group: str) -> Subscription:
+        """Join a group. A new group begins with the oldest message that the server still has for it."""
+
+    def close(self) -> None:
+        """Let go of the server; subscriptions are closed on their own."""

@@ -1,0 +1,268 @@
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from penstock.errors import BadInput, BrokerUnavailable
+from penstock.transports import EventHandler, HandlerOptions, Outgoing, Subscription, log_to
+
+from support.waiting import until
+
+
+class Memory:
+    """A transport that keeps what it gets, and is away while `open` is not set."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self.got: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.batches: list[int] = []
+        self.attempts = 0
+        self.poison = b"poison"
+        self.closed = False
+
+    def send(self, messages: Sequence[Outgoing]) -> None:
+        self.attempts += 1
+        logging.getLogger("client").warning("the client talks while it sends")
+        if not self.open.is_set():
+            raise BrokerUnavailable("nobody is there")
+        if any(self.poison in message.value for message in messages):
+            raise BadInput("too large")
+        self.got += [json.loads(message.value) for message in messages]
+        self.keys += [message.key for message in messages]
+        self.batches.append(len(messages))
+
+    def subscribe(self, topic: str, group: str) -> Subscription:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.closed = True
+
+    def messages(self) -> list[str]:
+        return [event["message"] for event in self.got]
+
+
+@contextmanager
+def logging_to(transport: Memory, **options: Any) -> Iterator[tuple[logging.Logger, EventHandler]]:
+    handler = EventHandler(lambda: transport, HandlerOptions(topic="logs", **{"flush_timeout_s": 10.0, **options}))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    logger = logging.getLogger("app")
+    logger.setLevel(logging.INFO)
+    try:
+        yield logger, handler
+    finally:
+        root.removeHandler(handler)
+        handler.close()
+
+
+def test_records_arrive_in_order_with_their_key_and_without_those_of_the_client() -> None:
+    memory = Memory()
+
+    with logging_to(memory, key="game_id") as (logger, handler):
+        for number in range(1000):
+            logger.info("%d", number, extra={"game_id": number % 3})
+        handler.flush()
+        counts = (handler.sent, handler.dropped)
+
+    assert [str(number) for number in range(1000)] == memory.messages()
+    assert [str(number % 3) for number in range(1000)] == memory.keys
+    assert (1000, 0) == counts
+    assert memory.closed
+
+
+def test_a_batch_has_no_more_events_than_it_may() -> None:
+    memory = Memory()
+
+    with logging_to(memory, batch_events=7) as (logger, _):
+        for number in range(50):
+            logger.info("%d", number)
+
+    assert 50 == sum(memory.batches)
+    assert max(memory.batches) <= 7
+
+
+def test_what_was_logged_while_the_server_was_away_arrives_in_order_when_it_is_back() -> None:
+    memory = Memory()
+    memory.open.clear()
+
+    with logging_to(memory, buffer_events=100, batch_events=10) as (logger, handler):
+        for number in range(100):
+            logger.info("%d", number)
+        until(lambda: memory.attempts >= 2)
+        memory.open.set()
+        handler.flush()
+
+    assert [str(number) for number in range(100)] == memory.messages()
+
+
+@pytest.mark.parametrize(("when_full", "kept"), [("drop_oldest", range(150, 250)), ("drop_newest", range(100))])
+def test_a_full_buffer_drops_as_told_counts_and_reports(
+    when_full: str, kept: range, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = Memory()
+    memory.open.clear()
+    calling = threading.Event()
+    go_on = threading.Event()
+
+    def connect() -> Memory:
+        calling.set()
+        assert go_on.wait(30)
+        return memory
+
+    options = HandlerOptions(topic="logs", when_full=when_full, buffer_events=100, flush_timeout_s=10.0)
+    handler = EventHandler(connect, options, server="memory://")
+    logger = logging.getLogger("app.full")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    for number in range(250):
+        logger.info("%d", number)
+    assert calling.wait(30)
+    memory.open.set()
+    go_on.set()
+    handler.flush()
+    counts = (handler.sent, handler.dropped)
+    logger.removeHandler(handler)
+    handler.close()
+
+    notices = [event for event in memory.got if event["message"] == "Log Records Dropped"]
+    assert [str(number) for number in kept] == [text for text in memory.messages() if text.isdecimal()]
+    assert (100, 150) == counts
+    assert [("WARNING", 150)] == [(notice["level"], notice["dropped"]) for notice in notices]
+    assert ["penstock: log records to memory://: 150 were dropped"] == capsys.readouterr().err.splitlines()
+
+
+def test_block_waits_for_room_and_loses_nothing() -> None:
+    memory = Memory()
+    memory.open.clear()
+    done = threading.Event()
+
+    with logging_to(memory, when_full="block", buffer_events=10) as (logger, handler):
+
+        def log() -> None:
+            for number in range(30):
+                logger.info("%d", number)
+            done.set()
+
+        thread = threading.Thread(target=log)
+        thread.start()
+        until(lambda: memory.attempts >= 2)
+        assert not done.is_set()
+        memory.open.set()
+        thread.join(30)
+        handler.flush()
+        counts = (handler.sent, handler.dropped)
+
+    assert (30, 0) == counts
+    assert [str(number) for number in range(30)] == memory.messages()
+
+
+def test_closing_lets_a_blocked_thread_go_on_and_says_what_was_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    memory = Memory()
+    memory.open.clear()
+
+    with logging_to(memory, when_full="block", buffer_events=2, flush_timeout_s=0.1) as (logger, handler):
+
+        def log() -> None:
+            for number in range(3):
+                logger.info("%d", number)
+
+        thread = threading.Thread(target=log)
+        thread.start()
+        until(lambda: memory.attempts >= 1 and handler._buffer._blocked == 1)
+        handler.close()
+        thread.join(30)
+
+    assert not thread.is_alive()
+    assert 1 == handler.dropped
+    assert [
+        "penstock: log records to the server: 2 were not sent within 0.1 s (nobody is there)"
+    ] == capsys.readouterr().err.splitlines()
+
+
+def test_flush_and_close_together_wait_no_longer_than_the_limit() -> None:
+    memory = Memory()
+    memory.open.clear()
+    with logging_to(memory, flush_timeout_s=1.0) as (logger, handler):
+        logger.info("never")
+        began = time.monotonic()
+        handler.flush()
+        handler.close()
+
+        assert 1.0 <= time.monotonic() - began < 1.9
+
+
+def test_an_event_that_the_server_can_never_take_does_not_hold_up_the_others() -> None:
+    memory = Memory()
+
+    with logging_to(memory) as (logger, handler):
+        for text in ("before", "poison", "after"):
+            logger.info(text)
+        handler.flush()
+        counts = (handler.sent, handler.dropped)
+
+    assert (2, 1) == counts
+    assert ["before", "after"] == memory.messages()[:2]
+    assert {"Log Records Dropped"} == set(memory.messages()[2:])
+
+
+def test_a_server_that_takes_no_event_at_all_is_not_asked_for_ever() -> None:
+    memory = Memory()
+    memory.poison = b"message"
+
+    with logging_to(memory, flush_timeout_s=10.0) as (logger, handler):
+        for number in range(3):
+            logger.info("%d", number)
+        handler.flush()
+        attempts = memory.attempts
+        counts = (handler.sent, handler.dropped, handler._buffer.left, handler._buffer.unreported)
+
+    assert (0, 3, 0, 0) == counts
+    assert attempts == memory.attempts <= 12
+
+
+def test_arguments_that_do_not_fit_the_message_are_reported_and_stop_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    memory = Memory()
+
+    with logging_to(memory) as (logger, handler):
+        # pytest's own handlers would raise.
+        handler.handle(logger.makeRecord("app", logging.INFO, "file.py", 1, "%d", ("no number",), None))
+        logger.info("fine")
+
+    assert ["fine"] == memory.messages()
+    assert "--- Logging error ---" in capsys.readouterr().err
+
+
+def test_log_to_adds_one_handler_and_lets_records_of_its_level_pass() -> None:
+    logger = logging.getLogger("app.log_to")
+    logger.setLevel(logging.ERROR)
+
+    handler = log_to("redis://127.0.0.1:1", topic="logs", logger=logger, level="INFO", key="game_id")
+
+    assert [handler] == logger.handlers
+    assert logging.INFO == logger.level == handler.level
+    assert ("logs", "game_id") == (handler.options.topic, handler.options.key)
+    logger.removeHandler(handler)
+    handler.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "reason"),
+    [
+        ("nats://127.0.0.1", {}, "no transport is known"),
+        ("kafka://", {"when_full": "explode"}, "when_full: Input should be 'block', 'drop_oldest' or 'drop_newest'"),
+        ("kafka://", {"buffer_events": -1}, "buffer_events: Input should be greater than or equal to 1"),
+        ("kafka://", {"colour": "red"}, "colour: Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_address_or_option_is_one_clear_line(address: str, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        log_to(address, topic="logs", **options)
