@@ -1,0 +1,168 @@
+"""penstock sim: superhero combat, as a server, as players, or all in one."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from penstock.cli.output import Json, print_json, print_table, say
+from penstock.cli.progress import bar
+from penstock.cli.session import session
+from penstock.errors import BadInput
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from penstock.simulator.sending import Outlet
+    from penstock.simulator.simulation import SimulationResult
+
+    Model = TypeVar("Model", bound=BaseModel)
+
+app = typer.Typer(help="Superhero combat: games that make events, and the truth about them.", no_args_is_help=True)
+
+To = Annotated[str, typer.Option("--to", help="Where events go: kafka://, redis://, redis-pubsub:// or amqp://.")]
+Topic = Annotated[str, typer.Option(help="Topic of the events; made with 4 partitions if Kafka has none.")]
+Mistakes = Annotated[float, typer.Option(help="Share of turns in which a bot strikes the dead or does nothing.")]
+Think = Annotated[float, typer.Option("--think-s", help="Seconds that a bot behind a socket thinks before it acts.")]
+Seed = Annotated[int, typer.Option(help="The same seed is the same games.")]
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    players: Annotated[int, typer.Option(help="Users who play, 2 at least.")] = 10,
+    games: Annotated[int, typer.Option(help="Games of 2 to 6 of them.")] = 20,
+    seed: Seed = 1,
+    speed: Annotated[str, typer.Option(help="live: over sockets, events by logging; max: neither, for load.")] = "live",
+    malformed: Annotated[float, typer.Option(help="Share of all records that are malformed, such as 0.01.")] = 0.0,
+    mistakes: Mistakes = 0.01,
+    think_s: Think = 0.0,
+    truth: Annotated[
+        Path | None, typer.Option(help="File for the final standings; superhero/truth.jsonl in the home if left out.")
+    ] = None,
+    to: To = "kafka://",
+    topic: Topic = "superhero.combat",
+    as_json: Json = False,
+) -> None:
+    """Play all games in this process, send their events, write the truth, and end."""
+    from penstock.simulator.sending import simulate_to
+    from penstock.simulator.simulation import SimulationOptions
+
+    options = _checked(
+        SimulationOptions,
+        players=players,
+        games=games,
+        seed=seed,
+        speed=speed,
+        malformed=malformed,
+        bots={"mistakes": mistakes, "think_s": think_s},
+        truth=truth or session(context).settings.home / "superhero" / "truth.jsonl",
+    )
+    outlet = _outlet(context, to, topic)
+    with bar("playing") as shown:
+        done = simulate_to(options, outlet, show=shown.update)
+    if as_json:
+        print_json(done)
+    else:
+        _show_events(done)
+        say(f"{done.games:,} games of {done.players:,} players, seed {done.seed}: truth in {done.truth}")
+        say(
+            f"{done.sent:,} records accepted by {done.address} in topic '{done.topic}', {done.dropped} dropped,"
+            f" {done.events_per_s:,} a second"
+        )
+
+
+def _show_events(done: "SimulationResult") -> None:
+    rows: list[list[Any]] = [[message, count] for message, count in done.by_message.items()]
+    print_table(["message", "events"], [*rows, ["malformed", done.malformed], ["in all", done.records]])
+
+
+@app.command()
+def serve(
+    context: typer.Context,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8765,
+    lobby_timeout_s: Annotated[float, typer.Option(help="Seconds until a game that does not fill times out.")] = 30.0,
+    turn_timeout_s: Annotated[
+        float, typer.Option(help="Seconds until a player who does not act misses a turn.")
+    ] = 10.0,
+    state: Annotated[
+        str, typer.Option(help="Where games are: memory, or redis://HOST:PORT/0 to share them with other servers.")
+    ] = "memory",
+    truth: Annotated[
+        Path | None, typer.Option(help="File to add the final standings to; none are written if left out.")
+    ] = None,
+    to: To = "kafka://",
+    topic: Topic = "superhero.combat",
+) -> None:
+    """Serve games until Ctrl-C; then say what was played and sent."""
+    import asyncio
+
+    from penstock.simulator.lobby import LobbyOptions
+    from penstock.simulator.server import ServerOptions
+    from penstock.simulator.service import Service
+
+    service = Service(
+        _outlet(context, to, topic),
+        _checked(ServerOptions, host=host, port=port),
+        _checked(LobbyOptions, lobby_timeout_s=lobby_timeout_s, turn_timeout_s=turn_timeout_s),
+        state=state,
+        truth=truth,
+    )
+    told = asyncio.run(service.run(ready=lambda address: say(f"serving games at {address}; stop with Ctrl-C")))
+    print_table(["message", "events"], [[message, count] for message, count in told.by_message.items()])
+    say(f"{told.sent:,} events accepted by {to}, {told.dropped} dropped")
+
+
+@app.command("players")
+def players_(
+    count: Annotated[int, typer.Option(help="How many bots.")] = 10,
+    games: Annotated[int, typer.Option(help="Games that they play, in all; with --open, each of them.")] = 20,
+    server: Annotated[str, typer.Option(help="Address of the game server.")] = "ws://127.0.0.1:8765",
+    seed: Seed = 1,
+    first: Annotated[int, typer.Option(help="Number of the first bot, so that two crowds have other names.")] = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Join any open game, also with players of others.")] = False,
+    mistakes: Mistakes = 0.01,
+    think_s: Think = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Let bots play against a running server, and end when all games are over."""
+    import asyncio
+
+    from penstock.simulator.plan import plan
+    from penstock.simulator.play import BotOptions, CrowdOptions, crowd, open_crowd
+
+    bots = _checked(BotOptions, mistakes=mistakes, think_s=think_s)
+    wish = _checked(CrowdOptions, count=count, games=games, first=first)
+    with bar("playing") as shown:
+        numbers = range(wish.first, wish.first + wish.count)
+        playing = (
+            open_crowd(server, numbers, games, bots, seed=seed, show=shown.update)
+            if open_
+            else crowd(server, list(plan(wish.count, games, seed, first=wish.first)), bots, show=shown.update)
+        )
+        outcomes = asyncio.run(playing)
+    if as_json:
+        print_json(dict(outcomes))
+    else:
+        print_table(["outcome", "seats"], [[outcome, outcomes[outcome]] for outcome in ("won", "lost", "timed out")])
+
+
+def _outlet(context: typer.Context, address: str, topic: str) -> "Outlet":
+    from penstock.simulator.sending import PROJECT_KAFKA, Outlet
+
+    connection = session(context).connection() if address == PROJECT_KAFKA else None
+    return Outlet(address, topic=topic, connection=connection)
+
+
+def _checked(model: "Callable[..., Model]", **given: Any) -> "Model":
+    """Make options, and say in one line which of them cannot be used."""
+    from pydantic import ValidationError
+
+    try:
+        return model(**given)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        option = str(problem["loc"][-1]).replace("_", "-")
+        raise BadInput(f"--{option}: {problem['msg']}, not {problem['input']}") from None
