@@ -8,10 +8,10 @@ help:  ## Show this list
 setup:  ## Install what is missing: Java, the locked environment, the jars
 	@scripts/setup
 
-demo: setup  ## Start Kafka, send 100,000 events, process them, compare, stop
+demo: setup  ## Start Kafka, play superhero combat, run the workers on Spark, compare with the truth, stop
 	@$(BIN)/penstock demo
 
-setup-tests: setup  ## Install what the tests need beyond that: a PostgreSQL server
+setup-tests: setup  ## Install what the tests need beyond that: PostgreSQL, Redis and RabbitMQ servers
 	@scripts/setup tests
 
 test: setup-tests check  ## Lint, types, then every test, against real servers that the tests start and stop

@@ -1,141 +1,122 @@
-"""The demo: the whole path on a throwaway cluster, counted at both ends."""
+"""The demo: games played live into a throwaway Kafka, every worker on one Spark, all of it compared with the truth."""
 
-import random
 import time
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import orjson
+import pyarrow.compute as pc
 from pydantic import BaseModel, Field
 
-from penstock import settings
-from penstock.broker.cluster import Cluster
-from penstock.delivery import selection
-from penstock.delivery.selection import Filter, Reason
-from penstock.engine import driver
-from penstock.engine.status import Status
-from penstock.kafka import groups, topics
-from penstock.kafka.admin import Admin
-from penstock.kafka.connection import Connection
-from penstock.kafka.producer import Producer
-from penstock.kafka.topic_spec import TopicSpec
-from penstock.pipeline.load import load
-from penstock.project import LocalCluster
-from penstock.sinks.rows import plain_rows
+from penstock.scenarios.arena import COMBAT, META, PODIUM, Arena, Step, open_arena
+from penstock.scenarios.judge import Difference, judge_metrics
+from penstock.scenarios.local_workers import one_spark, run_workers
+from penstock.scenarios.play import Games, play_live
+from penstock.scenarios.scenario import Outcome, Run, compare
+from penstock.scenarios.sinks import json_rows
+from penstock.simulator.simulation import SimulationResult
+from penstock.simulator.truth import read_truth
 from penstock.sinks.tables import open_table
 
-TOPIC = "orders"
-_PARTITIONS = 4
-_CUSTOMERS = 1000
-_CHUNK = 2000
-_ONE_MALFORMED_IN = 100
-_SHOWN_ROWS = 5
-
-PIPELINE = """\
-name: orders
-source: {topics: [orders]}
-decode: {type: json, schema: "order bigint NOT NULL, customer string NOT NULL, cents int NOT NULL"}
-steps:
-  - sql: SELECT order, customer, cents / 100 AS amount, cents >= 90000 AS large FROM events
-expect:
-  - {name: amount is positive, that: amount > 0, otherwise: dead_letter}
-sinks:
-  - {type: delta, path: table}
-batch: {max_events: 50000}
-speed: scheduled
-"""
-
-Step = Callable[[str, int, int], None]
-"""Called with (what happens, done, in all)."""
+METRICS, FLOW, RAW = "game_metrics", "message_flow", "raw"
+_WORKERS = (COMBAT, META, PODIUM, METRICS, FLOW, RAW)
+MALFORMED = 0.01
+_SHOWN = 5
+_P50, _P99 = 0.5, 0.99
 
 
-class Outcome(BaseModel, frozen=True):
+class PodiumRow(BaseModel, frozen=True):
+    """How a player came out of all games, added up from the podium."""
+
+    user: str = Field(description="The player.")
+    games: int = Field(description="Games played.")
+    won: int = Field(description="Games won.")
+    second: int = Field(description="Games in which the player fell last.")
+    damage_dealt: int = Field(description="Health taken off others.")
+    damage_received: int = Field(description="Health taken off the player.")
+
+
+class TableCount(BaseModel, frozen=True):
+    """What a worker left."""
+
+    worker: str = Field(description="The worker.")
+    rows: int = Field(description="Rows in its table, or lines in its files.")
+
+
+class Delay(BaseModel, frozen=True):
+    """How long events were on one part of their way."""
+
+    way: str = Field(description="From where to where.")
+    p50_ms: int = Field(description="Half of the events took no longer.")
+    p99_ms: int = Field(description="All but one in a hundred took no longer.")
+
+
+class DemoOutcome(BaseModel, frozen=True):
     """The demo's result."""
 
-    sent: int = Field(description="Events that were acknowledged.")
-    malformed: int = Field(description="How many of them were sent malformed.")
-    landed: int = Field(description="Rows in the table.")
-    distinct: int = Field(description="Different orders among them.")
-    dead: int = Field(description="Dead letters.")
-    lag: int = Field(description="What the pipeline had left to read.")
-    produced_per_s: int = Field(description="Events a second into the topic.")
-    landed_per_s: int = Field(description="Events a second through the pipeline, in its last batch.")
-    reasons: list[Reason] = Field(description="Why records failed.")
-    some: list[dict[str, Any]] = Field(description="Some rows of the table.")
+    podium: list[PodiumRow] = Field(description="The best players, most games won first.")
+    tables: list[TableCount] = Field(description="What each worker left.")
+    delays: list[Delay] = Field(description="How long events were on their way.")
+    played_per_s: int = Field(description="Records a second, while the games were played.")
+    landed_per_s: int = Field(description="Records a second into the combat table, with the work around it.")
+    compared: Outcome = Field(description="What was sent, landed and found different.")
 
-    @property
-    def is_right(self) -> bool:
-        """Nothing lost, nothing doubled, nothing left."""
-        return (
-            self.sent == self.landed + self.dead
-            and self.landed == self.distinct
-            and self.dead == self.malformed
-            and self.lag == 0
+
+def run(home: Path, jar_folder: Path, games: Games, step: Step) -> DemoOutcome:
+    """Play, land, compare; everything that was started is stopped."""
+    began = time.monotonic()
+    with open_arena(home, jar_folder, step) as arena:
+        played = play_live(arena, games)
+        with one_spark(arena):
+            statuses = run_workers(arena, _WORKERS)
+        compared = compare("demo", Run(arena, games), played)
+        tables = [TableCount(worker=name, rows=_count(arena, name)) for name in _WORKERS]
+        differences = [*compared.differences, *_judge_others(arena, played, tables)]
+        outcome = DemoOutcome(
+            podium=_best(arena.rows(PODIUM)),
+            tables=tables,
+            delays=_delays(arena),
+            played_per_s=round(played.records / played.seconds),
+            landed_per_s=statuses[COMBAT].events_per_s,
+            compared=compared,
         )
+        step("stopping everything", 0, 0)
+    whole = compared.model_copy(update={"seconds": round(time.monotonic() - began, 1), "differences": differences})
+    return outcome.model_copy(update={"compared": whole})
 
 
-def run(home: Path, jar_folder: Path, events: int, step: Step) -> Outcome:
-    """Start Kafka, send events with one in a hundred malformed, land them with Spark, compare, stop Kafka."""
-    cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
-    cluster.up(LocalCluster(port=0))
-    try:
-        connection = cluster.connection()
-        admin = Admin(connection)
-        topics.create(admin, TOPIC, TopicSpec(partitions=_PARTITIONS))
-        began = time.monotonic()
-        malformed = _send(connection, events, step)
-        sent_at = time.monotonic()
-        status = _land(home, events, step)
-        table = open_table(home / "table")
-        orders = table.to_pyarrow_table(columns=["order"]).column("order").to_pylist()
-        lag = groups.describe(admin, f"penstock.{TOPIC}")
-        reasons = selection.reasons(selection.select(connection, Filter()))
-        some = table.to_pyarrow_dataset().head(_SHOWN_ROWS)
-        return Outcome(
-            sent=sum(part.end - part.start for part in lag.partitions),
-            malformed=malformed,
-            landed=len(orders),
-            distinct=len(set(orders)),
-            dead=sum(reason.letters for reason in reasons),
-            lag=lag.lag,
-            produced_per_s=round(events / (sent_at - began)),
-            landed_per_s=status.events_per_s,
-            reasons=reasons,
-            some=[row for batch in some.to_batches() for row in plain_rows(batch)],
-        )
-    finally:
-        step("stopping Kafka", 0, 0)
-        cluster.down()
+def _best(rows: list[dict[str, Any]]) -> list[PodiumRow]:
+    totals: dict[str, Counter[str]] = {}
+    for row in rows:
+        total = totals.setdefault(row["user"], Counter())
+        total.update(games=1, won=row["rank"] == 1, second=row["rank"] == 2)  # noqa: PLR2004 - the second place
+        total.update(damage_dealt=row["damage_dealt"], damage_received=row["damage_received"])
+    best = sorted(totals, key=lambda user: (-totals[user]["won"], -totals[user]["damage_dealt"], user))
+    return [PodiumRow.model_validate({"user": user, **totals[user]}) for user in best[:_SHOWN]]
 
 
-def _send(connection: Connection, events: int, step: Step) -> int:
-    """Send made-up orders; give how many were cut short."""
-    dice = random.Random(7)  # noqa: S311 - made-up orders, the same in every run
-    malformed = 0
-    with Producer(connection) as producer:
-        for first in range(0, events, _CHUNK):
-            orders = []
-            for number in range(first, min(first + _CHUNK, events)):
-                customer = f"customer-{dice.randrange(_CUSTOMERS)}"
-                value = orjson.dumps({"order": number, "customer": customer, "cents": dice.randrange(100, 99_900)})
-                if number % _ONE_MALFORMED_IN == 0:
-                    malformed += 1
-                    value = value[: dice.randrange(1, len(value))]
-                orders.append({"key": customer, "value": value})
-            producer.send_many(TOPIC, orders)
-            step("sending", producer.sent, events)
-    return malformed
+def _count(arena: Arena, name: str) -> int:
+    if name == RAW:
+        return sum(1 for _ in json_rows(arena.table(RAW)))
+    return len(arena.rows(name))
 
 
-def _land(home: Path, events: int, step: Step) -> Status:
-    """Run the pipeline as `penstock pipeline run` would."""
-    file = home / "orders.yaml"
-    file.write_text(PIPELINE, encoding="utf-8")
-    step("starting Spark", 0, 0)
-    return driver.run(
-        load(file),
-        settings.load(home=home),
-        file,
-        show=lambda status: step("landing", status.events, events) if status.batch else None,
-    )
+def _judge_others(arena: Arena, played: SimulationResult, tables: list[TableCount]) -> list[Difference]:
+    """Compare the workers that only the demo runs: every record is raw, every event has flowed, every hero adds up."""
+    differences = judge_metrics(arena.rows(METRICS), read_truth(arena.truth))
+    counts = {each.worker: each.rows for each in tables}
+    for name, right in ((RAW, played.records), (FLOW, played.events)):
+        if counts[name] != right:
+            what = f"{right} rows are due"
+            differences.append(Difference(where=name, what=what, count=1, examples=[f"there are {counts[name]}"]))
+    return differences
+
+
+def _delays(arena: Arena) -> list[Delay]:
+    columns = {"log to broker": "log_to_broker_ms", "broker to table": "broker_to_table_ms"}
+    table = open_table(arena.table(FLOW)).to_pyarrow_table(columns=list(columns.values()))
+    found = []
+    for way, column in columns.items():
+        p50, p99 = pc.quantile(table.column(column), q=[_P50, _P99], interpolation="nearest").to_pylist()
+        found.append(Delay(way=way, p50_ms=p50, p99_ms=p99))
+    return found

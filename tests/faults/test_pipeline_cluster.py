@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from penstock.scenarios.spark_cluster import running
+
 from conftest import RunningKafka
 from support.chains import landed_so_far, make_chain
-from support.spark_cluster import running
 
 # The function is there only if it came along: the folder of the pipeline file is on no worker's path.
 RULES = """

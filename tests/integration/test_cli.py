@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.kafka import groups, topics
 from penstock.kafka.reader import read_all
 
 from conftest import Cli, RunningKafka, Said
+from support.waiting import until
 
 DOWN = ["--bootstrap", "127.0.0.1:1"]
 
@@ -288,3 +290,16 @@ def test_completion_is_offered_for_the_shell(cli: Cli) -> None:
 
     assert said.code == 0
     assert "_completion()" in said.out
+
+
+def test_a_command_that_is_told_to_end_ends_what_it_has_started(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "penstock", "--home", str(tmp_path), "bench", "batching"]
+    process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    until(lambda: any("postgres" in child.name() for child in process.children()))
+    (server,) = [child for child in process.children() if "postgres" in child.name()]
+
+    process.terminate()
+
+    assert b"interrupted" in process.communicate(timeout=60)[1]
+    assert 130 == process.returncode
+    assert not server.is_running()

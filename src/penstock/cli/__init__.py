@@ -1,6 +1,7 @@
 """The command line. One file per command group; each loads what it needs when it runs."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,12 +18,15 @@ from penstock.cli import (
     dead,
     demo,
     doctor,
+    drill,
     group,
     init,
     jars,
     node,
     pipeline,
     produce,
+    scenario,
+    sim,
     table,
     topic,
     user,
@@ -107,6 +111,8 @@ app.command("doctor")(doctor.doctor)
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.command("demo")(demo.demo)
+app.command("drill")(drill.drill)
+app.command("scenario")(scenario.scenario)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
 app.add_typer(user.app, name="user")
@@ -117,8 +123,10 @@ app.add_typer(dead.app, name="dead")
 app.add_typer(table.app, name="table")
 app.add_typer(jars.app, name="jars")
 app.add_typer(bench.app, name="bench")
+app.add_typer(sim.app, name="sim")
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. Being told to end is as good as Ctrl+C: what a command has started ends with it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()

@@ -10,7 +10,7 @@ import orjson
 import typer
 from pydantic import BaseModel
 
-from penstock.cli.output import Json, print_rows, say
+from penstock.cli.output import Json, print_json, print_rows, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import session
 
@@ -110,6 +110,81 @@ def realtime(
     say(f"{rate:,} events a second for {seconds} s; from the moment of sending to the moment of reading the result")
 
 
+@app.command("logging")
+def logging_cost(
+    context: typer.Context,
+    records: Annotated[int, typer.Option(min=1000, max=10_000_000, help="Records a contender.")] = 50_000,
+    rate: Annotated[int, typer.Option(min=100, max=1_000_000, help="Records a second.")] = 10_000,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what a log record costs the program: our handler with Kafka behind it, beside the stdlib's."""
+    from penstock.bench.logging_cost import run
+
+    with _measuring(context) as (place, step):
+        lines = run(place, session(context).settings.jars, records=records, rate=rate, step=step)
+    _tell(lines, output, as_json=as_json)
+    say(f"{records:,} records with five extras, {rate:,} a second; microseconds in the thread that logs")
+
+
+@app.command()
+def brokers(
+    context: typer.Context,
+    events: Annotated[int, typer.Option(min=1000, max=5_000_000, help="Events a round.")] = 100_000,
+    rate: Annotated[int, typer.Option(min=10, max=10_000, help="Events a second while delays are measured.")] = 1000,
+    seconds: Annotated[int, typer.Option(min=1, max=120, help="How long, in each round, after 1 s to warm up.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Only kafka, redis-streams, redis-pubsub or rabbitmq; can be repeated."),
+    ] = None,
+    output: Output = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw it here, as .png or .svg.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Kafka, Redis Streams, Redis Pub/Sub and RabbitMQ with the same events: speed, losses, replay, disk."""
+    from penstock.bench.brokers.contenders import named
+    from penstock.bench.brokers.report import panels, table
+    from penstock.bench.brokers.run import run
+    from penstock.bench.drawing import bars, require_drawable, save_panels
+
+    names = named(only or [])
+    if plot is not None:
+        require_drawable(plot)
+    with _measuring(context) as (place, step):
+        result = run(
+            place,
+            session(context).settings.jars,
+            names=names,
+            events=events,
+            rate=rate,
+            seconds=seconds,
+            rounds=rounds,
+            step=step,
+        )
+    _write(result.lines, output)
+    if as_json:
+        print_json(result.lines)
+    else:
+        print_table(*table(result.lines))
+    drawn = panels(result.lines, rate)
+    for panel in drawn:
+        say(f"\n{panel.title}\n{bars(panel.values, panel.unit)}")
+    if plot is not None:
+        save_panels(drawn, plot)
+    say("")
+    for line in result.lines:
+        say(f"{line.broker} {line.version}: {line.settings}")
+        if line.lost_at_full_speed:
+            say(f"{line.broker} lost {line.lost_at_full_speed:,} events at full speed")
+    for name, reason in result.missing.items():
+        say(f"left out: {name}: {reason}")
+    say(
+        f"{events:,} events of {result.mean_bytes} bytes, median of {rounds} rounds; delays at {rate:,} a second,"
+        f" {rounds} x {seconds} s; ratios beside Kafka"
+    )
+
+
 @contextmanager
 def _measuring(context: typer.Context) -> Iterator[tuple[Path, Callable[[str, int, int], None]]]:
     """Give a folder that goes afterwards, and a way to tell how far it is."""
@@ -126,9 +201,13 @@ def _measuring(context: typer.Context) -> Iterator[tuple[Path, Callable[[str, in
 
 
 def _tell(lines: Sequence[BaseModel], output: Path | None, *, as_json: bool) -> None:
+    _write(lines, output)
+    print_rows(lines, as_json=as_json)
+
+
+def _write(lines: Sequence[BaseModel], output: Path | None) -> None:
     if output is not None:
         output.write_bytes(orjson.dumps([line.model_dump() for line in lines], option=orjson.OPT_INDENT_2) + b"\n")
-    print_rows(lines, as_json=as_json)
 
 
 def _draw(values: dict[str, float], unit: str, plot: Path | None) -> None:

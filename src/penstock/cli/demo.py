@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import Json, print_json, print_rows, print_table, say
+from penstock.cli.output import Json, print_json, print_rows, say
 from penstock.cli.progress import bar
+from penstock.cli.scenario import following, print_verdict
 from penstock.cli.session import session
 
 _NOT_RIGHT = 1
@@ -14,40 +15,29 @@ _NOT_RIGHT = 1
 
 def demo(
     context: typer.Context,
-    events: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many events to send.")] = 100_000,
+    players: Annotated[int, typer.Option(min=2, max=1000, help="Users who play.")] = 10,
+    games: Annotated[int, typer.Option(min=1, max=10_000, help="Games of 2 to 6 of them.")] = 20,
+    seed: Annotated[int, typer.Option(help="Decides everything about the games.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Start a throwaway Kafka, send events, land them in a table with Spark, compare, and stop it again."""
+    """Play superhero combat into a throwaway Kafka, run every worker on Spark, compare with the truth, and stop."""
     from pathlib import Path
 
-    from penstock.demo import run
+    from penstock.demo import MALFORMED, run
+    from penstock.scenarios.play import Games
 
-    home = session(context).settings.home
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="demo-", dir=home) as place, bar("demo") as shown:
-        doing = ""
-
-        def step(what: str, done: int, total: int) -> None:
-            nonlocal doing
-            if what != doing:
-                doing = what
-                shown.describe(what)
-            if total:
-                shown.update(done, total)
-
-        outcome = run(Path(place), session(context).settings.jars, events, step)
+    settings = session(context).settings
+    settings.home.mkdir(parents=True, exist_ok=True)
+    wanted = Games(players=players, games=games, seed=seed, malformed=MALFORMED)
+    with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.home) as place, bar("demo") as shown:
+        outcome = run(Path(place), settings.jars, wanted, following(shown))
     if as_json:
         print_json(outcome)
     else:
-        print_table(list(outcome.some[0]), [list(row.values()) for row in outcome.some], own_names=True)
-        print_rows(outcome.reasons, as_json=False)
-        say(
-            f"sent      {outcome.sent:>9,} events, {outcome.produced_per_s:,} a second; {outcome.malformed:,} malformed"
-        )
-        say(f"landed    {outcome.landed:>9,} rows in the table, {outcome.landed_per_s:,} events a second in the end")
-        say(f"dead      {outcome.dead:>9,} dead letters")
-        left = outcome.sent - outcome.landed - outcome.dead
-        say(f"sent = landed + dead, {left} lost, {outcome.landed - outcome.distinct} doubled, lag {outcome.lag}")
-    if not outcome.is_right:
-        say("error: what came out is not what went in")
+        for rows in (outcome.podium, outcome.tables, outcome.delays):
+            print_rows(rows, as_json=False)
+            say("")
+        say(f"{outcome.played_per_s:,} events a second played, {outcome.landed_per_s:,} a second landed")
+        print_verdict(outcome.compared)
+    if not outcome.compared.is_right:
         raise typer.Exit(_NOT_RIGHT)

@@ -3,17 +3,22 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pyspark
 
-from support.waiting import until
+from penstock.errors import WorkLost
 
 _CLASSES = "org.apache.spark.deploy"
+_MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+_START_S = 60.0
+_END_S = 30
+_LOOK_EVERY_S = 0.1
 
 
 @dataclass
@@ -29,19 +34,12 @@ class SparkCluster:
         worker = next(each for each in self.workers if each.poll() is None and _children(each.pid))
         for process in [psutil.Process(worker.pid), *_children(worker.pid)]:
             process.kill()
-        worker.wait(30)
+        worker.wait(_END_S)
 
     @property
     def is_working(self) -> bool:
         """Tell whether every worker has an executor whose Python runs."""
         return all(any("python" in child.name() for child in _children(each.pid)) for each in self.workers)
-
-
-def _children(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
 
 
 @contextmanager
@@ -52,17 +50,31 @@ def running(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
     with ExitStack() as stack:
         options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         log = _start(stack, folder / "master.log", "master.Master", options)[1]
-        until(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()) is not None, 60)
-        found = re.search(r"Starting Spark master at (spark://\S+)", log.read_text())
-        assert found is not None
-        cluster.master = found[1]
+
+        def master_is_up() -> bool:
+            found = _MASTER.search(log.read_text(encoding="utf-8"))
+            cluster.master = found[1] if found else ""
+            return found is not None
+
+        _wait_for("Spark's master", master_is_up, log)
         for number in range(workers):
             work = folder / f"worker-{number}"
-            options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--work-dir", str(work)]
-            started = _start(stack, folder / f"worker-{number}.log", "worker.Worker", [*options, cluster.master])
-            cluster.workers.append(started[0])
-        until(lambda: log.read_text().count("Registering worker") == workers, 60)
+            options = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+            options += ["--work-dir", str(work), cluster.master]
+            cluster.workers.append(_start(stack, folder / f"worker-{number}.log", "worker.Worker", options)[0])
+        _wait_for(
+            "Spark's workers", lambda: log.read_text(encoding="utf-8").count("Registering worker") == workers, log
+        )
         yield cluster
+
+
+def _wait_for(what: str, condition: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + _START_S
+    while not condition():
+        if time.monotonic() > deadline:
+            said = log.read_text(encoding="utf-8").strip().splitlines()[-1:]
+            raise WorkLost(f"{what} did not start within {_START_S:.0f} s: {' '.join(said)}")
+        time.sleep(_LOOK_EVERY_S)
 
 
 def _start(stack: ExitStack, log: Path, name: str, options: list[str]) -> "tuple[subprocess.Popen[bytes], Path]":
@@ -75,14 +87,24 @@ def _start(stack: ExitStack, log: Path, name: str, options: list[str]) -> "tuple
             stdout=output,
             stderr=output,
             cwd=log.parent,
+            # Ctrl+C in the terminal ends the run, which then ends these.
+            start_new_session=True,
             env={**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"},
         )
     stack.callback(_end, process)
     return process, log
 
 
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
 def _end(process: "subprocess.Popen[bytes]") -> None:
     for child in _children(process.pid):
-        child.kill()
+        with suppress(psutil.NoSuchProcess):  # it ended just now by itself
+            child.kill()
     process.kill()
-    process.wait(30)
+    process.wait(_END_S)

@@ -1,0 +1,88 @@
+"""Letting games be played into an arena's topic: live, through sockets and the log, or straight into a producer."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pydantic import BaseModel, Field
+
+from penstock.errors import DeliveryFailed
+from penstock.kafka.connection import Connection
+from penstock.kafka.producer import Producer
+from penstock.scenarios.arena import Arena
+from penstock.simulator import events
+from penstock.simulator.load import Records
+from penstock.simulator.simulation import SimulationOptions, SimulationResult, simulate
+from penstock.transports.handler import EventHandler, HandlerOptions
+from penstock.transports.kafka import Kafka
+
+_FLUSH_S = 60.0
+_SLICE = 500
+
+
+class Games(BaseModel, frozen=True, extra="forbid"):
+    """What is played."""
+
+    players: int = Field(description="Users who play.")
+    games: int = Field(description="Games of 2 to 6 of them.")
+    seed: int = Field(1, description="Decides everything about the games.")
+    malformed: float = Field(0.0, description="Share of all records that are malformed.")
+    think_s: float = Field(0.0, description="How long a live player thinks before acting.")
+
+
+def play_fast(
+    arena: Arena, games: Games, *, slice_events: int = _SLICE, between: Callable[[int], None] = lambda _sent: None
+) -> SimulationResult:
+    """Play as fast as one process can; `between` is called after each slice with what was handed over so far.
+
+    Every record is acknowledged when this returns.
+    """
+    options = _options(arena, games, "max")
+    with Producer(arena.connection) as producer:
+
+        def send(records: Records) -> None:
+            for first in range(0, len(records), slice_events):
+                producer.send_many(events.TOPIC, records[first : first + slice_events])
+                between(producer.sent)
+
+        return simulate(options, send, show=lambda done, total: arena.step("playing", done, total))
+
+
+def play_live(arena: Arena, games: Games) -> SimulationResult:
+    """Let bots play over sockets; the server logs what happens, and the log goes to Kafka.
+
+    Every record is acknowledged when this returns.
+    """
+    options = _options(arena, games, "live")
+    with Producer(arena.connection) as producer, _logging_into(arena.connection):
+        return simulate(
+            options,
+            lambda malformed: producer.send_many(events.TOPIC, malformed),
+            show=lambda done, total: arena.step("playing", done, total),
+        )
+
+
+def _options(arena: Arena, games: Games, speed: str) -> SimulationOptions:
+    played = games.model_dump(exclude={"think_s"})
+    bots = {"think_s": games.think_s}
+    return SimulationOptions.model_validate({**played, "bots": bots, "speed": speed, "truth": arena.truth})
+
+
+@contextmanager
+def _logging_into(connection: Connection) -> Iterator[None]:
+    """Send what the simulator logs to the topic; nothing may be dropped, so a full buffer makes the game wait."""
+    chosen = HandlerOptions(topic=events.TOPIC, key=events.KEY, when_full="block", flush_timeout_s=_FLUSH_S)
+    handler = EventHandler(lambda: Kafka(connection), chosen, server="Kafka")
+    logger = logging.getLogger(events.ROOT_LOGGER)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        handler.flush()
+        handler.close()
+    if handler.dropped:
+        raise DeliveryFailed(f"the log dropped {handler.dropped} of {handler.sent + handler.dropped} events")
