@@ -13,6 +13,7 @@ from penstock.kafka.failures import translate
     [
         pytest.param(KafkaError._NOENT, Settling, id="a new partition that has no leader yet"),
         pytest.param(KafkaError.NOT_LEADER_FOR_PARTITION, Settling, id="a leader that has just changed"),
+        pytest.param(KafkaError.FENCED_LEADER_EPOCH, Settling, id="a leader that is no more"),
         pytest.param(KafkaError._ALL_BROKERS_DOWN, BrokerUnavailable, id="nobody there"),
         pytest.param(KafkaError.UNKNOWN_TOPIC_OR_PART, NotFound, id="no such topic"),
         pytest.param(KafkaError.TOPIC_AUTHORIZATION_FAILED, Refused, id="no permission"),

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.home import Home
-from penstock.engine.stateful import StatefulRunner
+from penstock.engine.stateful import StatefulRunner, _cause
 from penstock.errors import PositionLost
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.merging import merging_sink
@@ -35,3 +35,12 @@ def test_a_table_without_its_position_is_noticed_whatever_it_is_called(name: str
 
     with pytest.raises(PositionLost):
         run._merge(merging_sink(run.spec.sinks[0], name, "p"), ROWS, 3)
+
+
+def test_of_a_traceback_the_cause_is_told_and_of_other_errors_the_first_line() -> None:
+    traceback = (
+        "An exception was raised. Return Message: Traceback (most recent call last):\n  File x\n    y()\nKeyError: 7\n"
+    )
+
+    assert "KeyError: 7" == _cause(traceback)
+    assert "[DIVIDE_BY_ZERO] Division" == _cause("\n[DIVIDE_BY_ZERO] Division\nmore\n")

@@ -70,9 +70,6 @@ class Outbox:
         asked = {(place.topic, place.partition): place for place in places if place.in_kafka}
         if not asked:
             return {}
-        if self._producer is not None:
-            # One that hung may have left a transaction open, and the offsets in it would be waited for.
-            self.take_over()
         try:
             found = self._group_client.committed([TopicPartition(*each) for each in asked], _TIMEOUT_S)
         except KafkaException as failure:
@@ -85,10 +82,12 @@ class Outbox:
 
     def send(self, files: Iterable[Path], expected: Mapping[Place, int | None], ends: Positions) -> int:
         """Send staged records and move the positions, in one transaction; give how many records went."""
+        ours = {place: at for place, at in expected.items() if place.in_kafka}
+        if self._producer is not None and self._producer.hung:
+            # Meanwhile another driver may have taken over. Then it is the one to go on, and must not be fenced.
+            require_unmoved(self._name, ours, self.positions(expected))
         producer = self.take_over()
-        require_unmoved(
-            self._name, {place: at for place, at in expected.items() if place.in_kafka}, self.positions(expected)
-        )
+        require_unmoved(self._name, ours, self.positions(expected))
         try:
             with producer.transaction() as transaction:
                 before = producer.sent

@@ -68,6 +68,7 @@ def start(
         settings |= {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.databricks.delta.snapshotPartitions": "4",  # 50 by default: tasks for a table's log, at each look
         }
     if master.startswith("local") or "127.0.0.1" in master:
         # Executors elsewhere have to find the driver; those of this machine need no open port.

@@ -133,7 +133,7 @@ class StatefulRunner:
                     safe="What the sinks hold was computed from the rows before",
                     fix=f"To compute everything again, run: penstock pipeline rebuild {self.spec.name}",
                 )
-            reason = next(line for line in str(failure).splitlines() if line.strip())
+            reason = _cause(str(failure))
             raise DataRefused(
                 f"pipeline '{self.spec.name}' failed: {reason[:500]}",
                 safe="What the sinks hold is whole batches",
@@ -224,3 +224,12 @@ class StatefulRunner:
                 timeMode={"none": "None", "event_time": "EventTime", "processing_time": "ProcessingTime"}[step.timers],
             )
         raise BadInput("a stateful pipeline has `sql` and `stateful` steps only")
+
+
+def _cause(text: str) -> str:
+    """Give the line that says what happened: of a Python traceback the one behind it, otherwise the first."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    for number, line in enumerate(lines):
+        if "Traceback (most recent call last)" in line:
+            return next((each for each in lines[number + 1 :] if not each.startswith(" ")), line)
+    return lines[0]

@@ -64,6 +64,8 @@ _UNREACHABLE = {
 # The partition or its coordinator is between two leaders, or new: the same call succeeds in a moment.
 _SETTLING = {
     KafkaError._NOENT,  # noqa: SLF001
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,

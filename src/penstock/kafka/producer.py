@@ -24,6 +24,7 @@ Headers = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 _OFFSETS_TIMEOUT_S = 20.0
+_JOIN_S = 0.1
 
 
 class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
@@ -309,8 +310,12 @@ class Transaction:
         thread = threading.Thread(target=send, daemon=True)
         self._producer.hung = True
         thread.start()
-        thread.join(_OFFSETS_TIMEOUT_S)
-        self._producer.hung = thread.is_alive()
+        # In small steps: a process that was stopped and goes on must not find its time over.
+        for _ in range(round(_OFFSETS_TIMEOUT_S / _JOIN_S)):
+            thread.join(_JOIN_S)
+            self._producer.hung = thread.is_alive()
+            if not self._producer.hung:
+                break
         if self._producer.hung:
             raise BrokerUnavailable(
                 f"committing offsets in a transaction: no answer within {_OFFSETS_TIMEOUT_S:.0f} s",

@@ -6,6 +6,7 @@ Everything is in one folder that goes away, on free loopback ports, and is stopp
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from penstock.broker.cluster import Cluster
 from penstock.engine import status as states
 from penstock.engine.driver import home_of
 from penstock.engine.status import Status
-from penstock.errors import NotFound, Refused, Transient
+from penstock.errors import NotFound, Transient
 from penstock.kafka import groups, topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -51,7 +52,6 @@ class Arena:
         self.settings = Settings(folder, cache, folder / FILE_NAME, Project(), outside=None, user=None)
         self.sinks: dict[str, Read] = {"delta": lambda: delta_rows(self.table(COMBAT))}
         self._sink_specs: list[dict[str, Any]] = []
-        self._admin: Admin | None = None
 
     @property
     def connection(self) -> Connection:
@@ -97,11 +97,10 @@ class Arena:
         """Read what a worker's driver says of itself."""
         return states.load(home_of(self.settings, worker.replace("_", "-")).folder)
 
-    @property
+    @cached_property
     def admin(self) -> Admin:
         """The admin connection."""
-        self._admin = self._admin or Admin(self.connection)
-        return self._admin
+        return Admin(self.connection)
 
     def lag(self) -> int:
         """Count what the combat worker has not landed yet."""
@@ -115,9 +114,7 @@ class Arena:
         """Tell whether the combat worker has caught up; no answer from Kafka is a no."""
         try:
             return self.lag() == 0
-        except (Transient, Refused):
-            # A client that knew the leader before a change may ask under its old epoch for good; a new one does not.
-            self._admin = None
+        except Transient:
             return False
 
     def sent(self) -> dict[Place, bytes]:

@@ -29,7 +29,9 @@ def delta_rows(path: Path) -> Iterator[Landed]:
     return map(_landed, open_table(path).to_pyarrow_table().to_pylist())
 
 
-def add_sink(kind: SinkKind, folder: Path, connection: Connection, stack: ExitStack) -> tuple[dict[str, Any], Read]:
+def add_sink(
+    kind: Literal["json", "kafka", "postgres"], folder: Path, connection: Connection, stack: ExitStack
+) -> tuple[dict[str, Any], Read]:
     """Prepare one more sink; give what the pipeline file says of it, and what reads it."""
     if kind == "json":
         path = folder / "tables" / "combat_json"
@@ -37,10 +39,7 @@ def add_sink(kind: SinkKind, folder: Path, connection: Connection, stack: ExitSt
     if kind == "kafka":
         topics.create(Admin(connection), _TOPIC, TopicSpec(partitions=PARTITIONS))
         return {"type": "kafka", "topic": _TOPIC}, lambda: _kafka_rows(connection)
-    if kind == "postgres":
-        return _postgres(stack)
-    path = folder / "tables" / "combat_again"
-    return {"type": "delta", "name": "delta-again", "path": str(path)}, lambda: delta_rows(path)
+    return _postgres(stack)
 
 
 def json_rows(path: Path) -> Iterator[Landed]:
