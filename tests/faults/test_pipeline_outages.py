@@ -75,6 +75,24 @@ def test_a_broker_restarted_under_a_running_pipeline_costs_time_only(kafka: Runn
 
 
 @pytest.mark.timeout(600)
+def test_a_checkpoint_is_rebuilt_at_once_although_a_killed_driver_left_a_transaction_open(
+    kafka: RunningKafka, cli: Cli, tmp_path: Path
+) -> None:
+    chain = make_chain(["kafka"], kafka, None, tmp_path)
+    chain.journal.send(1000)
+    elsewhere = {"PENSTOCK_BOOTSTRAP_SERVERS": kafka.connection.bootstrap_servers}
+
+    killed = chain.drive(PENSTOCK_CRASH_AT="in_commit:kafka")
+    assert -9 == killed.wait(), killed.said
+    rebuilt = cli("pipeline", "rebuild", chain.file, home=tmp_path / "other-home", **elsewhere)
+    other = chain.drive(tmp_path / "other-home", **elsewhere)
+
+    assert 0 == rebuilt.code, rebuilt.err
+    assert 0 == other.wait(), other.said
+    assert [] == chain.faults()
+
+
+@pytest.mark.timeout(600)
 def test_a_driver_that_hung_while_another_took_over_elsewhere_writes_nothing_more(
     kafka: RunningKafka, cli: Cli, tmp_path: Path
 ) -> None:

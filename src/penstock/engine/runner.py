@@ -167,12 +167,16 @@ class Runner:
         stands.require_same_topics(self.spec.name, committed, self.feed.topic_ids())
         return committed
 
-    def run(self, tell: Tell) -> None:
-        """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
-        committed = self.begin()
+    def take_over(self) -> None:
+        """End what an older driver has open in Kafka, and keep it from committing any more."""
         self.dead.take_over()
         for sink in self.sinks:
             sink.take_over()
+
+    def run(self, tell: Tell) -> None:
+        """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
+        committed = self.begin()
+        self.take_over()
         bounded = self.spec.speed == "scheduled" or self._replay is not None
         targets = {each.place: each.end for each in self.extents} if bounded else None
         pause_s, failing_since, truncated = _FIRST_PAUSE_S, None, False

@@ -18,6 +18,8 @@ def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
     """
     places = [each.place for each in runner.extents]
     reported = runner.lag_report.told(places)
+    # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
+    runner.take_over()
     found = {name: keeper.positions(places) for name, keeper in runner.keepers.items()}
     known = {name: dict(positions or {}) for name, positions in found.items()}
     recorded: dict[str, dict[Place, int]] = {}
