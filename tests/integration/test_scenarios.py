@@ -56,6 +56,8 @@ def test_poison_becomes_dead_letters_and_nothing_else_does(tmp_path: Path) -> No
     assert {"decode"} == {each["stage"] for each in outcome["reasons"]}
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(600)
 def test_killed_workers_lose_and_double_nothing(tmp_path: Path) -> None:
     outcome = performed(tmp_path, "kill-worker", "--games", 12, "--sink", "json")
 
