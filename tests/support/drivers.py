@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
+from penstock.scenarios.driver_process import session_of
 
 from support.waiting import until
 
@@ -56,18 +56,6 @@ class Driver:
     @property
     def said(self) -> str:
         return self.log.read_text(errors="replace")
-
-
-def session_of(leader: int) -> list[int]:
-    """Give the processes of a session that are not over; one by one, for they come and go."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-        except (psutil.Error, ProcessLookupError):
-            continue
-    return found
 
 
 def start_driver(home: Path, file: Path, log: Path, *options: str, **environment: str) -> Driver:

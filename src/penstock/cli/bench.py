@@ -1,8 +1,6 @@
 """penstock bench: measurements beside a peer, as ratios."""
 
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +9,7 @@ import typer
 from pydantic import BaseModel
 
 from penstock.cli.output import Json, print_json, print_rows, print_table, say
-from penstock.cli.progress import bar
+from penstock.cli.progress import workplace
 from penstock.cli.session import session
 
 Output = Annotated[Path | None, typer.Option(help="Also write the result here, as JSON.")]
@@ -37,7 +35,7 @@ def broker(
     """Our producer and consumer beside Kafka's own Java tools."""
     from penstock.bench.broker import run
 
-    with _measuring(context) as (place, step):
+    with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(
             place,
             session(context).settings.jars,
@@ -65,7 +63,7 @@ def pipeline(
     from penstock.bench.peer_runs import Peers
     from penstock.bench.pipeline import run
 
-    with _measuring(context) as (place, step):
+    with workplace(session(context).settings.home, "bench") as (place, step):
         settings = session(context).settings
         others = Peers(settings.cache, lambda line: step(line, 0, 0)) if peers else None
         lines = run(place, settings.jars, events=events, rounds=rounds, max_events=max_events, peers=others, step=step)
@@ -86,7 +84,7 @@ def batching(
     """Write the same events to PostgreSQL one by one and in batches, on a throwaway server of its own."""
     from penstock.bench.batching import run
 
-    with _measuring(context) as (_, step):
+    with workplace(session(context).settings.home, "bench") as (_, step):
         lines = run(events=events, rounds=rounds, step=step)
     _tell(lines, output, as_json=as_json)
     _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
@@ -104,7 +102,7 @@ def realtime(
     """Measure how long events take from Kafka to Kafka, in real time and in plain micro-batches."""
     from penstock.bench.realtime import run
 
-    with _measuring(context) as (place, step):
+    with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, rate=rate, seconds=seconds, step=step)
     _tell(lines, output, as_json=as_json)
     say(f"{rate:,} events a second for {seconds} s; from the moment of sending to the moment of reading the result")
@@ -121,7 +119,7 @@ def logging_cost(
     """Measure what a log record costs the program: our handler with Kafka behind it, beside the stdlib's."""
     from penstock.bench.logging_cost import run
 
-    with _measuring(context) as (place, step):
+    with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, records=records, rate=rate, step=step)
     _tell(lines, output, as_json=as_json)
     say(f"{records:,} records with five extras, {rate:,} a second; microseconds in the thread that logs")
@@ -151,7 +149,7 @@ def brokers(
     names = named(only or [])
     if plot is not None:
         require_drawable(plot)
-    with _measuring(context) as (place, step):
+    with workplace(session(context).settings.home, "bench") as (place, step):
         result = run(
             place,
             session(context).settings.jars,
@@ -183,21 +181,6 @@ def brokers(
         f"{events:,} events of {result.mean_bytes} bytes, median of {rounds} rounds; delays at {rate:,} a second,"
         f" {rounds} x {seconds} s; ratios beside Kafka"
     )
-
-
-@contextmanager
-def _measuring(context: typer.Context) -> Iterator[tuple[Path, Callable[[str, int, int], None]]]:
-    """Give a folder that goes afterwards, and a way to tell how far it is."""
-    home = session(context).settings.home
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=home) as place, bar("bench") as shown:
-
-        def step(what: str, done: int, total: int) -> None:
-            shown.describe(what)
-            if total:
-                shown.update(done, total)
-
-        yield Path(place), step
 
 
 def _tell(lines: Sequence[BaseModel], output: Path | None, *, as_json: bool) -> None:

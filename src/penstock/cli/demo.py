@@ -1,13 +1,12 @@
 """penstock demo: the main job, end to end."""
 
-import tempfile
 from typing import Annotated
 
 import typer
 
 from penstock.cli.output import Json, print_json, print_rows, say
-from penstock.cli.progress import bar
-from penstock.cli.scenario import following, print_verdict
+from penstock.cli.progress import workplace
+from penstock.cli.scenario import print_verdict
 from penstock.cli.session import session
 
 _NOT_RIGHT = 1
@@ -21,16 +20,13 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Play superhero combat into a throwaway Kafka, run every worker on Spark, compare with the truth, and stop."""
-    from pathlib import Path
-
     from penstock.demo import MALFORMED, run
     from penstock.scenarios.play import Games
 
     settings = session(context).settings
-    settings.home.mkdir(parents=True, exist_ok=True)
     wanted = Games(players=players, games=games, seed=seed, malformed=MALFORMED)
-    with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.home) as place, bar("demo") as shown:
-        outcome = run(Path(place), settings.jars, wanted, following(shown))
+    with workplace(settings.home, "demo") as (place, step):
+        outcome = run(place, settings.jars, wanted, step)
     if as_json:
         print_json(outcome)
     else:

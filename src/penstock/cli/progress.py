@@ -1,9 +1,11 @@
 """Progress on stderr: a bar or a spinner on a terminal, plain lines elsewhere."""
 
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from penstock.cli.output import say
 
@@ -52,3 +54,21 @@ def bar(what: str) -> Iterator[Bar]:
     shown = Bar(what)
     with shown._progress:  # noqa: SLF001 - one piece in two parts
         yield shown
+
+
+@contextmanager
+def workplace(home: Path, what: str) -> Iterator[tuple[Path, Callable[[str, int, int], None]]]:
+    """Give a folder that goes afterwards, and a way to tell of each step: (what happens, done, in all)."""
+    home.mkdir(parents=True, exist_ok=True)
+    doing = ""
+    with tempfile.TemporaryDirectory(prefix=f"{what}-", dir=home) as place, bar(what) as shown:
+
+        def step(happens: str, done: int, total: int) -> None:
+            nonlocal doing
+            if happens != doing:
+                doing = happens
+                shown.describe(happens)
+            if total:
+                shown.update(done, total)
+
+        yield Path(place), step

@@ -1,13 +1,11 @@
 """penstock scenario: superhero combat in trouble, compared with the truth."""
 
-import tempfile
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from penstock.cli.output import Json, print_json, print_rows, print_table, say
-from penstock.cli.progress import Bar, bar
+from penstock.cli.progress import workplace
 from penstock.cli.session import session
 
 if TYPE_CHECKING:
@@ -34,8 +32,6 @@ def scenario(
     as_json: Json = False,
 ) -> None:
     """Play superhero combat into a throwaway Kafka, land it while things go wrong, and compare with the truth."""
-    from pathlib import Path
-
     from penstock.scenarios.catalog import SCENARIOS, find
     from penstock.scenarios.scenario import run_scenario
 
@@ -48,32 +44,14 @@ def scenario(
         return
     chosen = find(name)
     settings = session(context).settings
-    settings.home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="scenario-", dir=settings.home) as place, bar(name) as shown:
-        outcome = run_scenario(
-            chosen, Path(place), settings.jars, following(shown), players=players, games=games, seed=seed, sink=sink
-        )
+    with workplace(settings.home, "scenario") as (place, step):
+        outcome = run_scenario(chosen, place, settings.jars, step, players=players, games=games, seed=seed, sink=sink)
     if as_json:
         print_json(outcome)
     else:
         print_verdict(outcome)
     if not outcome.is_right:
         raise typer.Exit(_NOT_RIGHT)
-
-
-def following(shown: Bar) -> Callable[[str, int, int], None]:
-    """Give what tells a bar of one step after the other, each with (what happens, done, in all)."""
-    doing = ""
-
-    def step(what: str, done: int, total: int) -> None:
-        nonlocal doing
-        if what != doing:
-            doing = what
-            shown.describe(what)
-        if total:
-            shown.update(done, total)
-
-    return step
 
 
 def print_verdict(outcome: "Outcome") -> None:

@@ -58,7 +58,7 @@ class DriverProcess:
     def kill(self) -> None:
         """End the driver, and the Spark and workers that it started, with `kill -9`, as a container is ended."""
         self._process.kill()  # nothing happens to one that is over
-        for pid in _session_of(self._process.pid):
+        for pid in session_of(self._process.pid):
             with suppress(ProcessLookupError):  # it ended just now by itself
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
@@ -85,7 +85,7 @@ def driver(folder: Path, file: Path, *options: str) -> Iterator[DriverProcess]:
         started.kill()
 
 
-def _session_of(leader: int) -> list[int]:
+def session_of(leader: int) -> list[int]:
     """Give the processes of a session that are not over; one by one, for they come and go."""
     found = []
     for process in psutil.process_iter():

@@ -1,22 +1,16 @@
 """Letting games be played into an arena's topic: live, through sockets and the log, or straight into a producer."""
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from pydantic import BaseModel, Field
 
-from penstock.errors import DeliveryFailed
-from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer
 from penstock.scenarios.arena import Arena
 from penstock.simulator import events
 from penstock.simulator.load import Records
+from penstock.simulator.sending import Outlet, simulate_to
 from penstock.simulator.simulation import SimulationOptions, SimulationResult, simulate
-from penstock.transports.handler import EventHandler, HandlerOptions
-from penstock.transports.kafka import Kafka
 
-_FLUSH_S = 60.0
 _SLICE = 500
 
 
@@ -53,36 +47,14 @@ def play_live(arena: Arena, games: Games) -> SimulationResult:
 
     Every record is acknowledged when this returns.
     """
-    options = _options(arena, games, "live")
-    with Producer(arena.connection) as producer, _logging_into(arena.connection):
-        return simulate(
-            options,
-            lambda malformed: producer.send_many(events.TOPIC, malformed),
-            show=lambda done, total: arena.step("playing", done, total),
-        )
+    return simulate_to(
+        _options(arena, games, "live"),
+        Outlet(topic=events.TOPIC, connection=arena.connection),
+        show=lambda done, total: arena.step("playing", done, total),
+    )
 
 
 def _options(arena: Arena, games: Games, speed: str) -> SimulationOptions:
     played = games.model_dump(exclude={"think_s"})
     bots = {"think_s": games.think_s}
     return SimulationOptions.model_validate({**played, "bots": bots, "speed": speed, "truth": arena.truth})
-
-
-@contextmanager
-def _logging_into(connection: Connection) -> Iterator[None]:
-    """Send what the simulator logs to the topic; nothing may be dropped, so a full buffer makes the game wait."""
-    chosen = HandlerOptions(topic=events.TOPIC, key=events.KEY, when_full="block", flush_timeout_s=_FLUSH_S)
-    handler = EventHandler(lambda: Kafka(connection), chosen, server="Kafka")
-    logger = logging.getLogger(events.ROOT_LOGGER)
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        handler.flush()
-        handler.close()
-    if handler.dropped:
-        raise DeliveryFailed(f"the log dropped {handler.dropped} of {handler.sent + handler.dropped} events")
