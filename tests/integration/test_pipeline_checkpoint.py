@@ -8,7 +8,7 @@ import yaml
 
 from penstock.engine import upkeep
 from penstock.engine.home import Home, Progress
-from penstock.errors import CheckpointLost, Conflict, PositionLost, PositionsMoved
+from penstock.errors import BrokerUnavailable, CheckpointLost, Conflict, PositionLost, PositionsMoved
 
 from conftest import Cli
 from support.pipelines import Lab, drive
@@ -121,7 +121,10 @@ def test_a_second_driver_is_refused_while_the_first_holds_the_lock(lab: Lab) -> 
     assert [0, 1, 2] == lab.ids()
 
 
-def test_a_driver_that_was_overtaken_from_another_home_stops_and_nothing_is_doubled(lab: Lab) -> None:
+@pytest.mark.parametrize("is_cut_off_first", [False, True])
+def test_a_driver_that_was_overtaken_from_another_home_stops_and_nothing_is_doubled(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, *, is_cut_off_first: bool
+) -> None:
     topic = lab.kafka.topic("overtaken")
     spec = lab.spec(topic, batch={"max_events": 2})
     lab.send_ids(topic, range(3))
@@ -130,9 +133,17 @@ def test_a_driver_that_was_overtaken_from_another_home_stops_and_nothing_is_doub
     shutil.copytree(lab.home(topic).folder, elsewhere.folder)
     lab.send_ids(topic, range(3, 9))
 
-    def overtake(_progress: Progress) -> None:
+    def overtake(progress: Progress) -> None:
+        if progress.waiting_for:
+            return
         with lab.runner(spec, elsewhere) as other:
             other.run(lambda _progress: other.stopping.set())
+        if is_cut_off_first:
+            monkeypatch.setattr(stale.feed, "extents", cut_off)
+
+    def cut_off() -> None:
+        monkeypatch.undo()
+        raise BrokerUnavailable("away for a moment")
 
     with lab.runner(spec) as stale, pytest.raises(PositionsMoved, match="another driver"):
         stale.run(overtake)

@@ -71,6 +71,7 @@ class Runner:
         self._base = base
         self._replay = replay
         self._left: dict[str, Positions] = {}
+        self._tried: Positions = {}
         self._rate = RateLimit(spec.rate, home.folder)
         # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
         self._suffix = f".replay-{replay.id}" if replay else ""
@@ -192,7 +193,6 @@ class Runner:
                 continue
             except Transient as error:
                 failing_since = failing_since or time.monotonic()
-                self._left = {}  # how far a batch got that failed, only the sinks know
                 for sink in self.sinks:
                     sink.abandon()
                 if time.monotonic() - failing_since > self.spec.retry.give_up_after / 1000:
@@ -235,6 +235,7 @@ class Runner:
         self.dead.open(self._dead_topics(extents))
         self.checkpoint.plan(number, stretches)
         crash_point("planned")
+        self._tried |= {each.place: max(each.end, self._tried.get(each.place, 0)) for each in stretches}
         report = run_batch(self.parts, number, stretches, standing)
         self._rate.take(report.read)
         committed = self._commit(committed, standing, report)
@@ -263,7 +264,10 @@ class Runner:
         """Stop if a sink has moved since this driver's last batch: another driver is at work."""
         for name, left in self._left.items():
             found = {place: at for place, at in standing.expected[name].items() if at is not None}
-            require_unmoved(name, {place: at for place, at in left.items() if place in standing.expected[name]}, found)
+            left_at = {place: at for place, at in left.items() if place in standing.expected[name]}
+            # How far a batch got that failed, only the sink knows; but it cannot have got beyond its own end.
+            own = {place for place, at in left_at.items() if at < found.get(place, 0) <= self._tried.get(place, 0)}
+            require_unmoved(name, {place: at for place, at in left_at.items() if place not in own}, found)
 
     def _commit(self, committed: Committed, standing: Standing, report: BatchReport) -> Committed:
         sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
@@ -273,6 +277,7 @@ class Runner:
         done = Committed(report.batch, committed.starts, sinks)
         self.checkpoint.commit(done)
         crash_point("committed")
+        self._tried = {}
         self._left = {
             name: {place: sinks[name][place] for place in report.ends if place.in_kafka} for name in standing.kept
         }
