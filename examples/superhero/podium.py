@@ -4,15 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-import tally
 from tally import Tally
-
-# By value: the process in which Spark asks a processor for its state does not find this folder.
-cloudpickle.register_pickle_by_value(tally)  # type: ignore[no-untyped-call]
 
 
 class Podium(StatefulProcessor):

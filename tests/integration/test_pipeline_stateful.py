@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 COUNTS = "SELECT name, count(*) AS events, sum(id) AS total FROM events GROUP BY name"
 RANKING = """
-import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import LongType, StructField, StructType
+
+from comparing import higher
 
 class Best(StatefulProcessor):
     def init(self, handle):
@@ -32,13 +33,17 @@ class Best(StatefulProcessor):
 
     def handleInputRows(self, key, rows, timerValues):
         known = self.best.get()
-        best = max([row["id"] for row in rows] + ([known[0]] if known else []))
+        best = higher([row["id"] for row in rows], known)
         self.best.update((best,))
         from pyspark.sql import Row
         yield Row(name=key[0], best=best)
 
     def close(self):
         pass
+"""
+COMPARING = """
+def higher(numbers, known):
+    return max(numbers + ([known[0]] if known else []))
 """
 
 
@@ -145,9 +150,10 @@ def test_windows_close_behind_the_watermark_and_count_each_event_once(lab: Lab) 
     assert [("12:00", 3), ("12:10", 1), ("12:40", 2)] == counted
 
 
-def test_a_stateful_processor_keeps_its_state_between_runs(lab: Lab) -> None:
+def test_a_stateful_processor_finds_the_modules_beside_it_and_keeps_its_state_between_runs(lab: Lab) -> None:
     topic = lab.kafka.topic("processor")
     (lab.folder / "ranking.py").write_text(RANKING)
+    (lab.folder / "comparing.py").write_text(COMPARING)
     step = {"stateful": "ranking:Best", "key": ["name"], "returns": "name string, best bigint"}
     spec = stateful(lab, f"{topic}-best", steps=[step])
 

@@ -23,14 +23,14 @@ def ship(spark: "SparkSession", spec: PipelineSpec, folder: Path, scratch: Path)
         scratch.mkdir(parents=True, exist_ok=True)
         archive = scratch / f"{spec.name}-code.zip"
         with zipfile.ZipFile(archive, "w") as packed:
-            for path in _modules(folder):
+            for path in modules_beside(folder):
                 packed.write(path, path.relative_to(folder))
         spark.sparkContext.addPyFile(str(archive))
     return None
 
 
-def _modules(folder: Path) -> list[Path]:
-    """List modules, and packages with all that is in them."""
+def modules_beside(folder: Path) -> list[Path]:
+    """List the user's modules, and packages with all that is in them."""
     packages = [path.parent for path in folder.glob("*/__init__.py")]
     inside = [path for package in packages for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     return sorted([*folder.glob("*.py"), *inside])
