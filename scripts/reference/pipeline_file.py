@@ -14,7 +14,7 @@ from penstock.pipeline.rate import Rate
 from penstock.pipeline.realtime import Realtime
 from penstock.pipeline.spec import Batch, DeadLetters, Decode, PipelineSpec, Retry, SinkSpec, Source, Step
 from penstock.pipeline.template import template
-from penstock.sinks.postgres import Server
+from penstock.sinks.postgres_server import Server
 from penstock.sources.delta import Watermark
 from penstock.steps.callbacks import Batcher, OnFailure
 

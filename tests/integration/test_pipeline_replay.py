@@ -214,7 +214,8 @@ def test_in_postgres_rows_of_the_range_are_replaced_and_never_newer_ones(lab: La
             return connection.execute(query).fetchall()
 
     positions = "SELECT * FROM penstock_positions WHERE topic_id NOT LIKE 'range-%' ORDER BY sink, partition"
-    before = ask(positions)
+    stages = "SELECT relname FROM pg_class WHERE relname LIKE 'penstock_stage%' AND relkind = 'r' ORDER BY relname"
+    before, staging_before = ask(positions), ask(stages)
     go_on(lab, begin(lab, file, moment(4), moment(10)))
     go_on(lab, begin(lab, file, moment(4), moment(10), {"all": "elsewhere"}))
 
@@ -226,6 +227,7 @@ def test_in_postgres_rows_of_the_range_are_replaced_and_never_newer_ones(lab: La
     assert (1, 0) == ask("SELECT _partition, _offset FROM kept WHERE id = 17")[0]
     assert replaced == sorted(ask("SELECT _partition, _offset, name FROM elsewhere"))
     assert before == ask(positions)
+    assert staging_before == ask(stages)
     assert [] == lab.run(lab.spec(topic, sinks=sinks, steps=[{"sql": OLD}]))
 
 

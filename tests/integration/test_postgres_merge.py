@@ -9,7 +9,8 @@ from penstock.bench import batching
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import Conflict, DataRefused, PositionsMoved
 from penstock.sinks.merging import PostgresMerge
-from penstock.sinks.postgres import Postgres, Server
+from penstock.sinks.postgres import Postgres
+from penstock.sinks.postgres_server import Server
 
 from support.postgres_driver import Row, ask
 

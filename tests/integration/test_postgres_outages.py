@@ -11,7 +11,7 @@ from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import PenstockError, Refused, SinkUnavailable, Transient, WorkLost
 from penstock.secret import Secret
 from penstock.sinks import postgres as module
-from penstock.sinks.postgres import Server
+from penstock.sinks.postgres_server import Server
 
 from support.postgres_driver import PLACE, Driver, ask, cut, positions_of
 from support.waiting import until

@@ -8,7 +8,8 @@ import pyarrow as pa
 from penstock.decoders.decoded import Fault
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.pipeline.columns import COORDINATES, RESERVED
-from penstock.sinks.postgres import Postgres, Server
+from penstock.sinks.postgres import Postgres
+from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Refusal, Staged
 
 ORDERS = {"id": pa.int64(), "note": pa.string()}

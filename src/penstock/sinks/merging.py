@@ -16,7 +16,8 @@ from penstock.errors import Conflict, DataRefused, SinkUnavailable
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta, is_table, make_table, table_lock
 from penstock.sinks.postgres import Postgres
-from penstock.sinks.postgres_stager import outage_is_transient, refusal_of, row_errors
+from penstock.sinks.postgres_server import outage_is_transient
+from penstock.sinks.postgres_stager import refusal_of, row_errors
 from penstock.sinks.postgres_types import column_type, row_values
 from penstock.sinks.rows import plain_rows
 

@@ -18,8 +18,8 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
-from penstock.secret import Secret
-from penstock.sinks.postgres_stager import PostgresStagerFactory, outage_is_transient, refusal_of, row_errors
+from penstock.sinks.postgres_server import Server, outage_is_transient
+from penstock.sinks.postgres_stager import PostgresStagerFactory, refusal_of, row_errors
 from penstock.sinks.postgres_types import column_type
 from penstock.sinks.sink import Refusal, Sink, Staged
 
@@ -70,36 +70,6 @@ _NEWER_THAN_THE_PAST = (
 _TAKE_OUT = "DELETE FROM {} WHERE _topic_id = %s AND _partition = %s AND _offset >= %s AND _offset < %s"
 
 
-class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
-    """Where a PostgreSQL is, and how to log in."""
-
-    host: str = Field("127.0.0.1", description="Name or address of the server.")
-    port: int = Field(5432, ge=1, le=65_535, description="Its port.")
-    database: str = Field(description="The database.")
-    user: str = Field(description="The user to log in as.")
-    password: Secret | None = Field(None, description="`env:NAME` or `file:PATH`; never the password itself.")
-    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = Field(
-        "prefer", description="How much of TLS is insisted on, as libpq understands it."
-    )
-
-    def connect(self) -> "psycopg.Connection[Any]":
-        """Open a connection; the password is read now."""
-        import psycopg
-
-        with outage_is_transient(f"{self.host}:{self.port}"):
-            return psycopg.connect(
-                host=self.host,
-                port=self.port,
-                dbname=self.database,
-                user=self.user,
-                password=self.password.reveal() if self.password else None,
-                sslmode=self.sslmode,
-                connect_timeout=10,
-                application_name="penstock",
-                client_encoding="UTF8",
-            )
-
-
 class Postgres(BaseModel, frozen=True, extra="forbid"):
     """A PostgreSQL table. Exactly once."""
 
@@ -148,6 +118,7 @@ class PostgresSink(Sink):
         self.table = sql.Identifier(*place, table)
         self._positions_table = sql.Identifier(*place, _POSITIONS)
         self._stage = sql.Identifier(*place, f"penstock_stage_{mark}")
+        self._is_replay = bool(suffix)
         self._columns: list[str] = []
         self._prepared: psycopg.Connection[Any] | None = None
         self._replaced: Mapping[Place, Stretch] | None = None
@@ -414,9 +385,19 @@ class PostgresSink(Sink):
                 self._connection.rollback()
 
     def close(self) -> None:
-        """Close the connection; what is not committed is rolled back."""
-        if self._connection is not None:
-            self._connection.close()
+        """Close the connection; what is not committed is rolled back. A replay's staging table goes with it."""
+        import psycopg
+        from psycopg import sql
+
+        if self._connection is None:
+            return
+        with suppress(psycopg.Error):
+            if self._is_replay and not self._connection.closed:
+                self._connection.rollback()
+                self._connection.execute("SET LOCAL lock_timeout = '100ms'")
+                self._connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._stage))
+                self._connection.commit()
+        self._connection.close()
 
 
 def _identifiers(names: Iterable[str]) -> Any:

@@ -4,56 +4,15 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.positions import Stretch
-from penstock.errors import Conflict, Refused, SinkUnavailable, WorkLost
+from penstock.errors import WorkLost
+from penstock.sinks.postgres_server import Server, first_line, outage_is_transient
 from penstock.sinks.postgres_types import each_row
-
-if TYPE_CHECKING:
-    from penstock.sinks.postgres import Server
-
-
-_WRITTEN_NOTHING = "Nothing of this batch was written to it"
-# A failed login has no SQLSTATE in libpq, only a text.
-_NOT_LET_IN = (
-    "password authentication failed",
-    "no password supplied",
-    "does not exist",
-    "is not permitted to log in",
-    "permission denied for database",
-    "pg_hba.conf",
-    "SSL was required",
-)
-
-
-@contextmanager
-def outage_is_transient(server: str, safe: str = _WRITTEN_NOTHING) -> Iterator[None]:
-    """Tell a server that is away, which is waited for, from one that does not let us in, or not do this."""
-    import psycopg
-
-    try:
-        yield
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise Refused(f"PostgreSQL at {server} does not let this user do this: {_first_line(error)}") from None
-    except psycopg.errors.ReadOnlySqlTransaction as error:
-        raise SinkUnavailable(f"PostgreSQL at {server} takes no writes: {_first_line(error)}", safe=safe) from None
-    except (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.ProgrammingError) as error:
-        raise Conflict(f"PostgreSQL at {server} cannot do this: {_first_line(error)}", safe=safe) from None
-    except (psycopg.errors.InvalidPassword, psycopg.errors.InvalidAuthorizationSpecification) as error:
-        raise Refused(f"PostgreSQL at {server} does not let this user in: {_first_line(error)}") from None
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        text = _first_line(error)
-        if any(sign in text for sign in _NOT_LET_IN):
-            raise Refused(f"PostgreSQL at {server} does not let this user in: {text}") from None
-        raise SinkUnavailable(f"PostgreSQL at {server} does not answer: {text}", safe=safe) from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def row_errors() -> tuple[type[Exception], ...]:
@@ -72,7 +31,7 @@ def refusal_of(error: Any) -> Fault:
     """Describe why a row was refused; values stay out of it, for they may be secret."""
     import psycopg
 
-    message = error.diag.message_primary or _first_line(error)
+    message = error.diag.message_primary or first_line(error)
     if isinstance(error, psycopg.DataError):
         message = re.sub(r'".*"', '"..."', message, flags=re.DOTALL)
     return fault(type(error).__name__, message, stage="sink")
