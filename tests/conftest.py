@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ import pytest
 
 from penstock import settings
 from penstock.bench import throwaway_rabbitmq, throwaway_redis
-from penstock.bench.throwaway_postgres import RunningPostgres, running
+from penstock.bench.throwaway import running
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
 from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.cluster import Cluster
@@ -110,7 +112,7 @@ def secure_kafka(jar_folder: Path) -> Iterator[RunningKafka]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[RunningPostgres]:
     """One PostgreSQL; `postgres.database()` makes a database that no other test uses."""
-    with running() as server:
+    with running(RunningPostgres) as server:
         yield server
 
 
@@ -125,7 +127,7 @@ def _skip_without(find_server: Callable[[], object]) -> None:
 def redis_server() -> Iterator[RunningRedis]:
     """One Redis that flushes before it answers. A test that kills it starts it again."""
     _skip_without(throwaway_redis.find_server)
-    with throwaway_redis.running(persistence="always") as server:
+    with running(partial(RunningRedis, persistence="always")) as server:
         yield server
 
 
@@ -133,7 +135,7 @@ def redis_server() -> Iterator[RunningRedis]:
 def rabbitmq() -> Iterator[RunningRabbitMQ]:
     """One RabbitMQ. A test that kills it starts it again."""
     _skip_without(throwaway_rabbitmq.find_server)
-    with throwaway_rabbitmq.running() as server:
+    with running(RunningRabbitMQ) as server:
         yield server
 
 

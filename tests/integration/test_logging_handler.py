@@ -170,7 +170,7 @@ def test_records_logged_before_the_server_is_there_arrive_once_it_is(redis_serve
             redis_server.start()
             handler.flush()
     finally:
-        if redis_server.process_id is None:
+        if not redis_server.process_ids:
             redis_server.start()
 
     assert ["early"] == [event["message"] for event in in_stream(redis_server, topic)]

@@ -8,12 +8,13 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psutil
 import pytest
 
-from penstock.bench import throwaway_rabbitmq, throwaway_redis
+from penstock.bench.throwaway import running
 from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
 from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.ports import find_free
@@ -242,9 +243,9 @@ def test_what_kafka_accepted_outlives_a_kill_of_it(kafka: RunningKafka) -> None:
 
 
 def test_a_redis_that_keeps_nothing_loses_everything_when_it_dies(redis_server: RunningRedis) -> None:
-    assert redis_server.process_id, "it is there, or this test is skipped"
+    assert redis_server.process_ids, "it is there, or this test is skipped"
     with (
-        throwaway_redis.running(persistence="none") as forgetful,
+        running(partial(RunningRedis, persistence="none")) as forgetful,
         closing(open_transport(forgetful.address())) as transport,
         closing(transport.subscribe("lost", "readers")) as before,
     ):
@@ -322,7 +323,7 @@ def test_a_wrong_password_is_refused_and_not_repeated(
 
 
 def test_throwaway_servers_leave_no_process_behind() -> None:
-    with throwaway_rabbitmq.running() as server:
+    with running(RunningRabbitMQ) as server:
         started = server.process_ids
         assert {"epmd", "beam.smp"} <= {psutil.Process(each).name() for each in started}
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from xml.etree import ElementTree
 
 import orjson
 import pytest
+from typer.testing import CliRunner
 
 from penstock.bench.brokers import contenders, keeping
 from penstock.bench.brokers.contenders import Contender, Name
@@ -22,6 +24,7 @@ from penstock.bench.brokers.reader import Drained, Got, drain
 from penstock.bench.brokers.report import Measured, lines, panels, table
 from penstock.bench.brokers.speed import Speed, send_evenly
 from penstock.bench.drawing import Panel, bars, require_drawable, save_panels
+from penstock.cli import app
 from penstock.errors import BadInput, Unprepared
 from penstock.transports import Incoming, Outgoing
 
@@ -268,8 +271,20 @@ def test_a_png_without_matplotlib_is_one_line_with_the_command_and_an_svg_needs_
     require_drawable(tmp_path / "a.svg")
 
 
-def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"a\.gif is neither"):
-        require_drawable(tmp_path / "a.gif")
-    with pytest.raises(BadInput, match="no folder"):
-        require_drawable(tmp_path / "nowhere" / "a.svg")
+@pytest.mark.parametrize("command", ["pipeline", "batching", "brokers"])
+@pytest.mark.parametrize(
+    ("option", "name", "reason"),
+    [
+        ("--plot", "a.gif", r"a\.gif is neither"),
+        ("--plot", "nowhere/a.svg", "not a file in a folder that exists"),
+        ("--output", "nowhere/a.json", "not a file in a folder that exists"),
+        ("--output", ".", "not a file in a folder that exists"),
+    ],
+)
+def test_figures_that_could_not_be_kept_are_refused_before_anything_is_measured(
+    tmp_path: Path, command: str, option: str, name: str, reason: str
+) -> None:
+    measured = CliRunner().invoke(app, ["bench", command, option, str(tmp_path / name)])
+
+    assert (measured.exit_code, measured.stdout) == (BadInput.exit_code, "")
+    assert re.search(reason, measured.stderr)

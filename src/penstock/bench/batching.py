@@ -3,15 +3,18 @@
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.bench.throwaway_postgres import RunningPostgres, running
+from penstock.bench.throwaway import running
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery.positions import Place, Stretch
 from penstock.pipeline.columns import COORDINATES, RESERVED
-from penstock.sinks.postgres import Postgres, Server
+from penstock.sinks.postgres import Postgres
+from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Staged
 
 _BATCH = 1000
@@ -35,7 +38,7 @@ class Line(BaseModel, frozen=True):
 
 def run(*, events: int, rounds: int, step: Step) -> list[Line]:
     """Measure on a throwaway server that flushes each commit to disk, as a real one does."""
-    with running(durable=True) as postgres:
+    with running(partial(RunningPostgres, durable=True)) as postgres:
         contenders: dict[str, Callable[[Server], None]] = {
             "psycopg, one INSERT and commit an event": lambda server: _inserts(postgres, server, events),
             "our sink, one event a batch": lambda server: _batches(server, events, 1),

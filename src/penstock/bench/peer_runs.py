@@ -7,11 +7,14 @@ from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
+from deltalake import DeltaTable
+
 from penstock.errors import Unprepared
 from penstock.kafka.connection import Connection
 
 CONTENDERS = {
     "confluent-kafka and orjson, by hand": ("loop.py", "at least once, malformed left out"),
+    "the same loop, into Delta": ("table_loop.py", "at least once, malformed left out"),
     "Quix Streams": ("quix.py", "at least once, malformed left out"),
     "Bytewax": ("bytewax_flow.py", "at most once, malformed left out"),
 }
@@ -54,8 +57,11 @@ class Peers:
         return float(done.stdout.split()[-1])
 
     def check(self, name: str, folder: Path, good: int) -> None:
-        """Count what came out."""
-        with (folder / "events.jsonl").open("rb") as lines:
-            found = sum(1 for _ in lines)
+        """Count what came out: rows of a table, or lines."""
+        if (folder / "table").exists():
+            found = DeltaTable(str(folder / "table")).count()
+        else:
+            with (folder / "events.jsonl").open("rb") as lines:
+                found = sum(1 for _ in lines)
         if found != good:
             raise RuntimeError(f"{name}: {found} events of {good}")

@@ -1,65 +1,45 @@
-"""A real PostgreSQL for benches and tests: in a folder of its own, on a free port of the loopback, ended by its id."""
+"""A real PostgreSQL for benches and tests."""
 
 import itertools
 import os
 import pwd
-import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
 from psycopg import sql
 
+from penstock.bench.throwaway import HOST, ThrowawayServer
 from penstock.broker.ports import find_free
 from penstock.errors import Unprepared
 from penstock.secret import Secret
-from penstock.sinks.postgres import Server
+from penstock.sinks.postgres_server import Server
 
-_HOST = "127.0.0.1"
 _USER = "penstock"
-_START_S = 60
-_LOOK_EVERY_S = 0.05
-_STOP_S = 60
 _numbers = itertools.count(1)
 
 
-class RunningPostgres:
-    """A throwaway server. Logins need a password. Whoever stops it starts it again.
+class RunningPostgres(ThrowawayServer):
+    """A throwaway PostgreSQL.
 
     It runs without fsync unless it is `durable`. A kill keeps the page cache, so that commits outlive it either way.
     """
 
+    name = "PostgreSQL"
+    stop_signal = signal.SIGINT  # sessions are cut, transactions rolled back
+
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
-        self._folder = folder
+        super().__init__(folder)
         self._binaries = _find_binaries()
         self._owner = _unprivileged()
         self._fsync = "on" if durable else "off"
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = find_free(_HOST, 1)[0]
-        self.password = secrets.token_urlsafe(16)
+        self.port = find_free(HOST, 1)[0]
         self._make_cluster()
 
-    @property
-    def password_file(self) -> Path:
-        """The file that the password stands in, for a `file:` reference."""
-        return self._folder / "password"
-
-    @property
-    def log(self) -> Path:
-        """What the server has to say."""
-        return self._folder / "log"
-
     def _make_cluster(self) -> None:
-        self.password_file.write_text(self.password)
-        self.password_file.chmod(0o600)
         if self._owner:
             for path in (self._folder, self.password_file):
                 os.chown(path, self._owner["user"], self._owner["group"])
@@ -70,9 +50,9 @@ class RunningPostgres:
             raise Unprepared(f"PostgreSQL's initdb failed: {done.stderr.strip()}")
 
     def start(self) -> None:
-        """Start the server and wait until it lets us in; after a kill it recovers first."""
+        """Start it and wait until it lets us in; after a kill it replays its log first."""
         settings = {
-            "listen_addresses": _HOST,
+            "listen_addresses": HOST,
             "port": self.port,
             "unix_socket_directories": "",
             "dynamic_shared_memory_type": "mmap",  # in the cluster's folder: a kill leaves nothing elsewhere
@@ -81,16 +61,7 @@ class RunningPostgres:
         command: list[str | Path] = [self._binaries / "postgres", "-D", self._folder / "data"]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
-        with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True, **self._owner
-            )
-        self._process = process
-        deadline = time.monotonic() + _START_S
-        while not self._answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise Unprepared(f"PostgreSQL does not start: {self.log.read_text()[-500:]}")
-            time.sleep(_LOOK_EVERY_S)
+        self._launch(command, self._answers, **self._owner)
 
     def _answers(self) -> bool:
         try:
@@ -99,41 +70,6 @@ class RunningPostgres:
             return False
         return True
 
-    def stop(self) -> None:
-        """Stop the server as an administrator would; sessions are cut, transactions rolled back."""
-        if self._process is None:
-            return
-        self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise
-        self._process = None
-
-    def kill(self) -> None:
-        """End the postmaster and every process of it with `kill -9`."""
-        if self._process is None:
-            return
-        postmaster = psutil.Process(self._process.pid)
-        processes = [postmaster, *postmaster.children(recursive=True)]
-        for each in processes:
-            # A worker may have ended just now by itself.
-            if each.is_running():
-                each.kill()
-        self._process.wait(_STOP_S)
-        psutil.wait_procs(processes, _STOP_S)
-        self._process = None
-
-    @contextmanager
-    def down(self) -> Iterator[None]:
-        """Be stopped for a while."""
-        self.stop()
-        try:
-            yield
-        finally:
-            self.start()
-
     def database(self, name: str = "test", options: str = "") -> Server:
         """Make a database that nobody else uses."""
         unique = f"{name}_{next(_numbers)}"
@@ -141,7 +77,7 @@ class RunningPostgres:
             connection.autocommit = True
             connection.execute(sql.SQL("CREATE DATABASE {} {}").format(sql.Identifier(unique), sql.SQL(options)))
         return Server(
-            host=_HOST,
+            host=HOST,
             port=self.port,
             database=unique,
             user=_USER,
@@ -151,19 +87,7 @@ class RunningPostgres:
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
         """Open a superuser's connection, past everything that Penstock does."""
-        return psycopg.connect(host=_HOST, port=self.port, dbname=database, user=_USER, password=self.password)
-
-
-@contextmanager
-def running(*, durable: bool = False) -> Iterator[RunningPostgres]:
-    """Give a new server; it is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="penstock-postgres-") as place:
-        server = RunningPostgres(Path(place), durable=durable)
-        try:
-            server.start()
-            yield server
-        finally:
-            server.stop()
+        return psycopg.connect(host=HOST, port=self.port, dbname=database, user=_USER, password=self.password)
 
 
 def _find_binaries() -> Path:

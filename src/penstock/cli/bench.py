@@ -11,9 +11,26 @@ from pydantic import BaseModel
 from penstock.cli.output import Json, print_json, print_rows, print_table, say
 from penstock.cli.progress import workplace
 from penstock.cli.session import session
+from penstock.errors import BadInput
 
-Output = Annotated[Path | None, typer.Option(help="Also write the result here, as JSON.")]
-Plot = Annotated[Path | None, typer.Option(help="Also draw it here, as SVG.")]
+
+def _writable(path: Path | None) -> Path | None:
+    """Ask before the measurement: one that ends without a place for its figures was in vain."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise BadInput(f"{path} is not a file in a folder that exists")
+    return path
+
+
+def _drawable(path: Path | None) -> Path | None:
+    from penstock.bench.drawing import require_drawable
+
+    if path is not None:
+        require_drawable(path)
+    return _writable(path)
+
+
+Output = Annotated[Path | None, typer.Option(callback=_writable, help="Also write the result here, as JSON.")]
+Plot = Annotated[Path | None, typer.Option(callback=_drawable, help="Also draw it here, as .svg or .png.")]
 
 app = typer.Typer(help="Measure beside a peer, in one run.", no_args_is_help=True)
 
@@ -70,6 +87,24 @@ def pipeline(
     _tell(lines, output, as_json=as_json)
     _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
     say(f"{events:,} events of about 230 bytes on 2 cores, median of {rounds} rounds, ratio beside plain PySpark")
+
+
+@app.command()
+def growth(
+    context: typer.Context,
+    events: Annotated[
+        list[int], typer.Option(min=10_000, max=50_000_000, help="Events in the topic; can be repeated.")
+    ] = [1_000_000, 5_000_000, 20_000_000],  # noqa: B006 - Typer copies it
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what an event costs in a small and in a large backlog, and the driver's memory over each."""
+    from penstock.bench.growth import run
+
+    with workplace(session(context).settings.home, "bench") as (place, step):
+        lines = run(place, session(context).settings.jars, sizes=sorted(events), step=step)
+    _tell(lines, output, as_json=as_json)
+    say("events of about 230 bytes on 2 cores, exactly once into Delta; ratio beside the smallest topic, 1 is linear")
 
 
 @app.command()
@@ -137,18 +172,16 @@ def brokers(
         typer.Option(help="Only kafka, redis-streams, redis-pubsub or rabbitmq; can be repeated."),
     ] = None,
     output: Output = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw it here, as .png or .svg.")] = None,
+    plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Kafka, Redis Streams, Redis Pub/Sub and RabbitMQ with the same events: speed, losses, replay, disk."""
     from penstock.bench.brokers.contenders import named
     from penstock.bench.brokers.report import panels, table
     from penstock.bench.brokers.run import run
-    from penstock.bench.drawing import bars, require_drawable, save_panels
+    from penstock.bench.drawing import bars, save_panels
 
     names = named(only or [])
-    if plot is not None:
-        require_drawable(plot)
     with workplace(session(context).settings.home, "bench") as (place, step):
         result = run(
             place,

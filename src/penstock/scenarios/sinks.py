@@ -62,9 +62,10 @@ def _postgres(stack: ExitStack) -> tuple[dict[str, Any], Read]:
     import psycopg
     from psycopg.rows import dict_row
 
-    from penstock.bench.throwaway_postgres import running
+    from penstock.bench.throwaway import running
+    from penstock.bench.throwaway_postgres import RunningPostgres
 
-    server = stack.enter_context(running())
+    server = stack.enter_context(running(RunningPostgres))
     database = server.database("superhero").database
 
     def rows() -> Iterator[Landed]:
