@@ -9,7 +9,7 @@ from conftest import Cli
 @pytest.mark.parametrize(
     ("command", "figure", "contenders"),
     [
-        ("broker --events 10000 --rounds 1", "events_per_s", 4),
+        ("broker --events 10000 --rounds 1", "events_per_s", 6),
         ("pipeline --events 10000 --rounds 1", "events_per_s", 4),
         ("growth --events 10000 --events 20000", "us_per_event", 2),
         ("realtime --rate 100 --seconds 5", "p50_ms", 2),
