@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from penstock import __version__
 from penstock.cli import (
@@ -39,12 +40,29 @@ _DEFECT = 70
 _INTERRUPTED = 130
 
 
+def _misused(error: TyperException) -> Exception:
+    """Tell what is wrong with a command line in one line, instead of Typer's box."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    if not message or "\n" in message or context is None:
+        return error  # a group that was called without a command: its help is printed, or is the message
+    say(f"error: {message[0].lower()}{message[1:].rstrip('.')}. See: {context.command_path} --help")
+    return typer.Exit(error.exit_code)
+
+
 class _Group(TyperGroup):
     """Turns every error into one line and its exit code; see penstock.errors for the list."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        try:
+            return super().make_context(*args, **extra)
+        except TyperException as error:
+            raise _misused(error) from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except TyperException as error:
+            raise _misused(error) from None
         except PenstockError as error:
             say(f"error: {error}")
             raise typer.Exit(error.exit_code) from None
@@ -62,7 +80,7 @@ class _Group(TyperGroup):
             say(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
             raise typer.Exit(Unprepared.exit_code) from None
         except Exception as error:
-            if os.environ.get("PENSTOCK_DEBUG") or hasattr(error, "format_message"):
+            if os.environ.get("PENSTOCK_DEBUG"):
                 raise
             say(
                 f"error: a defect in Penstock: {type(error).__name__}: {error}."
