@@ -16,6 +16,7 @@ from penstock.transports.address import open_transport, parse
         ("redis://cache/3", "redis://cache:6379/3"),
         ("redis-pubsub://cache:7000", "redis-pubsub://cache:7000"),
         ("amqp://me@queue/games?password=env:QUEUE_PASSWORD", "amqp://queue:5672/games"),
+        ("amqp://me@queue?tls=system", "amqp://queue:5671"),
     ],
 )
 def test_an_address_is_shown_with_its_defaults_and_without_its_login(text: str, shown: str) -> None:
@@ -60,7 +61,8 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(text: str) -> None
     ("text", "reason"),
     [
         ("redis://cache/zero", "a Redis database is a number"),
-        ("redis://cache?tls=yes", "takes no 'tls'"),
+        ("redis://cache?cert=mine", "takes no 'cert'"),
+        ("kafka://broker:9092?tls=system", "takes no 'tls'"),
         ("kafka://broker", "names host:port"),
         ("amqp://me@queue", "asks user 'me' for a password"),
         ("redis://cache:99999", "no valid host and port"),

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, TypeVar
 
 import psutil
 
+from penstock.broker.certificates import Certificates
+from penstock.broker.secrets_folder import SecretsFolder
 from penstock.errors import Unprepared
 
 HOST = "127.0.0.1"
@@ -30,8 +32,13 @@ class ThrowawayServer(ABC):
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     """How an administrator would ask it to end."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, tls: bool = False) -> None:
         self._folder = folder
+        self._certificates = SecretsFolder.of(folder) if tls else None
+        if self._certificates is not None:
+            made = Certificates(self._certificates)
+            made.ensure_ca()
+            made.ensure_node(1, HOST)
         self._processes: list[subprocess.Popen[bytes]] = []
         self.password = secrets.token_urlsafe(16)
         self._write_private("password", self.password)
@@ -40,6 +47,16 @@ class ThrowawayServer(ABC):
     def password_file(self) -> Path:
         """The file that the password stands in, for a `file:` reference."""
         return self._folder / "password"
+
+    @property
+    def ca(self) -> Path | None:
+        """The CA that its certificate is from, if it speaks TLS."""
+        return self._certificates.ca_pem if self._certificates is not None else None
+
+    @property
+    def _login(self) -> str:
+        """What stands behind the question mark of its address."""
+        return f"password=file:{self.password_file}" + (f"&tls={self.ca}" if self.ca is not None else "")
 
     @property
     def log(self) -> Path:

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import socket
+import ssl
 from pathlib import Path
 
 import pika
@@ -27,8 +28,8 @@ class RunningRabbitMQ(ThrowawayServer):
 
     name = "RabbitMQ"
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, *, tls: bool = False) -> None:
+        super().__init__(folder, tls=tls)
         self._binary, self._epmd_binary = find_server()
         self.port, self._epmd_port, self._distribution_port = find_free(HOST, 3)
         self._write_settings()
@@ -41,11 +42,10 @@ class RunningRabbitMQ(ThrowawayServer):
     @property
     def address(self) -> str:
         """The address for `open_transport`."""
-        return f"amqp://{_USER}@{HOST}:{self.port}/?password=file:{self.password_file}"
+        return f"amqp://{_USER}@{HOST}:{self.port}/?{self._login}"
 
     def _write_settings(self) -> None:
         settings = {
-            f"listeners.tcp.1 = {HOST}:{self.port}",
             f"default_user = {_USER}",
             f"default_pass = {self.password}",
             "log.console = true",
@@ -53,6 +53,13 @@ class RunningRabbitMQ(ThrowawayServer):
             # A throwaway server on a full disk or a small machine should fail loudly elsewhere, not block publishers.
             "disk_free_limit.absolute = 50MB",
         }
+        if self._certificates is None:
+            settings |= {f"listeners.tcp.1 = {HOST}:{self.port}"}
+        else:
+            chain = self._certificates.node_pem(1)
+            settings |= {f"ssl_options.cacertfile = {self._certificates.ca_pem}", f"ssl_options.certfile = {chain}"}
+            settings |= {f"ssl_options.keyfile = {chain}", f"listeners.ssl.1 = {HOST}:{self.port}"}
+            settings |= {"listeners.tcp = none"}
         self._write_private("rabbitmq.conf", "\n".join(sorted(settings)) + "\n")
         self._write_private("enabled_plugins", "[].\n")
         self._write_private(".erlang.cookie", secrets.token_hex(16), mode=0o400)
@@ -96,7 +103,11 @@ class RunningRabbitMQ(ThrowawayServer):
     def connect(self) -> pika.BlockingConnection:
         """Open a connection of one's own, past everything that Penstock does."""
         login = pika.PlainCredentials(_USER, self.password)
-        return pika.BlockingConnection(pika.ConnectionParameters(HOST, self.port, credentials=login))
+        context = ssl.create_default_context(cafile=str(self.ca)) if self.ca is not None else None
+        encryption = pika.SSLOptions(context, HOST) if context is not None else None
+        return pika.BlockingConnection(
+            pika.ConnectionParameters(HOST, self.port, credentials=login, ssl_options=encryption)
+        )
 
 
 def _listens(port: int) -> bool:

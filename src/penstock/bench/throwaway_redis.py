@@ -21,8 +21,8 @@ class RunningRedis(ThrowawayServer):
 
     name = "Redis"
 
-    def __init__(self, folder: Path, *, persistence: Persistence = "everysec") -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, *, persistence: Persistence = "everysec", tls: bool = False) -> None:
+        super().__init__(folder, tls=tls)
         self._binary = find_server()
         self.port = find_free(HOST, 1)[0]
         self._settings = self._write_settings(persistence)
@@ -34,19 +34,23 @@ class RunningRedis(ThrowawayServer):
 
     def address(self, scheme: str = "redis") -> str:
         """Give the address for `open_transport`; `redis` means Streams, `redis-pubsub` means Pub/Sub."""
-        return f"{scheme}://{HOST}:{self.port}/0?password=file:{self.password_file}"
+        return f"{scheme}://{HOST}:{self.port}/0?{self._login}"
 
     def _write_settings(self, persistence: Persistence) -> Path:
         self.data.mkdir()
         settings = {
             "bind": HOST,
-            "port": self.port,
+            "port": 0 if self._certificates is not None else self.port,
             "dir": self.data,
             "requirepass": self.password,
             "save": '""',
             "appendonly": "no" if persistence == "none" else "yes",
             "appendfsync": "everysec" if persistence == "none" else persistence,
         }
+        if self._certificates is not None:
+            chain = self._certificates.node_pem(1)
+            settings |= {"tls-port": self.port, "tls-cert-file": chain, "tls-key-file": chain}
+            settings |= {"tls-ca-cert-file": self._certificates.ca_pem, "tls-auth-clients": "no"}
         return self._write_private("redis.conf", "".join(f"{name} {value}\n" for name, value in settings.items()))
 
     def start(self) -> None:
@@ -62,7 +66,10 @@ class RunningRedis(ThrowawayServer):
 
     def connect(self) -> redis.Redis:
         """Open a connection of one's own, past everything that Penstock does."""
-        return redis.Redis(host=HOST, port=self.port, password=self.password)
+        encrypted = self.ca is not None
+        return redis.Redis(
+            host=HOST, port=self.port, password=self.password, ssl=encrypted, ssl_ca_certs=str(self.ca or "") or None
+        )
 
 
 def find_server() -> str:

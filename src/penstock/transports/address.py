@@ -13,6 +13,7 @@ from penstock.secret import Secret
 from penstock.transports.transport import Transport
 
 _DEFAULT_PORTS = {"redis": 6379, "redis-pubsub": 6379, "amqp": 5672}
+_AMQP_TLS_PORT = 5671
 _HOST = "127.0.0.1"
 
 
@@ -24,6 +25,7 @@ class Address(BaseModel, frozen=True, extra="forbid"):
     port: int | None = Field(description="Port, or none for the project's Kafka.")
     user: str | None = Field(description="Who logs in, where the server asks.")
     password: Secret | None = Field(description="Where the password is kept.")
+    tls: str | None = Field(description="The CA to trust: `system`, or a PEM file; no TLS if none.")
     place: str = Field(description="What comes after the port: a Redis database or a virtual host.")
 
     def __str__(self) -> str:
@@ -51,6 +53,7 @@ def parse(text: str) -> Address:
         )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     reference = options.pop("password", None)
+    tls = options.pop("tls", None) if scheme != "kafka" else None
     if options or (scheme == "kafka" and (reference or parts.username)):
         unknown = next(iter(options), "password" if reference else "user")
         raise BadInput(f"a {scheme}:// address takes no '{unknown}'", fix=_fix_for_options(scheme))
@@ -64,9 +67,10 @@ def parse(text: str) -> Address:
     return Address(
         scheme=scheme,
         host=host,
-        port=port or _DEFAULT_PORTS.get(scheme),
+        port=port or (_AMQP_TLS_PORT if tls and scheme == "amqp" else _DEFAULT_PORTS.get(scheme)),
         user=unquote(parts.username) if parts.username else None,
         password=password,
+        tls=tls,
         place=unquote(parts.path.removeprefix("/")),
     )
 
@@ -74,7 +78,7 @@ def parse(text: str) -> Address:
 def _fix_for_options(scheme: str) -> str:
     if scheme == "kafka":
         return "Name the login in penstock.yaml or by PENSTOCK_SECURITY_TYPE and its fellows"
-    return "It takes ?password=env:NAME or ?password=file:PATH"
+    return "It takes password=env:NAME or file:PATH, and tls=system or the file of a CA"
 
 
 def open_transport(address: str) -> Transport:

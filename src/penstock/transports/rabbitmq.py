@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pika
+from pika.adapters.utils.connection_workflow import AMQPConnectorException
 from pika.exceptions import (
     AMQPError,
     AuthenticationError,
@@ -30,6 +31,7 @@ from pika.exceptions import (
 
 from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, OwnershipLost, PenstockError, Refused
 from penstock.transports.address import Address
+from penstock.transports.tls import tls_context, tls_refusal
 from penstock.transports.transport import Incoming, Outgoing
 
 _ANSWER_S = 10.0
@@ -38,6 +40,8 @@ _PREFETCH = 2000
 _UNCONFIRMED = 2000
 _PERSISTENT = 2
 _DENIED = (AuthenticationError, ProbableAuthenticationError, ProbableAccessDeniedError)
+# A handshake that fails, as with TLS, is none of pika's other errors.
+_FAILURES = (AMQPError, AMQPConnectorException, OSError)
 _NOT_ALLOWED = 403
 _connections = itertools.count(1)
 
@@ -53,7 +57,7 @@ class RabbitMQ:
     def _open(self) -> "_Publisher":
         try:
             return _Publisher(self._parameters)
-        except (AMQPError, OSError) as error:
+        except _FAILURES as error:
             raise _translated(error, self._address, "connecting") from None
 
     def send(self, messages: Sequence[Outgoing]) -> None:
@@ -61,7 +65,7 @@ class RabbitMQ:
         publisher = self._publisher = self._publisher or self._open()
         try:
             unrouted = publisher.publish(messages)
-        except (AMQPError, OSError) as error:
+        except _FAILURES as error:
             self._publisher = None
             publisher.close()
             raise _translated(error, self._address, "publishing") from None
@@ -105,7 +109,7 @@ class _Publisher:
         )
         try:
             self._wait(lambda: self._confirming, _ANSWER_S)
-        except (AMQPError, OSError):
+        except _FAILURES:
             self.close()
             raise
 
@@ -183,7 +187,7 @@ class _Publisher:
             if self._connection.is_open:
                 self._connection.close()
                 self._wait(lambda: bool(self._connection.is_closed), _ANSWER_S)
-        except (AMQPError, OSError):
+        except _FAILURES:
             return
         finally:
             # pika closes its socket one turn of the loop after it has said that it is closed.
@@ -258,13 +262,13 @@ class QueueSubscription:
         if connection is not None and connection.is_open:
             try:
                 connection.close()
-            except (AMQPError, OSError):
+            except _FAILURES:
                 return
 
     def _guarded(self, doing: str, call: Callable[[], object]) -> None:
         try:
             call()
-        except (AMQPError, OSError) as error:
+        except _FAILURES as error:
             self.close()
             raise _translated(error, self._address, f"{doing} '{self._topic}'") from None
 
@@ -279,6 +283,7 @@ def _parameters(address: Address) -> pika.ConnectionParameters:
             f"RabbitMQ asks user '{address.user}' for a password", fix="Add ?password=env:NAME or ?password=file:PATH"
         )
     password = address.password.reveal() if address.password is not None else "guest"
+    context = tls_context(address)
     return pika.ConnectionParameters(
         address.host,
         address.port,
@@ -286,6 +291,7 @@ def _parameters(address: Address) -> pika.ConnectionParameters:
         pika.PlainCredentials(address.user or "guest", password),
         # Heartbeats are sent only while pika is called: a busy program would be cut off. TCP looks after dead peers.
         heartbeat=0,
+        ssl_options=pika.SSLOptions(context, address.host) if context is not None else None,
         tcp_options={"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3},
         socket_timeout=_ANSWER_S,
         stack_timeout=_ANSWER_S,
@@ -306,6 +312,9 @@ def _translated(error: BaseException, address: Address, doing: str) -> PenstockE
         return Refused(f"{doing}: {where} refuses it ({error.reply_text})")
     if isinstance(error, ChannelClosedByBroker):
         return Conflict(f"{doing}: {where} says {error.reply_text}")
+    for cause in causes:
+        if refused := tls_refusal(doing, where, cause):
+            return refused
     reason = next((str(cause).splitlines()[0] for cause in reversed(causes) if str(cause)), type(error).__name__)
     return BrokerUnavailable(f"{doing}: {where} does not answer ({reason})", fix="Try again")
 

@@ -10,6 +10,7 @@ from redis.retry import Retry
 
 from penstock.errors import BadInput, BrokerUnavailable, NotFound, PenstockError, Refused
 from penstock.transports.address import Address
+from penstock.transports.tls import SYSTEM, tls_context, tls_refusal
 
 ANSWER_S = 10.0
 
@@ -19,6 +20,7 @@ def connect(address: Address) -> Any:
     database = address.place or "0"
     if not database.isdecimal():
         raise BadInput(f"a Redis database is a number, as in {address.scheme}://{address.host}:{address.port}/0")
+    encrypted = tls_context(address) is not None
     client = redis.Redis(
         host=address.host,
         port=address.port or 0,
@@ -27,6 +29,9 @@ def connect(address: Address) -> Any:
         password=address.password.reveal() if address.password is not None else None,
         socket_timeout=ANSWER_S,
         socket_connect_timeout=ANSWER_S,
+        ssl=encrypted,
+        ssl_ca_certs=address.tls if encrypted and address.tls != SYSTEM else None,
+        ssl_check_hostname=encrypted,
         # A hidden retry would hide that messages were lost, or send them twice.
         retry=Retry(NoBackoff(), 0),
     )
@@ -55,7 +60,11 @@ def translated(address: Address, doing: str) -> Iterator[None]:
             fix="Check the user and what ?password= points to",
         ) from None
     except (redis.ConnectionError, redis.TimeoutError, redis.exceptions.OutOfMemoryError) as error:
-        raise BrokerUnavailable(f"{doing}: {where} does not answer ({_first_line(error)})", fix="Try again") from None
+        refused = tls_refusal(doing, where, error)
+        # Redis without TLS waits for the end of what it takes for a command, and says nothing.
+        fix = "Try again" if address.tls is None else "Try again, or check whether this port speaks TLS"
+        away = BrokerUnavailable(f"{doing}: {where} does not answer ({_first_line(error)})", fix=fix)
+        raise refused or away from None
     except redis.ResponseError as error:
         if str(error).startswith("NOGROUP"):
             raise NotFound(
