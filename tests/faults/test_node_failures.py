@@ -1,13 +1,17 @@
 """Kill -9 and grow under load; judged by a fresh full read. Kill keeps the page cache: this is not a power cut."""
 
+import time
+
 import pytest
 
 from penstock.broker import rebalance
-from penstock.errors import DeliveryFailed
+from penstock.errors import DeliveryFailed, NotFound
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import topics
+from penstock.kafka.admin import Admin
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import read_all
+from penstock.kafka.topic_spec import TopicSpec
 from penstock.project import LocalCluster
 
 from conftest import RunningKafka
@@ -127,3 +131,29 @@ def test_a_restart_of_a_node_under_load_is_not_noticed(three_nodes: RunningKafka
 
     judge(three_nodes, load, topic)
     assert sent_before_it_was_back < load.sent == load.done
+
+
+def test_a_topic_that_one_node_has_made_is_found_through_every_other_at_once(three_nodes: RunningKafka) -> None:
+    three_nodes.cluster.up(LocalCluster())
+    connection = three_nodes.connection
+    through = [
+        connection.model_copy(update={"bootstrap_servers": one}) for one in connection.bootstrap_servers.split(",")
+    ]
+    makers, seekers = [Admin(each) for each in through], [Admin(each) for each in through]
+
+    for number in range(20):
+        name = f"new-{number}"
+        topics.create(makers[number % 3], name, TopicSpec(partitions=3, replication=3))
+        for seeker in seekers:
+            assert 3 == topics.partition_count(seeker, name)
+            assert [name] == list(topics.identify(seeker, [name]))
+
+
+def test_a_topic_that_is_on_no_node_is_not_waited_for(three_nodes: RunningKafka) -> None:
+    three_nodes.cluster.up(LocalCluster())
+    began = time.monotonic()
+
+    with pytest.raises(NotFound):
+        topics.partition_count(three_nodes.admin(), "nowhere")
+
+    assert time.monotonic() - began < 10

@@ -1,5 +1,9 @@
 """Topics: making, looking, changing, emptying, deleting."""
 
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
 from confluent_kafka import KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
@@ -9,6 +13,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     ResourceType,
+    TopicDescription,
     TopicMetadata,
 )
 from pydantic import BaseModel, Field
@@ -18,6 +23,10 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.failures import translate
 from penstock.kafka.positions import bounds
 from penstock.kafka.topic_spec import TopicSpec
+
+_SPREADING_S = 1.0
+_LOOK_EVERY_S = 0.05
+Found = TypeVar("Found")
 
 
 class TopicSummary(BaseModel, frozen=True):
@@ -67,9 +76,7 @@ def list_topics(admin: Admin, *, internal: bool = False) -> list[TopicSummary]:
 
 def describe(admin: Admin, name: str) -> TopicDetail:
     """Give a topic's id, partitions, offsets and settings."""
-    doing = f"describing topic '{name}'"
-    futures = admin.client.describe_topics(TopicCollection([name]), request_timeout=admin.timeout_s)
-    (found,) = admin.results(futures, doing)
+    (found,) = _looked_up(admin, [name], "describing").values()
     led = [(name, part.id) for part in found.partitions if part.leader is not None]
     limits = bounds(admin, led)
     partitions = [
@@ -99,8 +106,7 @@ def _readable(topic_id: object) -> str:
 
 def identify(admin: Admin, names: list[str]) -> dict[str, tuple[str, list[int]]]:
     """Give each topic's id and partition numbers."""
-    futures = admin.client.describe_topics(TopicCollection(names), request_timeout=admin.timeout_s)
-    found = {name: admin.result(future, f"looking up topic '{name}'") for name, future in futures.items()}
+    found = _looked_up(admin, names, "looking up")
     return {
         name: (_readable(topic.topic_id), sorted(part.id for part in topic.partitions)) for name, topic in found.items()
     }
@@ -189,8 +195,32 @@ def _led_partitions(topic: TopicMetadata) -> int:
     return len(topic.partitions) if all(part.leader >= 0 for part in topic.partitions.values()) else 0
 
 
+def _looked_up(admin: Admin, names: list[str], doing: str) -> dict[str, TopicDescription]:
+    def look() -> dict[str, TopicDescription]:
+        futures = admin.client.describe_topics(TopicCollection(names), request_timeout=admin.timeout_s)
+        return {name: admin.result(future, f"{doing} topic '{name}'") for name, future in futures.items()}
+
+    return _patiently(admin, look)
+
+
+def _patiently(admin: Admin, look: Callable[[], Found]) -> Found:
+    """Look for a moment before believing that a topic is not there: one node may not know yet what another has made."""
+    deadline = time.monotonic() + _SPREADING_S
+    while True:
+        try:
+            return look()
+        except NotFound:
+            if time.monotonic() > deadline or len(admin.metadata("looking for other nodes").brokers) == 1:
+                raise
+            time.sleep(_LOOK_EVERY_S)
+
+
 def partition_count(admin: Admin, name: str) -> int:
     """Give the number of partitions; raise `NotFound` for a topic that is not there."""
+    return _patiently(admin, lambda: _partition_count(admin, name))
+
+
+def _partition_count(admin: Admin, name: str) -> int:
     found = admin.metadata(f"looking up topic '{name}'", name).topics[name]
     if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         raise translate(found.error, admin.connection, f"looking up topic '{name}'")
