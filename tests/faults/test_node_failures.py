@@ -149,7 +149,7 @@ def test_a_topic_that_one_node_has_made_is_found_through_every_other_at_once(thr
             assert [name] == list(topics.identify(seeker, [name]))
 
 
-def test_a_topic_that_is_on_no_node_is_not_waited_for(three_nodes: RunningKafka) -> None:
+def test_a_topic_that_is_on_no_node_is_missed_before_long(three_nodes: RunningKafka) -> None:
     three_nodes.cluster.up(LocalCluster())
     began = time.monotonic()
 

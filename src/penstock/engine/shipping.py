@@ -1,7 +1,10 @@
 """Sending the user's own modules to a cluster: what lies beside the pipeline file goes to every executor."""
 
+import sys
+import sysconfig
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.spec import PipelineSpec
@@ -23,14 +26,28 @@ def ship(spark: "SparkSession", spec: PipelineSpec, folder: Path, scratch: Path)
         scratch.mkdir(parents=True, exist_ok=True)
         archive = scratch / f"{spec.name}-code.zip"
         with zipfile.ZipFile(archive, "w") as packed:
-            for path in modules_beside(folder):
+            for path in _modules(folder):
                 packed.write(path, path.relative_to(folder))
         spark.sparkContext.addPyFile(str(archive))
     return None
 
 
-def modules_beside(folder: Path) -> list[Path]:
+def _modules(folder: Path) -> list[Path]:
     """List the user's modules, and packages with all that is in them."""
     packages = [path.parent for path in folder.glob("*/__init__.py")]
     inside = [path for package in packages for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     return sorted([*folder.glob("*.py"), *inside])
+
+
+def own_modules() -> list[ModuleType]:
+    """Give the modules in memory that neither Python nor an installed package has brought: the user's own."""
+    library = Path(sysconfig.get_path("stdlib"))
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is None or name.partition(".")[0] in {"__main__", "penstock"}:
+            continue
+        path = Path(file)
+        if not path.is_relative_to(library) and not {"site-packages", "dist-packages"} & set(path.parts):
+            found.append(module)
+    return found

@@ -21,7 +21,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import write_json
 from penstock.engine.batch import BatchReport, SinkCount
 from penstock.engine.home import Home, Progress
-from penstock.engine.shipping import modules_beside
+from penstock.engine.shipping import own_modules
 from penstock.errors import BadInput, DataRefused, Discontinuity, NotFound, PenstockError, PositionLost
 from penstock.pipeline.schema import parse
 from penstock.pipeline.spec import PipelineSpec
@@ -216,11 +216,9 @@ class StatefulRunner:
             return spark.sql(step.sql)
         if isinstance(step, Stateful):
             processor: Any = load_function(step.stateful, self._base)
-            beside = {str(path) for path in modules_beside(self._base)}
-            for name, module in list(sys.modules.items()):
-                if name == processor.__module__ or getattr(module, "__file__", None) in beside:
-                    # By value: the process in which Spark asks for the state has neither our path nor added files.
-                    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+            for module in [sys.modules[processor.__module__], *own_modules()]:
+                # By value: the process in which Spark asks for the state has neither our path nor added files.
+                cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
             return frame.groupBy(*step.key).transformWithState(
                 statefulProcessor=processor(),
                 outputStructType=from_arrow_schema(parse(step.returns)),

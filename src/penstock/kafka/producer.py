@@ -7,6 +7,7 @@ nobody knows. When the bounded queue is full, `send` waits; it never drops.
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -263,7 +264,9 @@ class Producer:
             self.flush()
         finally:
             self._client.purge()
-            self._client.close()
+            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+                # It would warn that it could not abort its transaction: the one who took over has done that.
+                self._client.close()
 
     def __enter__(self) -> Self:
         return self
