@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import psutil
 
 from penstock.broker.certificates import Certificates
-from penstock.broker.secrets_folder import SecretsFolder
+from penstock.broker.secrets_folder import SecretsFolder, write_private
 from penstock.errors import Unprepared
 
 HOST = "127.0.0.1"
@@ -41,7 +41,8 @@ class ThrowawayServer(ABC):
             made.ensure_node(1, HOST)
         self._processes: list[subprocess.Popen[bytes]] = []
         self.password = secrets.token_urlsafe(16)
-        self._write_private("password", self.password)
+        # In a file, because arguments are in everybody's sight.
+        write_private(self.password_file, self.password.encode())
 
     @property
     def password_file(self) -> Path:
@@ -71,14 +72,6 @@ class ThrowawayServer(ABC):
     @abstractmethod
     def start(self) -> None:
         """Start the server and wait until it lets us in; after a kill it recovers first."""
-
-    def _write_private(self, name: str, content: str, mode: int = 0o600) -> Path:
-        """Write a file that only its owner reads: passwords go in files, because arguments are in everybody's sight."""
-        file = self._folder / name
-        file.touch(mode=0o600)
-        file.write_text(content)
-        file.chmod(mode)
-        return file
 
     def _launch(self, command: Sequence[str | Path], answers: Callable[[], bool], **options: Any) -> None:
         """Start one process and wait until it answers; those launched before it serve it, and end after it."""

@@ -16,6 +16,7 @@ from pika.exceptions import AMQPError
 
 from penstock.bench.throwaway import HOST, ThrowawayServer
 from penstock.broker.ports import find_free
+from penstock.broker.secrets_folder import write_private
 from penstock.errors import Unprepared
 
 _USER = "penstock"
@@ -60,9 +61,9 @@ class RunningRabbitMQ(ThrowawayServer):
             settings |= {f"ssl_options.cacertfile = {self._certificates.ca_pem}", f"ssl_options.certfile = {chain}"}
             settings |= {f"ssl_options.keyfile = {chain}", f"listeners.ssl.1 = {HOST}:{self.port}"}
             settings |= {"listeners.tcp = none"}
-        self._write_private("rabbitmq.conf", "\n".join(sorted(settings)) + "\n")
-        self._write_private("enabled_plugins", "[].\n")
-        self._write_private(".erlang.cookie", secrets.token_hex(16), mode=0o400)
+        write_private(self._folder / "rabbitmq.conf", ("\n".join(sorted(settings)) + "\n").encode())
+        write_private(self._folder / "enabled_plugins", b"[].\n")
+        write_private(self._folder / ".erlang.cookie", secrets.token_hex(16).encode())
 
     def _environment(self) -> dict[str, str]:
         """Leave nothing to the machine's own RabbitMQ, whose settings and node must not be touched."""

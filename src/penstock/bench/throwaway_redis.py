@@ -8,6 +8,7 @@ import redis
 
 from penstock.bench.throwaway import HOST, ThrowawayServer
 from penstock.broker.ports import find_free
+from penstock.broker.secrets_folder import write_private
 from penstock.errors import Unprepared
 
 Persistence = Literal["always", "everysec", "none"]
@@ -51,7 +52,9 @@ class RunningRedis(ThrowawayServer):
             chain = self._certificates.node_pem(1)
             settings |= {"tls-port": self.port, "tls-cert-file": chain, "tls-key-file": chain}
             settings |= {"tls-ca-cert-file": self._certificates.ca_pem, "tls-auth-clients": "no"}
-        return self._write_private("redis.conf", "".join(f"{name} {value}\n" for name, value in settings.items()))
+        file = self._folder / "redis.conf"
+        write_private(file, "".join(f"{name} {value}\n" for name, value in settings.items()).encode())
+        return file
 
     def start(self) -> None:
         """Start it and wait until it answers; after a kill it reads its append-only file first."""
