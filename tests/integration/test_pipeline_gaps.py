@@ -141,3 +141,22 @@ def test_skipping_is_a_command_and_the_gap_is_on_record_afterwards(lab: Lab, cli
     assert 0 == done.code, done.err
     assert [(2, 5, "retention")] == [(gap["start"], gap["end"], gap["reason"]) for gap in listed.json]
     assert [0, 1, 5] == lab.ids()
+
+
+def test_a_partition_that_was_added_and_purged_before_it_was_read_is_a_gap(lab: Lab) -> None:
+    topic = lab.kafka.topic("grown")
+    spec = lab.spec(topic)
+    lab.send_ids(topic, range(2))
+    lab.run(spec)
+    topics.add_partitions(lab.kafka.admin(), topic, 2)
+    lab.send_ids(topic, range(10, 15), partition=1)
+    topics.purge(lab.kafka.admin(), topic, {1: 3})
+
+    with pytest.raises(RetentionPassed, match=rf"{topic}/1 0\.\.3"):
+        lab.run(spec)
+    with lab.runner(spec) as runner:
+        skipped = upkeep.skip_gaps(runner)
+    lab.run(spec)
+
+    assert [(1, 0, 3)] == [(gap.partition, gap.start, gap.end) for gap in skipped]
+    assert [0, 1, 13, 14] == lab.ids()

@@ -156,10 +156,18 @@ def test_reading_begins_where_the_slowest_sink_stands() -> None:
     assert 4 == actual.start(A)
 
 
-def test_a_partition_that_appeared_is_read_from_its_start() -> None:
+def test_a_partition_that_appeared_is_read_from_offset_0_so_that_what_retention_took_of_it_is_a_gap() -> None:
     actual = stands.with_new_places(Committed(3, {A: 7}, {"one": {A: 9}}), [Extent(A, 0, 20), Extent(B, 2, 5)])
 
-    assert Committed(3, {A: 7, B: 2}, {"one": {A: 9}}) == actual
+    assert Committed(3, {A: 7, B: 0}, {"one": {A: 9}}) == actual
+
+
+def test_a_topic_that_appeared_is_read_from_what_it_holds() -> None:
+    other = Place("others", "id-9", 0)
+
+    actual = stands.with_new_places(Committed(3, {A: 7}), [Extent(A, 0, 20), Extent(other, 2, 5)])
+
+    assert {A: 7, other: 2} == actual.starts
 
 
 def test_the_same_topics_are_fine_and_so_are_new_and_missing_ones() -> None:

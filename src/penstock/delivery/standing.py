@@ -61,9 +61,20 @@ def begin(
 
 
 def with_new_places(committed: Committed, extents: list[Extent]) -> Committed:
-    """Add partitions that have appeared; they are read from their start."""
-    starts = {**{extent.place: extent.first for extent in extents}, **committed.starts}
+    """Add partitions and topics that have appeared; they are read from their start."""
+    starts = {**{extent.place: first_of(extent, committed) for extent in extents}, **committed.starts}
     return Committed(committed.batch, starts, committed.sinks)
+
+
+def first_of(extent: Extent, committed: Committed) -> int:
+    """Give where a place begins that the pipeline has not met.
+
+    A new partition of a known topic begins at 0, whatever is left of it by now: all its records came after the
+    pipeline, so one that retention took before it was read is a gap, and must be noticed. How old a new topic is nobody
+    knows; it begins with what it holds.
+    """
+    known = {(place.topic, place.topic_id) for place in committed.starts}
+    return 0 if (extent.place.topic, extent.place.topic_id) in known else extent.first
 
 
 def require_same_topics(pipeline: str, committed: Committed, topic_ids: Mapping[str, str]) -> None:

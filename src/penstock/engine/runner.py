@@ -284,12 +284,13 @@ class Runner:
         return done
 
     def _lag(self, committed: Committed, extents: list[Extent]) -> int:
+        committed = stands.with_new_places(committed, extents)
         lag = 0
         for each in extents:
             # Sinks that were taken out of the file stand where they stood.
             known = [committed.sinks.get(name, {}) for name in self.keepers]
             stands_at = [positions[each.place] for positions in known if each.place in positions]
-            start = min(stands_at) if stands_at else committed.starts.get(each.place, each.first)
+            start = min(stands_at) if stands_at else committed.starts[each.place]
             lag += max(0, each.end - start)
         return lag
 

@@ -33,8 +33,8 @@ def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
     starts = runner.feed.starts(runner.extents)
     for extent in runner.extents if reported else ():
         if not any(extent.place in (positions or {}) for positions in found.values()):
-            # No sink was written to from here yet: it began where it said it did, or as a new partition at its first.
-            starts[extent.place] = reported.get(extent.place, extent.first)
+            # No sink was written to from here yet: it began where it said it did, or later, as a new partition.
+            starts[extent.place] = reported.get(extent.place, stands.first_of(extent, Committed(0, reported)))
     runner.checkpoint.create(Committed(0, starts, recorded))
     return known
 
