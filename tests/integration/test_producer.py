@@ -1,3 +1,6 @@
+import signal
+import time
+from contextlib import suppress
 from typing import Literal
 
 import pytest
@@ -9,6 +12,7 @@ from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import Reader, read_all
 
 from conftest import RunningKafka
+from support.waiting import until
 
 pytestmark = pytest.mark.clients
 
@@ -76,6 +80,29 @@ def test_a_full_queue_pushes_back_and_loses_nothing(kafka: RunningKafka) -> None
     assert [str(number).encode() for number in range(1000)] == [m.value() for m in read_all(kafka.connection, topic)]
 
 
+def test_a_record_that_is_too_large_costs_no_other_of_its_call(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    records: list[dict[str, object]] = [{"value": str(number)} for number in range(200)]
+    records[20] = {"value": b"x" * 2_000_000}
+
+    producer = Producer(kafka.connection, ProducerOptions(queue_max_events=50))
+    with pytest.raises(PenstockError, match="The other 199 records of the call were taken"):
+        producer.send_many(topic, records)
+    producer.close()
+
+    expected = [str(number).encode() for number in range(200) if number != 20]
+    assert expected == [message.value() for message in read_all(kafka.connection, topic)]
+    assert 199 == producer.sent
+
+
+def test_a_queue_that_stays_full_says_which_records_of_a_call_were_not_taken() -> None:
+    producer = Producer(NOBODY, ProducerOptions(queue_max_events=2))
+
+    with pytest.raises(QueueFull, match="the last 3 records of this call were not taken"):
+        producer.send_many("anything", [{"value": str(number)} for number in range(5)], timeout_s=0.3)
+    assert 2 == producer.sent
+
+
 def test_a_queue_that_stays_full_raises_instead_of_dropping() -> None:
     producer = Producer(NOBODY, ProducerOptions(queue_max_events=1))
     producer.send("anything", "first")
@@ -92,6 +119,33 @@ def test_flush_says_how_many_records_are_not_in_the_topic() -> None:
 
     with pytest.raises(DeliveryFailed, match="3 of 3 records are not acknowledged"):
         producer.flush(timeout_s=10)
+
+
+def test_what_was_acknowledged_does_not_count_as_missing(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    heard: list[int | None] = []
+
+    def on_delivery(_error: KafkaError | None, message: Message) -> None:
+        heard.append(message.offset())
+        time.sleep(0.03)  # a user's callback takes its time; the records have been in the topic for long
+
+    producer = Producer(kafka.connection, on_delivery=on_delivery)
+    producer.send_many(topic, [{"value": str(number)} for number in range(30)])
+    until(lambda: 30 == len(read_all(kafka.connection, topic)))
+    producer.send("no-such-topic", "missing")
+
+    with pytest.raises(DeliveryFailed, match="1 of 31 records are not acknowledged"):
+        producer.flush(timeout_s=0.1)
+
+
+def test_leaving_the_block_by_an_exception_waits_five_seconds_for_a_broker_that_is_down() -> None:
+    begun = time.monotonic()
+
+    with pytest.raises(KeyError), Producer(NOBODY) as producer:
+        producer.send("anything", "x")
+        raise KeyError
+
+    assert time.monotonic() - begun < 15
 
 
 def test_a_producer_is_usable_after_a_failure_was_reported(kafka: RunningKafka) -> None:
@@ -167,6 +221,37 @@ def test_a_transaction_appears_whole_or_not_at_all(kafka: RunningKafka) -> None:
     producer.close()
 
     assert [b"committed", b"committed too"] == [m.value() for m in read_all(kafka.connection, topic)]
+
+
+class _TimeIsUp(Exception):
+    """What a signal handler of a user's program raises."""
+
+
+def test_a_signal_that_raises_during_the_commit_does_not_hide_that_it_has_happened(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    producer = Producer(kafka.connection, ProducerOptions(transactional_id="signalled"))
+
+    def raise_it(_number: int, _frame: object) -> None:
+        raise _TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    told = 0
+    try:
+        for number in range(40):
+            sent = producer.sent
+            with suppress(_TimeIsUp):
+                with producer.transaction() as transaction:
+                    transaction.send(topic, str(number))
+                    producer.flush()
+                    signal.setitimer(signal.ITIMER_REAL, 0.0001 * (1 + number % 20))
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert transaction.committed == (producer.sent > sent)
+            told += transaction.committed
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    producer.close()
+
+    assert told == len(read_all(kafka.connection, topic))
 
 
 def test_a_newer_producer_with_the_same_transactional_id_fences_the_older(kafka: RunningKafka) -> None:

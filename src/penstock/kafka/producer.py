@@ -5,11 +5,12 @@ topic exactly once, in the order sent per partition. With acks `1` it can be los
 nobody knows. When the bounded queue is full, `send` waits; it never drops.
 """
 
+import _thread
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -25,6 +26,9 @@ Headers = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 _OFFSETS_TIMEOUT_S = 20.0
+_END_TIMEOUT_S = 60.0
+_STEP_S = 2.0
+_LAST_CHANCE_S = 5.0
 _JOIN_S = 0.1
 
 
@@ -109,7 +113,7 @@ class Producer:
             self._client = Client(settings, logger=logger)
         self._is_transactional = options.transactional_id is not None
         if self._is_transactional:
-            self._transactional("opening transactions", lambda: self._client.init_transactions(60.0))
+            self._transactional("opening transactions", lambda: self._client.init_transactions(_END_TIMEOUT_S))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -145,7 +149,7 @@ class Producer:
                 )
             except BufferError:
                 deadline = deadline or time.monotonic() + timeout_s
-                self._wait_for_room(deadline)
+                self._wait_for_room(deadline, "this record was not taken")
             except KafkaException as failure:
                 raise translate(failure, self._connection, f"sending to topic '{topic}'") from None
             else:
@@ -158,25 +162,28 @@ class Producer:
     ) -> None:
         """Hand over many records at once, each `{"value": ..., "key": ...}`; well faster than `send`.
 
-        Records of one call keep their order per partition. One that can never be taken, such as one too large, raises;
-        the others of the call are taken all the same. Headers need `send`.
+        Records of one call keep their order per partition. One that can never be taken, such as one too large, raises
+        when all the others of the call are taken. Headers need `send`.
         """
         rest = records
+        hopeless: list[KafkaError] = []
         deadline = time.monotonic() + timeout_s
         while rest:
             self._client.produce_batch(topic, rest, partition=partition)
-            refused = [record for record in rest if "_error" in record]
-            self.sent += len(rest) - len(refused)
-            for record in refused:
-                error = record.pop("_error")
-                if error.code() != KafkaError._QUEUE_FULL:  # noqa: SLF001 - librdkafka's own name
-                    raise translate(error, self._connection, f"sending to topic '{topic}'")
-            if refused:
-                self._wait_for_room(deadline)
-            rest = refused
+            errors = [(record, record.pop("_error")) for record in rest if "_error" in record]
+            self.sent += len(rest) - len(errors)
+            # From the first for which there was no room on, all are given back: the rest keeps its order.
+            rest = [record for record, error in errors if error.code() == KafkaError._QUEUE_FULL]  # noqa: SLF001
+            hopeless += [error for _, error in errors if error.code() != KafkaError._QUEUE_FULL]  # noqa: SLF001
+            if rest:
+                self._wait_for_room(deadline, f"the last {len(rest)} records of this call were not taken")
         self._client.poll(0)
+        if hopeless:
+            failure = translate(hopeless[0], self._connection, f"sending to topic '{topic}'")
+            failure.safe = f"The other {len(records) - len(hopeless)} records of the call were taken"
+            raise failure
 
-    def _wait_for_room(self, deadline: float) -> None:
+    def _wait_for_room(self, deadline: float, not_taken: str) -> None:
         self._client.poll(0.05)
         if refusal := self._causes.refusal():
             raise refusal
@@ -184,7 +191,7 @@ class Producer:
             raise QueueFull(
                 f"the producer's queue stayed full: {len(self._client)} records wait for Kafka at"
                 f" {self._connection.bootstrap_servers}",
-                safe="Nothing was dropped, and this record was not taken",
+                safe=f"Nothing was dropped, and {not_taken}",
                 fix="Try again, more slowly",
             )
 
@@ -210,42 +217,113 @@ class Producer:
 
     def _undelivered(self, reason: str) -> DeliveryFailed:
         """Report what failed since the last report; the producer can be used on."""
-        unknown = min(len(self._client), self.sent - self.failed)
+        missing = self._missing()
         self._failures.clear()
         return DeliveryFailed(
-            f"{self.failed + unknown} of {self.sent} records are not acknowledged ({reason})",
-            safe=f"{self.sent - self.failed - unknown} are in the topic, and one whose time ran out may be",
+            f"{missing} of {self.sent} records are not acknowledged ({reason})",
+            safe=f"{self.sent - missing} are in the topic, and one whose time ran out may be",
             fix="Send the others again",
         )
 
+    def _missing(self) -> int:
+        """Count what has failed or has no answer yet."""
+        # Reports that wait to be heard are answers, and what librdkafka logs waits in the same queue.
+        self._client.poll(0)
+        return self.failed + min(len(self._client), self.sent - self.failed)
+
     @contextmanager
     def transaction(self) -> Iterator["Transaction"]:
-        """All or nothing: records and offsets of the block appear together, or after an exception not at all."""
+        """All or nothing: records and offsets of the block appear together, or after an exception not at all.
+
+        What a signal handler raises during the commit leaves the block, too, once Kafka has answered; then
+        `Transaction.committed` says what has happened. A commit or an abort without an answer raises
+        `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which settles it.
+        """
         if not self._is_transactional:
             raise BadInput("this producer has no transactional_id", fix="Name one in ProducerOptions")
         before = (self.sent, self.failed)
+        transaction = Transaction(self)
         self._transactional("beginning a transaction", self._client.begin_transaction)
         try:
-            yield Transaction(self)
-            self._transactional("committing a transaction", lambda: self._client.commit_transaction(60.0))
-        except BaseException:
+            yield transaction
+            self._commit(transaction)
+        except BaseException as error:
+            if transaction.committed:
+                error.add_note("The transaction was committed before this: do not send it again")
+                raise
             if self.hung:
                 raise
-            self._transactional("aborting a transaction", lambda: self._client.abort_transaction(60.0))
-            # What was aborted was neither sent nor lost.
-            self.sent, self.failed = before
-            self._failures.clear()
+            try:
+                self._abort()
+            finally:
+                # What was aborted was neither sent nor lost.
+                self.sent, self.failed = before
+                self._failures.clear()
             raise
 
-    def _transactional(self, doing: str, call: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 60.0
+    def _commit(self, transaction: "Transaction") -> None:
+        """Commit to the end, whatever is raised here meanwhile.
+
+        1. A signal comes while librdkafka commits. 2. Its handler raises on the main thread, in place of the outcome.
+        3. So another thread commits, and what was raised waits until the outcome is known.
+        """
+        deadline = time.monotonic() + _END_TIMEOUT_S
+        # Delivery reports are heard here, on the caller's thread; the other one has none left to hear.
+        with suppress(KafkaException):
+            self._client.flush(_END_TIMEOUT_S)
+        once, done = threading.Lock(), threading.Event()
+        failures: list[BaseException] = []
+
+        def commit() -> None:
+            if not once.acquire(blocking=False):
+                return
+            try:
+                self._transactional(
+                    "committing a transaction",
+                    lambda: self._client.commit_transaction(max(_STEP_S, deadline - time.monotonic())),
+                )
+                transaction.committed = True
+            except BaseException as failure:  # noqa: BLE001 - raised below, by the caller's thread
+                failures.append(failure)
+            finally:
+                done.set()
+
+        raised: BaseException | None = None
+        while not done.is_set():
+            try:
+                # Anew after each interruption, which may have come before the thread had begun; only one commits.
+                # `Thread.start` itself could be interrupted half way.
+                _thread.start_new_thread(commit, ())
+                done.wait()
+            except BaseException as error:  # noqa: BLE001 - raised below, once the outcome is known
+                raised = raised or error
+        if raised is not None:
+            raise raised
+        if failures:
+            raise failures[0]
+
+    def _abort(self) -> None:
+        # By steps: after each it looks whether anybody is there to hear of it.
+        self._transactional(
+            "aborting a transaction", lambda: self._client.abort_transaction(_STEP_S), even_if_down=False
+        )
+
+    def _transactional(self, doing: str, call: Callable[[], object], *, even_if_down: bool = True) -> None:
+        deadline = time.monotonic() + _END_TIMEOUT_S
         while True:
             try:
                 call()
             except KafkaException as failure:
                 error = failure.args[0]
-                if error.retriable() and time.monotonic() < deadline:
+                if error.retriable() and time.monotonic() < deadline and (even_if_down or not self._is_down()):
                     continue
+                if error.retriable():
+                    self.hung = True
+                    raise BrokerUnavailable(
+                        f"{doing}: no answer from Kafka at {self._connection.bootstrap_servers} ({error.str()})",
+                        safe="It has happened as a whole, or not at all",
+                        fix="Open a new producer with the same transactional id, which ends it, and look",
+                    ) from None
                 if error.code() in {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}:  # noqa: SLF001
                     raise Conflict(
                         f"{doing}: a newer producer with the same transactional id has taken over",
@@ -256,6 +334,10 @@ class Producer:
             else:
                 return
 
+    def _is_down(self) -> bool:
+        self._client.poll(0)
+        return self._causes.decisive() is not None
+
     def close(self) -> None:
         """Flush, then let go. A producer that hung is left as it is: closing it would hang too."""
         if self.hung:
@@ -263,10 +345,14 @@ class Producer:
         try:
             self.flush()
         finally:
-            self._client.purge()
-            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-                # It would warn that it could not abort its transaction: the one who took over has done that.
-                self._client.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        # Without a purge it would wait for records until their time is over.
+        self._client.purge()
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            # It would warn that it could not abort its transaction: the one who took over has done that.
+            self._client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -277,10 +363,11 @@ class Producer:
         if error is None or self.hung:
             self.close()
             return
-        waiting = self._client.flush(5.0)
-        if waiting or self._failures:
-            error.add_note(f"{waiting + self.failed} of {self.sent} records sent before this are not acknowledged")
-        self._client.close()
+        with suppress(KafkaException):
+            self._client.flush(_LAST_CHANCE_S)
+        if missing := self._missing():
+            error.add_note(f"{missing} of {self.sent} records sent before this are not acknowledged")
+        self._let_go()
 
 
 class Transaction:
@@ -288,6 +375,7 @@ class Transaction:
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
+        self.committed = False
         self.send = producer.send
         self.send_many = producer.send_many
 
