@@ -14,9 +14,10 @@ from penstock import settings
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery.selection import Filter, select
 from penstock.engine import range_replay
+from penstock.engine import replay as letter_replays
 from penstock.engine.range_replay import RangeReplay
 from penstock.engine.status import Status
-from penstock.errors import BadInput, NotFound, RetentionPassed
+from penstock.errors import BadInput, Conflict, NotFound, RetentionPassed
 from penstock.kafka import groups, topics
 from penstock.kafka.producer import Producer
 
@@ -190,6 +191,53 @@ def test_a_replay_that_is_killed_between_its_dead_letters_and_its_rows_lands_eac
     } == named(lab)  # fmt: skip
     assert [(0, 3), (0, 13)] == open_letters(lab, topic)
     assert (7, "finished") == (status.events, status.state)
+
+
+def test_letters_that_an_unfinished_replay_has_claimed_keep_a_range_from_replacing_their_rows(lab: Lab) -> None:
+    topic = lab.kafka.topic("replay-claimed")
+    lab.send_ids(topic, range(100, 120))
+    lab.run(lab.spec(topic, steps=[{"sql": OLD}]))
+    given = settings.load(home=lab.kafka.home)
+    file = write(lab, lab.document(topic, steps=[{"sql": "SELECT id, 'new' AS name FROM events"}]))
+    # Begun and not run, as after a crash.
+    claimed = letter_replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
+    begun = begin(lab, file, "0", "20")
+
+    with pytest.raises(Conflict, match=f"penstock dead replay --resume {claimed.id}"):
+        go_on(lab, begun)
+    untouched = named(lab)
+    letter_replays.run(given, letter_replays.find(given, claimed.id))
+    go_on(lab, begun)
+    letter_replays.run(given, letter_replays.find(given, claimed.id))
+
+    assert {(0, number): ["old"] for number in range(20) if number not in {3, 13}} == untouched
+    assert {(0, number): ["new"] for number in range(20)} == named(lab)
+    assert [] == open_letters(lab, topic)
+
+
+def test_letters_of_a_range_that_is_half_done_wait_for_its_end_and_are_then_replayed_once(lab: Lab) -> None:
+    topic = lab.kafka.topic("replay-half")
+    lab.send_ids(topic, range(110, 130))
+    lab.run(lab.spec(topic))
+    given = settings.load(home=lab.kafka.home)
+    file = write(lab, lab.document(topic, steps=[{"sql": NEW}], batch={"max_events": 6}))
+    mended = write(lab, lab.document(topic, steps=[{"sql": "SELECT id, 'mended' AS name FROM events"}]), "mended.yaml")
+    begun = begin(lab, file, "0", "20")
+
+    def give_up(_status: Status) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        go_on(lab, begun, give_up)
+    failed = list(select(lab.connection, Filter(pipeline=topic)))
+    with pytest.raises(Conflict, match=f"penstock pipeline replay FILE --resume {begun.range.id}"):
+        letter_replays.begin(given, failed, mended)
+    go_on(lab, begun)
+    letter_replays.run(given, letter_replays.begin(given, failed, mended))
+
+    assert [3] == [each.offset for each in failed]
+    assert {(0, number): ["mended" if number == 3 else "new"] for number in range(20)} == named(lab)
+    assert [] == open_letters(lab, topic)
 
 
 def test_in_postgres_rows_of_the_range_are_replaced_and_never_newer_ones(lab: Lab, postgres: RunningPostgres) -> None:

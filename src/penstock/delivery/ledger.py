@@ -1,22 +1,24 @@
-"""What became of dead letters: replayed or discarded, in a compacted topic of its own.
+"""What became of dead letters: replayed, replaced or discarded, in a compacted topic of its own.
 
 Guarantee: a dead letter is settled once. Settling is one transaction under one transactional id, which fences whoever
-settles at the same time; what the other had in hand is settled by nobody.
+settles at the same time; what the other had in hand is settled by nobody. There is a record for each letter, so that a
+replay may have any number of them. Whoever may write to the topic can settle letters and no more: nothing in it is run
+or opened, and a record that is none of ours is passed over.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Literal
+from typing import Annotated, Literal
 
 import orjson
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from penstock.delivery.dead_letters import DeadLetter
-from penstock.errors import Conflict, NotFound
+from penstock.errors import Conflict, NotFound, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
-from penstock.kafka.producer import Producer, ProducerOptions
+from penstock.kafka.producer import Producer, ProducerOptions, Transaction
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 
@@ -25,20 +27,45 @@ TOPIC = "penstock.dead-ledger"
 Letter = tuple[str, str, int, int]
 """Topic, topic id, partition and offset of a dead letter."""
 
+ReplayId = Annotated[str, Field(pattern="^[0-9a-f]{8}$")]
+_KEY: TypeAdapter[tuple[str, str] | tuple[str, str, str, int, int]] = TypeAdapter(
+    tuple[Literal["replay"], ReplayId] | tuple[Literal["letter"], str, str, NonNegativeInt, NonNegativeInt]
+)
+
 
 class Replay(BaseModel, frozen=True):
-    """An immutable selection of dead letters that goes through a pipeline once."""
+    """What goes through a pipeline once more: an immutable selection of dead letters, or a range that replaces rows."""
 
-    id: str = Field(description="Its id.")
+    id: ReplayId = Field(description="Its id.")
     pipeline: str = Field(description="The pipeline.")
-    file: str = Field(description="The pipeline file it runs with.")
-    state: Literal["started", "done"] = Field(description="Whether it got to its end.")
-    letters: dict[str, dict[int, list[int]]] = Field(description="Offsets by dead-letter topic and partition.")
+    what: Literal["letters", "range"] = Field("letters", description="What is replayed.")
+    state: Literal["started", "done"] = Field("started", description="Whether it got to its end.")
+    letters: dict[str, dict[int, list[int]]] = Field(
+        default={}, exclude=True, description="Offsets by dead-letter topic and partition."
+    )
 
     @property
     def count(self) -> int:
         """How many letters there are."""
         return sum(len(offsets) for parts in self.letters.values() for offsets in parts.values())
+
+
+class Settlement(BaseModel, frozen=True):
+    """What became of one dead letter."""
+
+    state: Literal["replayed", "replaced", "discarded"] = Field(description="What became of it.")
+    by: ReplayId | None = Field(None, description="Id of the replay that has it.")
+
+
+class Entries(BaseModel, frozen=True):
+    """The ledger as it was at one moment."""
+
+    settled: dict[Letter, Settlement] = Field(description="What became of each settled letter.")
+    replays: dict[str, Replay] = Field(description="Every replay by id; of its letters this does not tell.")
+
+    def is_unfinished(self, replay_id: str | None) -> bool:
+        """Tell whether this is a replay that has not got to its end."""
+        return replay_id in self.replays and self.replays[replay_id].state == "started"
 
 
 class Ledger:
@@ -49,7 +76,24 @@ class Ledger:
         self._admin = Admin(connection)
         self._ids: dict[str, str] = {}
 
-    def _entries(self) -> dict[bytes, bytes]:
+    def entries(self) -> Entries:
+        """Read the whole ledger; what is no entry is passed over."""
+        settled: dict[Letter, Settlement] = {}
+        replays: dict[str, Replay] = {}
+        for key, value in self._newest().items():
+            try:
+                match _KEY.validate_json(key, strict=True):
+                    case (_, topic, topic_id, partition, offset):
+                        settled[topic, topic_id, partition, offset] = Settlement.model_validate_json(value)
+                    case (_, replay_id):
+                        replay = Replay.model_validate_json(value)
+                        if replay.id == replay_id:
+                            replays[replay_id] = replay
+            except ValidationError:
+                continue
+        return Entries.model_construct(settled=settled, replays=replays)
+
+    def _newest(self) -> dict[bytes, bytes]:
         try:
             topics.partition_count(self._admin, TOPIC)
         except NotFound:
@@ -62,53 +106,105 @@ class Ledger:
             self._ids |= {name: found for name, (found, _) in topics.identify(self._admin, [letter.dead_topic]).items()}
         return (letter.dead_topic, self._ids[letter.dead_topic], letter.dead_partition, letter.dead_offset)
 
-    def settled(self) -> dict[Letter, str]:
-        """Give every settled letter, with what became of it."""
-        found = {}
-        for key, value in self._entries().items():
-            name = orjson.loads(key)
-            if name[0] == "letter":
-                found[name[1], name[2], name[3], name[4]] = orjson.loads(value)["state"]
-        return found
-
-    def replays(self) -> dict[str, Replay]:
-        """Give every replay by id."""
-        named = {key: value for key, value in self._entries().items() if orjson.loads(key)[0] == "replay"}
-        return {orjson.loads(key)[1]: Replay.model_validate_json(value) for key, value in named.items()}
+    def find(self, replay_id: str) -> Replay:
+        """Give a replay of dead letters with its letters, as they were claimed."""
+        entries = self.entries()
+        found = entries.replays.get(replay_id)
+        if found is None or found.what != "letters":
+            raise NotFound(f"there is no replay of dead letters '{replay_id}'")
+        chosen: dict[str, dict[int, list[int]]] = {}
+        ids: set[tuple[str, str]] = set()
+        for (topic, topic_id, partition, offset), settlement in entries.settled.items():
+            if settlement.by == replay_id:
+                chosen.setdefault(topic, {}).setdefault(partition, []).append(offset)
+                ids.add((topic, topic_id))
+        live = topics.identify(self._admin, sorted(chosen))
+        for topic, topic_id in sorted(ids):
+            if live[topic][0] != topic_id:
+                raise TopicRecreated(
+                    f"the dead-letter topic '{topic}' was made anew: the letters of the replay {replay_id} are gone",
+                    safe="Nothing was read from the new one",
+                )
+        return found.model_copy(update={"letters": chosen})
 
     def discard(self, letters: Iterable[DeadLetter]) -> int:
         """Settle letters as discarded; give how many were still open."""
-        return self._settle(letters, "discarded", None)
+        return self._settle(letters, Settlement(state="discarded"), None, lambda _open, _entries: None)
 
-    def claim(self, letters: Iterable[DeadLetter], replay: Replay) -> int:
-        """Settle letters as replayed, together with the replay's own record; raise if one is settled already."""
-        return self._settle(letters, f"replayed by {replay.id}", replay)
+    def claim(self, letters: list[DeadLetter], replay: Replay) -> None:
+        """Settle letters as replayed, together with the replay's own record; raise if one of them is not to be had."""
+
+        def require_free(chosen: set[Letter], entries: Entries) -> None:
+            if already := chosen & entries.settled.keys():
+                raise Conflict(
+                    f"{len(already)} of these dead letters were settled in the meantime", fix="List them anew"
+                )
+            # Such a range may run the batch of the letter once more, and would then take the replayed row out again.
+            for other in entries.replays.values():
+                if other.what == "range" and other.state == "started":
+                    held = sum(1 for each in letters if each.place_id.startswith(range_place_id(other.id, "")))
+                    if held:
+                        raise Conflict(
+                            f"{held} of these dead letters come from the replay {other.id} of a range, which has not"
+                            " got to its end",
+                            safe="Nothing was changed",
+                            fix=f"First run: penstock pipeline replay FILE --resume {other.id}",
+                        )
+
+        self._settle(letters, Settlement(state="replayed", by=replay.id), replay, require_free)
+
+    def replace(self, letters: list[DeadLetter], replay: Replay) -> int:
+        """Settle the open ones of these letters, for the records they stand for are about to be replayed.
+
+        Raise if one is claimed by a replay that has not got to its end: it would write its row beside the new one.
+        """
+
+        def require_free(chosen: set[Letter], entries: Entries) -> None:
+            claims = [entries.settled[each] for each in chosen & entries.settled.keys()]
+            held = [each.by for each in claims if each.state == "replayed" and entries.is_unfinished(each.by)]
+            if held:
+                raise Conflict(
+                    f"{len(held)} dead letter(s) of this range are claimed by the replay {held[0]}, which has not got"
+                    " to its end: their rows would be there twice",
+                    safe="Nothing was changed",
+                    fix=f"First run: penstock dead replay --resume {held[0]}",
+                )
+
+        return self._settle(letters, Settlement(state="replaced", by=replay.id), replay, require_free)
 
     def finish(self, replay: Replay) -> None:
         """Record that a replay got to its end."""
         with Producer(self._connection) as producer:
-            producer.send(
-                TOPIC, replay.model_copy(update={"state": "done"}).model_dump_json(), key=_replay_key(replay.id)
-            )
+            _record(producer, replay.model_copy(update={"state": "done"}))
 
-    def _settle(self, letters: Iterable[DeadLetter], state: str, replay: Replay | None) -> int:
+    def _settle(
+        self,
+        letters: Iterable[DeadLetter],
+        settlement: Settlement,
+        replay: Replay | None,
+        require_free: Callable[[set[Letter], Entries], None],
+    ) -> int:
         with suppress(Conflict):
             topics.create(self._admin, TOPIC, TopicSpec(partitions=1, cleanup="compact"))
         chosen = {self.key_of(letter) for letter in letters}
         options = ProducerOptions(transactional_id=TOPIC)
         with Producer(self._connection, options) as producer, producer.transaction() as transaction:
             # Looked at after everybody else was fenced: what is open now stays open until this transaction ends.
-            already = chosen & self.settled().keys()
-            if already and replay is not None:
-                raise Conflict(
-                    f"{len(already)} of these dead letters were settled in the meantime", fix="List them anew"
-                )
-            for letter in chosen - already:
-                transaction.send(TOPIC, orjson.dumps({"state": state}), key=orjson.dumps(["letter", *letter]))
+            entries = self.entries()
+            require_free(chosen, entries)
+            still_open = chosen - entries.settled.keys()
+            value = settlement.model_dump_json()
+            for letter in still_open:
+                transaction.send(TOPIC, value, key=orjson.dumps(["letter", *letter]))
             if replay is not None:
-                transaction.send(TOPIC, replay.model_dump_json(), key=_replay_key(replay.id))
-        return len(chosen - already)
+                _record(transaction, replay)
+        return len(still_open)
 
 
-def _replay_key(replay_id: str) -> bytes:
-    return orjson.dumps(["replay", replay_id])
+def range_place_id(replay_id: str, topic_id: str) -> str:
+    """Give what stands for a topic's id in a range; it differs by topic, for sinks tell places by id and partition."""
+    return f"range-{replay_id}-{topic_id}"
+
+
+def _record(to: Producer | Transaction, replay: Replay) -> None:
+    to.send(TOPIC, replay.model_dump_json(), key=orjson.dumps(["replay", replay.id]))

@@ -62,7 +62,7 @@ class Reason(BaseModel, frozen=True):
 def select(connection: Connection, wanted: Filter) -> Iterator[DeadLetter]:
     """Give the open dead letters that fit."""
     ledger = Ledger(connection)
-    settled = ledger.settled()
+    settled = ledger.entries().settled
     names = [wanted.topic] if wanted.topic else dead_topics(connection)
     for letter in wanted.chosen(read(connection, *names)):
         if ledger.key_of(letter) not in settled:

@@ -1,5 +1,6 @@
 """Running a range of a topic's past through a pipeline, beside the live driver and without touching it."""
 
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from penstock.delivery.checkpoint import Checkpoint
-from penstock.delivery.dead_letters import SINK_NAME, DeadLetter, dead_topic_of
+from penstock.delivery.dead_letters import SINK_NAME, DeadLetter, dead_topic_of, read
 from penstock.delivery.durable import write_json
-from penstock.delivery.ledger import Ledger
+from penstock.delivery.ledger import Ledger, Replay
 from penstock.delivery.positions import Place
-from penstock.delivery.selection import Filter, select
 from penstock.engine import session
 from penstock.engine.driver import MASTER, Show, account, home_of
 from penstock.engine.home import Progress
@@ -41,7 +41,13 @@ class RangeReplay(BaseModel, frozen=True):
     file: str = Field(description="The pipeline file it runs with.")
     into: dict[str, str] = Field(description="Other places by sink; empty if rows are replaced where they are.")
     range: Range = Field(description="The records.")
+    is_claimed: bool = Field(default=False, description="Whether the dead letters of the range are settled by it.")
     is_done: bool = Field(default=False, description="Whether it got to its end.")
+
+    @property
+    def entry(self) -> Replay:
+        """Give what the ledger of dead letters has of it."""
+        return Replay(id=self.range.id, pipeline=self.pipeline, what="range")
 
 
 def begin(
@@ -74,12 +80,11 @@ def begin(
 
 def find(settings: "Settings", pipeline: str, replay_id: str) -> RangeReplay:
     """Look up a replay that was begun."""
-    try:
-        return RangeReplay.model_validate_json(
-            (home_of(settings, pipeline).replay(replay_id).folder / _FILE).read_bytes()
-        )
-    except OSError:
-        raise NotFound(f"pipeline '{pipeline}' has no replay '{replay_id}' here") from None
+    kept = home_of(settings, pipeline).replay(replay_id).folder / _FILE
+    # An id is no path: it has eight hexadecimal digits.
+    if re.fullmatch(r"[0-9a-f]{8}", replay_id) is None or not kept.exists():
+        raise NotFound(f"pipeline '{pipeline}' has no replay '{replay_id}' here")
+    return RangeReplay.model_validate_json(kept.read_bytes())
 
 
 def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = MASTER) -> Status:
@@ -92,7 +97,12 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
         # Not even letters are looked at: those of the range that are open now are none of this replay's business.
         status.state = "finished"
         return status
-    before = _open_letters(settings, spec, replay.range) if replay.range.replaces else []
+    if replay.range.replaces and not replay.is_claimed:
+        # Once, and before the first row: what is open in the range later on has failed after its rows were replaced.
+        # From here on nobody replays the old letters, too, which would double what is about to land, or to fail anew.
+        Ledger(settings.connection()).replace(_letters(settings, spec, replay.range), replay.entry)
+        replay = replay.model_copy(update={"is_claimed": True})
+        write_json(home.folder / _FILE, replay.model_dump())
 
     def tell(progress: Progress) -> None:
         account(status, progress)
@@ -100,13 +110,12 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
 
     start = session.starter(spec, home.logs, master)
     with (
-        _way_out(),
+        _way_out(settings, replay),
         Runner(spec, settings.connection(), home, start, path.parent, replay=replay.range) as runner,
     ):
         runner.run(tell)
-    if before:
-        # What failed before is in the table now, or failed anew: replaying the old letter, too, would double it.
-        Ledger(settings.connection()).discard(before)
+    if replay.is_claimed:
+        Ledger(settings.connection()).finish(replay.entry)
     write_json(home.folder / _FILE, replay.model_copy(update={"is_done": True}).model_dump())
     status.state = "finished"
     return status
@@ -170,11 +179,13 @@ def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list
 
 
 @contextmanager
-def _way_out() -> Iterator[None]:
+def _way_out(settings: "Settings", replay: RangeReplay) -> Iterator[None]:
     """Say what to do about records that are gone: what helps a live pipeline does not help a replay."""
     try:
         yield
     except Discontinuity as error:
+        if replay.is_claimed:  # it will never get further: what it has judged is anybody's
+            Ledger(settings.connection()).finish(replay.entry)
         raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
 
 
@@ -198,15 +209,14 @@ def _require_replaceable(sink: AnySink) -> None:
         raise BadInput("a table without `coordinates` does not know which rows belong to the range")
 
 
-def _open_letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[DeadLetter]:
-    """Give the dead letters of the range that are not settled."""
+def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[DeadLetter]:
+    """Give the dead letters of the range, settled or not."""
     parts = {(part.topic_id, part.partition): part for part in chosen.parts}
     found = []
     for topic in sorted({dead_topic_of(part.topic, spec.dead_letters.topic, spec.name) for part in chosen.parts}):
         with suppress(NotFound):  # nothing has failed yet
-            for letter in select(settings.connection(), Filter(pipeline=spec.name, topic=topic)):
+            for letter in read(settings.connection(), topic, pipeline=spec.name):
                 part = parts.get((letter.topic_id, letter.partition))
-                is_ours = chosen.has_judged(letter.place_id)
-                if part is not None and part.start <= letter.offset < part.end and not is_ours:
+                if part is not None and part.start <= letter.offset < part.end:
                     found.append(letter)
     return found

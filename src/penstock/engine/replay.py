@@ -4,17 +4,29 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel, Field, ValidationError
+
 from penstock.delivery.dead_letters import DeadLetter
+from penstock.delivery.durable import write_json
 from penstock.delivery.ledger import Ledger, Replay
 from penstock.engine import session
 from penstock.engine.driver import MASTER, account, home_of
 from penstock.engine.runner import Runner
 from penstock.engine.status import Status
-from penstock.errors import BadInput, NotFound
+from penstock.errors import BadInput
 from penstock.pipeline.load import load
+from penstock.pipeline.spec import NAME, PipelineSpec
 
 if TYPE_CHECKING:
     from penstock.settings import Settings
+
+_FILE = "letters.json"
+
+
+class _Begun(BaseModel, frozen=True):
+    """What is kept on this machine of a replay: the ledger, which others can write to, names no file to run."""
+
+    file: Path = Field(description="The pipeline file it runs with.")
 
 
 def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay:
@@ -29,27 +41,27 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
     chosen: dict[str, dict[int, list[int]]] = {}
     for letter in letters:
         chosen.setdefault(letter.dead_topic, {}).setdefault(letter.dead_partition, []).append(letter.dead_offset)
-    replay = Replay(
-        id=secrets.token_hex(4), pipeline=spec.name, file=str(file.resolve()), state="started", letters=chosen
-    )
+    replay = Replay(id=secrets.token_hex(4), pipeline=spec.name, letters=chosen)
+    home = home_of(settings, spec.name).replay(replay.id)
+    write_json(home.folder / _FILE, _Begun(file=file.resolve()).model_dump(mode="json"))
     Ledger(settings.connection()).claim(letters, replay)
     return replay
 
 
 def find(settings: "Settings", replay_id: str) -> Replay:
     """Look up a replay that was begun."""
-    found = Ledger(settings.connection()).replays().get(replay_id)
-    if found is None:
-        raise NotFound(f"there is no replay '{replay_id}'")
-    return found
+    return Ledger(settings.connection()).find(replay_id)
 
 
 def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Status:
     """Run a replay to its end. Run again after a crash, it goes on where it was; after its end, it does nothing."""
-    path = file or Path(replay.file)
-    spec = load(path)
+    path = file or _file_of(settings, replay)
+    spec = _its_pipeline(path, replay)
     home = home_of(settings, spec.name).replay(replay.id)
     status = Status(pipeline=spec.name, state="running", pid=0, file=str(path))
+    if replay.state == "done":
+        status.state = "finished"
+        return status
     with Runner(
         spec,
         settings.connection(),
@@ -62,3 +74,23 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
     Ledger(settings.connection()).finish(replay)
     status.state = "finished"
     return status
+
+
+def _file_of(settings: "Settings", replay: Replay) -> Path:
+    """Find the file that a replay was begun with on this machine."""
+    if NAME.fullmatch(replay.pipeline) is not None:
+        try:
+            kept = home_of(settings, replay.pipeline).replay(replay.id).folder / _FILE
+            return _Begun.model_validate_json(kept.read_bytes()).file
+        except (OSError, ValidationError):
+            pass
+    raise BadInput(
+        f"the replay {replay.id} was not begun here, so its pipeline file is not known", fix="Name it with --file"
+    )
+
+
+def _its_pipeline(path: Path, replay: Replay) -> PipelineSpec:
+    spec = load(path)
+    if spec.name != replay.pipeline:
+        raise BadInput(f"the replay {replay.id} is one of pipeline '{replay.pipeline}', and the file is '{spec.name}'")
+    return spec

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
+from penstock.delivery.ledger import range_place_id
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput
 from penstock.kafka.admin import Admin
@@ -41,12 +42,8 @@ class Range(BaseModel, frozen=True):
         return sum(part.end - part.start for part in self.parts)
 
     def place_id(self, topic_id: str) -> str:
-        """Give what stands for a topic's id; it differs by topic, for sinks tell places by id and partition alone."""
-        return f"range-{self.id}-{topic_id}"
-
-    def has_judged(self, place_id: str) -> bool:
-        """Tell whether a dead letter with this id for its place is one of this replay."""
-        return place_id.startswith(f"range-{self.id}-")
+        """Give what stands for a topic's id."""
+        return range_place_id(self.id, topic_id)
 
     @property
     def real(self) -> dict[Place, Stretch]:

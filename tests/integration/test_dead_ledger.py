@@ -1,0 +1,139 @@
+"""The ledger of dead letters: as long as it has to be, and harmless whoever has written to it."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from penstock import settings
+from penstock.delivery.dead_letters import DeadLetter
+from penstock.delivery.ledger import TOPIC, Ledger, Replay
+from penstock.engine import replay as replays
+from penstock.errors import BadInput, NotFound, TopicRecreated
+from penstock.kafka import topics
+from penstock.kafka.producer import Producer
+from penstock.kafka.topic_spec import TopicSpec
+
+from conftest import Cli, RunningKafka
+
+
+def letter(dead_topic: str, offset: int, place_id: str = "some-id") -> DeadLetter:
+    return DeadLetter(
+        dead_topic=dead_topic,
+        dead_partition=0,
+        dead_offset=offset,
+        pipeline="orders",
+        stage="decode",
+        error="Malformed",
+        message="no JSON",
+        sink=None,
+        topic="orders",
+        topic_id="some-id",
+        partition=0,
+        offset=offset,
+        place_id=place_id,
+        at_partition=0,
+        at=offset,
+        attempt=1,
+        failed_ms=0,
+        timestamp_ms=0,
+    )
+
+
+def forge(kafka: RunningKafka, *entries: tuple[bytes, bytes]) -> None:
+    """Write to the ledger as somebody could who may write to topics."""
+    ledger = Ledger(kafka.connection)
+    ledger.claim([letter(kafka.topic("forge-dead"), 0)], Replay(id="f0f0f0f0", pipeline="makes-the-topic"))
+    with Producer(kafka.connection) as producer:
+        for key, value in entries:
+            producer.send(TOPIC, value, key=key)
+
+
+def test_a_replay_has_more_letters_than_fit_into_one_record(kafka: RunningKafka) -> None:
+    dead_topic = kafka.topic("ledger-many-dead")
+    # As many digits as an offset can have: fewer letters than in a real case, and the same number of bytes.
+    offsets = [10**18 + number for number in range(60_000)]
+    ledger = Ledger(kafka.connection)
+
+    ledger.claim([letter(dead_topic, offset) for offset in offsets], Replay(id="00c0ffee", pipeline="orders"))
+    found = ledger.find("00c0ffee")
+
+    assert offsets == sorted(found.letters[dead_topic][0])
+    assert (60_000, "started") == (found.count, found.state)
+
+
+def test_entries_that_are_none_of_ours_are_passed_over(kafka: RunningKafka, cli: Cli) -> None:
+    done = json.dumps({"id": "0000dead", "pipeline": "orders"}).encode()
+    forge(
+        kafka,
+        (b"no JSON", b"{}"),
+        (b"", b"{}"),
+        (b"[]", b"{}"),
+        (b'["letter"]', b"{}"),
+        (b'["letter", 1, 2, 3, 4]', b"{}"),
+        (b'["letter", "t", "i", 0, -1]', b'{"state": "discarded"}'),
+        (b'["letter", "t", "i", 0, 1]', b"[" * 500),
+        (b"[" * 5000, b"{}"),
+        (b'["replay", "../../../tmp"]', b'{"id": "../../../tmp", "pipeline": "orders"}'),
+        (b'["replay", "11111111"]', done),
+    )
+
+    listed = cli("dead", "list", "--topic", kafka.topic("ledger-odd-dead"), home=kafka.home)
+
+    assert (0, "no dead letters") == (listed.code, listed.err.strip())
+    for forged in ("../../../tmp", "11111111", "0000dead"):
+        with pytest.raises(NotFound, match="there is no replay of dead letters"):
+            Ledger(kafka.connection).find(forged)
+
+
+def test_what_a_forged_entry_names_is_neither_run_nor_written_to(kafka: RunningKafka, cli: Cli, tmp_path: Path) -> None:
+    harm = tmp_path / "harm"
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"open({str(harm)!r}, 'w')\n")
+    told = {"state": "started", "file": str(evil), "letters": {"t": {"0": [0]}}}
+    names = {"0000aaaa": "orders", "0000bbbb": str(tmp_path / "elsewhere"), "0000cccc": "../../outside"}
+    for number, name in names.items():
+        entry = json.dumps({"id": number, "pipeline": name, **told}).encode()
+        forge(kafka, (json.dumps(["replay", number]).encode(), entry))
+
+    said = cli("dead", "replay", "--resume", "0000aaaa", home=kafka.home)
+    given = settings.load(home=kafka.home)
+    for number in names:
+        with pytest.raises(BadInput, match="was not begun here"):
+            replays.run(given, replays.find(given, number))
+
+    assert (2, 1) == (said.code, len(said.error_lines))
+    assert said.err.strip().endswith("Name it with --file")
+    assert [evil] == sorted(tmp_path.iterdir())
+
+
+def test_a_replay_goes_on_with_a_file_of_its_own_pipeline_only(kafka: RunningKafka, tmp_path: Path) -> None:
+    given = settings.load(home=kafka.home)
+    replay = Replay(id="00facade", pipeline="orders")
+    Ledger(kafka.connection).claim([letter(kafka.topic("ledger-own-dead"), 0)], replay)
+    other = tmp_path / "other.yaml"
+    document = {
+        "name": "payments",
+        "source": {"type": "kafka", "topics": ["payments"]},
+        "decode": {"type": "raw"},
+        "sinks": [{"type": "console"}],
+        "speed": "scheduled",
+    }
+    other.write_text(yaml.safe_dump(document))
+
+    with pytest.raises(BadInput, match="is one of pipeline 'orders', and the file is 'payments'"):
+        replays.run(given, replays.find(given, "00facade"), other)
+
+
+def test_letters_of_a_dead_letter_topic_that_was_made_anew_are_not_looked_for_in_the_new_one(
+    kafka: RunningKafka,
+) -> None:
+    dead_topic = kafka.topic("ledger-anew-dead")
+    ledger = Ledger(kafka.connection)
+    ledger.claim([letter(dead_topic, 0)], Replay(id="0000beef", pipeline="orders"))
+    topics.delete(kafka.admin(), dead_topic)
+    topics.create(kafka.admin(), dead_topic, TopicSpec(partitions=1))
+
+    with pytest.raises(TopicRecreated, match="the letters of the replay 0000beef are gone"):
+        ledger.find("0000beef")
