@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.engine.batch import BatchReport
@@ -84,6 +85,12 @@ def land(lab: Lab, topic: str, *events: tuple[str, int]) -> None:
     lab.run(lab.spec(topic))
 
 
+def put(lab: Lab, *events: tuple[str, int]) -> None:
+    """Add rows to the landed table without a landing pipeline."""
+    names, numbers = zip(*events, strict=True)
+    write_deltalake(str(lab.table), pa.table({"name": names, "id": numbers}), mode="append")
+
+
 def results(path: Path, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in columns) for row in DeltaTable(str(path)).to_pyarrow_table().to_pylist())
 
@@ -121,6 +128,28 @@ def test_aggregates_are_merged_by_key_and_survive_a_lost_checkpoint(lab: Lab, po
     assert (after, after) == second
     assert (after, after) == both()
     assert [] == [report for report in compute(lab, spec) if report.read]
+
+
+def test_an_old_copy_of_the_checkpoint_is_refused_and_a_rebuild_computes_what_came_since(lab: Lab) -> None:
+    spec = stateful(lab, "old-copy", steps=[{"sql": COUNTS}])
+    checkpoint = lab.folder / "homes" / spec.name / "checkpoint"
+    put(lab, ("a", 1))
+    compute(lab, spec)
+    shutil.copytree(checkpoint, lab.folder / "copy")
+    put(lab, ("a", 2))
+    compute(lab, spec)
+    shutil.rmtree(checkpoint)
+    shutil.copytree(lab.folder / "copy", checkpoint)
+    put(lab, ("b", 3))
+
+    with pytest.raises(CheckpointLost, match=f"penstock pipeline rebuild {spec.name}"):
+        compute(lab, spec)
+    with runner(lab, spec) as opened:
+        opened.rebuild()
+    written = [report.sinks["delta"].written for report in compute(lab, spec)]
+
+    assert [("a", 2, 3), ("b", 1, 3)] == results(lab.folder / "results", "name", "events", "total")
+    assert [2] == written
 
 
 def test_windows_close_behind_the_watermark_and_count_each_event_once(lab: Lab) -> None:

@@ -1,11 +1,11 @@
 """Stateful pipelines: aggregates, windows and per-key state over a landed table, by Spark's streaming query.
 
-Spark's checkpoint holds the state and the place in the table; each sink keeps the number of the next batch beside its
-rows. Losing the checkpoint loses the state, so it is never made anew in silence: `penstock pipeline rebuild` computes
-everything again from the landed table, and the results are merged over the old ones.
+Spark's checkpoint holds the state and the place in the table; each sink keeps, beside its rows, the number of the next
+batch and a digest of the source offsets of the last one. So a checkpoint that did not lead the sinks to where they
+stand (an old copy, one with parts missing) is refused. Losing it loses the state, so it is never made anew in silence:
+`penstock pipeline rebuild` computes everything again from the landed table, merged over the old results.
 """
 
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Self
 
-import orjson
+import msgspec
 
 from penstock.delivery.checkpoint import Checkpoint, lost
 from penstock.delivery.crash_points import crash_point
@@ -22,6 +22,7 @@ from penstock.delivery.durable import write_json
 from penstock.engine.batch import BatchReport, SinkCount
 from penstock.engine.home import Home, Progress
 from penstock.engine.shipping import own_modules
+from penstock.engine.spark_checkpoint import SparkCheckpoint, batch_of
 from penstock.errors import BadInput, DataRefused, Discontinuity, NotFound, PenstockError, PositionLost
 from penstock.pipeline.schema import parse
 from penstock.pipeline.spec import PipelineSpec
@@ -38,6 +39,16 @@ _LOOK_EVERY_S = 0.1
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
+class _Metadata(msgspec.Struct, frozen=True):
+    """What `metadata.json` says: what a checkpoint of Spark's has to fit to."""
+
+    pipeline: str
+    positions: dict[str, int | None] = {}
+    """Where each sink stood when the computation began."""
+    query: str | None = None
+    """The id of Spark's query; none as long as it has had no batch."""
+
+
 class StatefulRunner:
     """Runs one stateful pipeline. Entering takes the lock and checks that it is safe to go on."""
 
@@ -51,11 +62,9 @@ class StatefulRunner:
         self._failure: PenstockError | None = None
         self._batches = 0
         self._query: Any = None
+        self._spark = SparkCheckpoint(home.checkpoint / "spark")
+        self._begun = _Metadata(spec.name)
         self.sinks: list[MergingSink] = []
-
-    @property
-    def _spark_checkpoint(self) -> Path:
-        return self.home.checkpoint / "spark"
 
     @property
     def _metadata(self) -> Path:
@@ -72,44 +81,53 @@ class StatefulRunner:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def begin(self) -> dict[str, int]:
-        """Load, per sink, the position at which this checkpoint began; make it for a pipeline that never ran."""
-        positions = {sink.name: sink.position() for sink in self.sinks}
-        if self._metadata.exists() and (self._spark_checkpoint / "metadata").exists():
-            bases: dict[str, int] = orjson.loads(self._metadata.read_bytes())["bases"]
-            return {sink.name: bases.get(sink.name, positions[sink.name] or 0) for sink in self.sinks}
-        started = [name for name, position in positions.items() if position is not None]
-        if started and not self._is_new():
-            raise lost(
-                self.spec.name, f"there is none in {self.home.checkpoint}, and sink '{started[0]}' has a position"
-            )
-        bases = {name: position or 0 for name, position in positions.items()}
-        write_json(self._metadata, {"pipeline": self.spec.name, "bases": bases})
-        return bases
+    def begin(self) -> None:
+        """Compare Spark's checkpoint with the sinks; make a pipeline's own part of it if it never ran."""
+        positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
+        if not self._metadata.exists():
+            started = [name for name, position in positions.items() if position is not None]
+            if started or self._spark.exists:
+                reason = f"sink '{started[0]}' has a position" if started else "Spark has one of this pipeline"
+                raise lost(self.spec.name, f"there is none in {self.home.checkpoint}, and {reason}")
+            self._remember(_Metadata(self.spec.name, positions))
+            return
+        try:
+            self._begun = msgspec.json.decode(self._metadata.read_bytes(), type=_Metadata)
+        except msgspec.MsgspecError as error:
+            raise lost(self.spec.name, f"{self._metadata} makes no sense: {error}") from None
+        if self._begun.query is not None and self._spark.query_id() != self._begun.query:
+            raise lost(self.spec.name, f"Spark's part, which holds the state, is not in {self._spark.folder}")
+        following = self._spark.next()
+        for sink in self.sinks:
+            self._lacks(sink, following)
 
-    def _is_new(self) -> bool:
-        """Tell a checkpoint that was just rebuilt, and not yet used, from one that is gone."""
-        return self._metadata.exists() and not self._spark_checkpoint.exists()
+    def _remember(self, metadata: "_Metadata") -> None:
+        write_json(self._metadata, msgspec.to_builtins(metadata))
+        self._begun = metadata
 
-    def rebuild(self) -> dict[str, int]:
-        """Forget Spark's state; the next run computes all of it again from the table."""
-        shutil.rmtree(self._spark_checkpoint, ignore_errors=True)
-        bases = {sink.name: sink.position() or 0 for sink in self.sinks}
-        write_json(self._metadata, {"pipeline": self.spec.name, "bases": bases})
-        return bases
+    def rebuild(self) -> None:
+        """Forget Spark's state; the next run computes all of it again from the table.
+
+        The state goes in one step, and only then the sinks' positions are taken for a beginning: a rebuild that dies
+        in between leaves a checkpoint without its state, which no run accepts.
+        """
+        self._spark.set_aside()
+        positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
+        self._remember(_Metadata(self.spec.name, positions))
+        self._spark.remove_old()
 
     def run(self, tell: Callable[[Progress], None]) -> None:
         """Run until caught up (`speed: scheduled`) or told to stop."""
         from pyspark.errors import StreamingQueryException
 
-        bases = self.begin()
+        self.begin()
         spark = self._start_spark()
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKS_DB)
         frame = self._through_steps(spark)
         writer = (
             frame.writeStream.outputMode("update")
-            .option("checkpointLocation", str(self._spark_checkpoint))
-            .foreachBatch(lambda rows, number: self._batch(rows, number, bases, tell))
+            .option("checkpointLocation", str(self._spark.folder))
+            .foreachBatch(lambda rows, number: self._batch(rows, number, tell))
         )
         if self.spec.speed == "scheduled":
             writer = writer.trigger(availableNow=True)
@@ -141,23 +159,27 @@ class StatefulRunner:
                 fix=f"Read more with: penstock pipeline logs --spark {self.spec.name}",
             )
 
-    def _batch(self, rows: "DataFrame", number: int, bases: dict[str, int], tell: Callable[[Progress], None]) -> None:
+    def _batch(self, rows: "DataFrame", number: int, tell: Callable[[Progress], None]) -> None:
         began = time.monotonic()
         crash_point("planned")
         try:
+            if self._begun.query is None:
+                # From now on results may be in sinks: this state, and no other, explains them.
+                self._remember(msgspec.structs.replace(self._begun, query=self._spark.query_id()))
+            lacking = [sink for sink in self.sinks if self._lacks(sink, number)]
             table = rows.toArrow()
-            for sink in self.sinks:
-                self._merge(sink, table, bases[sink.name] + number)
+            for sink in lacking:
+                self._merge(sink, table, number)
                 crash_point("sink_committed", sink.name)
         except PenstockError as error:
             self._failure = error
             raise
-        count = SinkCount(table.num_rows, table.num_rows, 0, 0)
+        merged, nothing = SinkCount(table.num_rows, table.num_rows, 0, 0), SinkCount(0, 0, 0, 0)
         report = BatchReport(
             batch=number,
-            read=table.num_rows,
+            read=table.num_rows if lacking else 0,
             dead=0,
-            sinks={sink.name: count for sink in self.sinks},
+            sinks={sink.name: merged if sink in lacking else nothing for sink in self.sinks},
             rules={},
             ends={},
             seconds=time.monotonic() - began,
@@ -171,20 +193,39 @@ class StatefulRunner:
         told = self._query.lastProgress if self._query is not None else None
         return sum(each["numRowsTotal"] for each in told["stateOperators"]) if told else None
 
-    def _merge(self, sink: MergingSink, table: Any, wanted: int) -> None:
-        """Write a batch unless it is in already."""
-        position = sink.position()
-        if position is not None and position > wanted:
-            return
-        if (position or 0) < wanted and sink.keeps_position:
+    def _lacks(self, sink: MergingSink, batch: int) -> bool:
+        """Tell whether a sink lacks a batch; raise if it stands where this checkpoint cannot have led it."""
+        if not sink.keeps_position:
+            return True
+        position, before = sink.position(), self._position_before(sink, batch)
+        if batch and before is None:
+            raise lost(self.spec.name, f"what was planned for batch {batch - 1} is missing in {self._spark.folder}")
+        if position == before:
+            return True
+        if position is None:
             raise PositionLost(
-                f"sink '{sink.name}' stands at batch {position or 0}, and batch {wanted} would leave a gap:"
+                f"sink '{sink.name}' has no position, and batch {batch} would leave a gap:"
                 " its table was dropped or replaced",
                 safe="Nothing was written",
                 fix=f"To compute everything again, run: penstock pipeline rebuild {self.spec.name}",
             )
+        if position == self._spark.position_after(batch):
+            return False
+        raise lost(
+            self.spec.name,
+            f"sink '{sink.name}' holds {batch_of(position)} batches that are not those in {self._spark.folder},"
+            " which is an old copy or another one",
+        )
+
+    def _position_before(self, sink: MergingSink, batch: int) -> int | None:
+        return self._spark.position_after(batch - 1) if batch else self._begun.positions.get(sink.name)
+
+    def _merge(self, sink: MergingSink, table: Any, batch: int) -> None:
+        following = self._spark.position_after(batch)
+        if following is None:
+            raise lost(self.spec.name, f"what was planned for batch {batch} is missing in {self._spark.folder}")
         crash_point("in_commit", sink.name)
-        sink.merge(table, position, wanted + 1)
+        sink.merge(table, self._position_before(sink, batch), following)
 
     def _through_steps(self, spark: "SparkSession") -> "DataFrame":
         from pyspark.errors import AnalysisException

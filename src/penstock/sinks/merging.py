@@ -1,7 +1,7 @@
-"""Sinks of stateful pipelines: results that change are merged by key, and the number of the batch is the position.
+"""Sinks of stateful pipelines: results that change are merged by key, and the batch that they hold is the position.
 
-Guarantee: exactly once. Rows and position move in one step. A batch that runs again finds the position past it and
-changes nothing; one that comes too early is a gap, and the pipeline stops.
+Guarantee: exactly once. Rows and position move in one step. A batch that runs again finds its own position and changes
+nothing; one that does not follow the position is refused, and the pipeline stops.
 """
 
 from abc import ABC, abstractmethod
@@ -35,7 +35,7 @@ class MergingSink(ABC):
 
     @abstractmethod
     def position(self) -> int | None:
-        """Give the number of the next batch; None if nothing was ever written."""
+        """Give what identifies the last batch that was written; None if nothing ever was."""
 
     @abstractmethod
     def merge(self, rows: pa.Table, expected: int | None, following: int) -> None:
