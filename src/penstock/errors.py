@@ -10,6 +10,7 @@ PenstockError
 │   └── WorkLost                Spark lost tasks or staged rows for a reason that is no record's fault
 └── Terminal                    the same call will fail again
     ├── BadInput           2    what the user gave cannot be used
+    │   └── RecordsRefused 2    some records can never be taken; all the others of the call were
     ├── NotFound           3    the topic, group, user or node is not there
     ├── Refused            5    the cluster does not let this client in, or not do this
     ├── Conflict           6    it contradicts what is there already
@@ -28,6 +29,7 @@ The number is the command line's exit code. 0 is success, 1 means that the comma
 something wrong (`penstock doctor`), 70 is a defect in Penstock, 130 is Ctrl-C.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -78,6 +80,14 @@ class BadInput(Terminal):
     """What the user gave cannot be used as it is."""
 
     exit_code = 2
+
+
+class RecordsRefused(BadInput):
+    """Some records of a call can never be taken, such as one too large; all the others were. `refused` numbers them."""
+
+    def __init__(self, what: str, *, refused: Sequence[int] = (), safe: str = "", fix: str = "") -> None:
+        super().__init__(what, safe=safe, fix=fix)
+        self.refused = tuple(refused)
 
 
 class NotFound(Terminal):

@@ -1,6 +1,7 @@
 """What each transport's docstring promises, against the real server."""
 
 import itertools
+import os
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from penstock.bench.throwaway import running
 from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
 from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.ports import find_free
-from penstock.errors import BrokerUnavailable, Conflict, NotFound, OwnershipLost, Refused, Transient
+from penstock.errors import BrokerUnavailable, Conflict, NotFound, OwnershipLost, RecordsRefused, Refused, Transient
+from penstock.kafka import topics
 from penstock.kafka.consumer import ConsumerOptions
 from penstock.project import LocalCluster
 from penstock.transports import Incoming, Outgoing, Subscription, Transport, open_transport
@@ -339,3 +341,78 @@ def test_a_topic_that_is_something_else_in_rabbitmq_is_a_conflict(rabbitmq: Runn
         for attempt in (lambda: transport.send(numbered(topic, 1)), lambda: transport.subscribe(topic, "readers")):
             with pytest.raises(Conflict, match="PRECONDITION_FAILED"):
                 attempt()
+
+
+@each(["kafka", "rabbitmq"])
+def test_messages_that_can_never_be_taken_are_named_and_the_others_arrive_once(place: Place) -> None:
+    too_large = Outgoing(place.topic, b"x" * (1_100_000 if isinstance(place.server, RunningKafka) else 17 * 2**20))
+    messages = numbered(place.topic, 50)
+    messages[20:20] = [too_large, too_large]
+
+    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
+        with pytest.raises(RecordsRefused) as caught:
+            place.transport.send(messages)
+        place.transport.send([Outgoing(place.topic, b"last:0")])
+        found = by_key(collect(subscription, 51))
+
+    assert (20, 21) == caught.value.refused
+    assert [*range(50)] == sorted(number for key, numbers in found.items() if key != "last" for number in numbers)
+
+
+@each(["kafka"])
+def test_a_record_that_the_broker_refuses_costs_none_of_its_batch(place: Place) -> None:
+    topics.alter_config(place.server.admin(), place.topic, {"max.message.bytes": "2000"})
+    messages = [Outgoing(place.topic, f"k:{number}".encode(), "k") for number in range(30)]
+    messages[10] = Outgoing(place.topic, os.urandom(5000), "k")
+
+    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
+        with pytest.raises(RecordsRefused) as caught:
+            place.transport.send(messages)
+        found = by_key(collect(subscription, 29))
+
+    assert (10,) == caught.value.refused
+    assert {"k": [number for number in range(30) if number != 10]} == found
+
+
+@each(["rabbitmq"])
+@pytest.mark.parametrize("key", ["\ud800", "k" * 200_000], ids=["no text", "too long"])
+def test_a_key_that_rabbitmq_cannot_take_costs_its_message_alone(place: Place, key: str) -> None:
+    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
+        with pytest.raises(RecordsRefused) as caught:
+            place.transport.send([Outgoing(place.topic, b"k:0"), Outgoing(place.topic, b"k:1", key)])
+        found = by_key(collect(subscription, 1))
+
+    assert ((1,), {"k": [0]}) == (caught.value.refused, found)
+
+
+@each(["rabbitmq"])
+def test_a_consumer_whose_queue_is_deleted_is_told_and_takes_from_the_new_one(place: Place) -> None:
+    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
+        place.transport.send([Outgoing(place.topic, b"k:0")])
+        (first,) = collect(subscription, 1)
+        with closing(place.server.connect()) as connection:
+            channel = connection.channel()
+            channel.queue_delete(f"{place.topic}.readers")
+            channel.queue_declare(f"{place.topic}.readers", durable=True)
+            channel.queue_bind(f"{place.topic}.readers", place.topic)
+        with pytest.raises(BrokerUnavailable, match="has taken queue"):
+            subscription.receive(1, 10.0)
+        place.transport.send([Outgoing(place.topic, b"k:1")])
+        (second,) = collect(subscription, 1)
+        with pytest.raises(OwnershipLost, match="1 messages"):
+            subscription.acknowledge([first, second])
+    with closing(place.transport.subscribe(place.topic, "readers")) as again:
+        left = again.receive(10, 0.5)
+
+    assert (b"k:0", b"k:1") == (first.value, second.value)
+    assert [] == left
+
+
+@each(["streams"])
+def test_what_redis_refuses_is_told_without_the_message(place: Place) -> None:
+    with place.server.connect() as client:
+        client.set(place.topic, "no stream")
+
+    with pytest.raises(Refused, match="WRONGTYPE") as caught:
+        place.transport.send([Outgoing(place.topic, b"canary-7731")])
+    assert "canary" not in str(caught.value)

@@ -18,6 +18,7 @@ from penstock.errors import (
     PositionLost,
     PositionsMoved,
     QueueFull,
+    RecordsRefused,
     Refused,
     RetentionPassed,
     Settling,
@@ -31,6 +32,7 @@ from penstock.errors import (
 
 EXIT_CODES: dict[type[PenstockError], int] = {
     BadInput: 2,
+    RecordsRefused: 2,
     NotFound: 3,
     BrokerUnavailable: 4,
     Settling: 4,

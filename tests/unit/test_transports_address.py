@@ -84,3 +84,7 @@ def test_no_client_library_is_loaded_before_its_transport_is_opened() -> None:
     done = run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert "[]\n" == done.stdout
+
+
+def test_an_ipv6_address_is_written_in_brackets() -> None:
+    assert ("redis://[::1]:6379", "[::1]:6379") == (str(parse("redis://[::1]")), parse("redis://[::1]").server)

@@ -59,6 +59,20 @@ def test_an_extra_with_the_name_of_a_standard_field_is_renamed() -> None:
     assert "exception" not in found
 
 
+def test_no_two_extras_end_up_under_one_name() -> None:
+    standard = written(record(level=1, field_level=2, field_field_level=3))
+    made = record()
+    made.__dict__ |= {"\ud800": 1, "\\ud800": 2}
+    broken = written(made)
+
+    assert {1, 2, 3} == {value for name, value in standard.items() if "field_" in name}
+    assert {1, 2} == {value for name, value in broken.items() if "ud800" in name}
+
+
+def test_a_key_is_text_that_every_server_can_take() -> None:
+    assert "\\ud800" == snapshot(record(game_id="\ud800"), {}, "game_id").key
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -1,14 +1,17 @@
 import json
 import logging
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.errors import BadInput, BrokerUnavailable
+from penstock.errors import BadInput, BrokerUnavailable, RecordsRefused
 from penstock.transports import EventHandler, HandlerOptions, Outgoing, Subscription, log_to
 
 from support.waiting import until
@@ -237,8 +240,93 @@ def test_arguments_that_do_not_fit_the_message_are_reported_and_stop_nothing(
         handler.handle(logger.makeRecord("app", logging.INFO, "file.py", 1, "%d", ("no number",), None))
         logger.info("fine")
 
-    assert ["fine"] == memory.messages()
+    assert ["fine", "Log Records Dropped"] == sorted(memory.messages(), reverse=True)
+    assert (1, 1) == (handler.sent, handler.dropped)
     assert "--- Logging error ---" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("when_full", ["drop_oldest", "block"])
+@pytest.mark.parametrize("created", [float("nan"), float("inf"), 1e300], ids=str)
+def test_a_record_that_cannot_be_written_is_dropped_alone_and_counted(created: float, when_full: str) -> None:
+    memory = Memory()
+
+    with logging_to(memory, when_full=when_full, buffer_events=2) as (logger, handler):
+        timeless = logger.makeRecord("app", logging.INFO, "file.py", 1, "timeless", (), None)
+        timeless.created = created
+        handler.handle(timeless)
+        for number in range(5):
+            logger.info("%d", number)
+            handler.flush()
+        counts = (handler.sent, handler.dropped)
+
+    assert [str(number) for number in range(5)] == [text for text in memory.messages() if text.isdecimal()]
+    assert (5, 1) == counts
+
+
+def test_a_transport_that_names_the_refused_ones_gets_none_of_the_others_twice() -> None:
+    class Exact(Memory):
+        def send(self, messages: Sequence[Outgoing]) -> None:
+            refused = [number for number, message in enumerate(messages) if self.poison in message.value]
+            super().send([message for message in messages if self.poison not in message.value])
+            if refused:
+                raise RecordsRefused("too large", refused=refused)
+
+    memory = Exact()
+
+    with logging_to(memory, linger_s=0.2) as (logger, handler):
+        for text in ("before", "poison", "after"):
+            logger.info(text)
+        handler.flush()
+        counts = (handler.sent, handler.dropped)
+
+    assert (2, 1) == counts
+    assert ["before", "after", "Log Records Dropped"] == memory.messages()
+
+
+_CHILDREN = """
+import concurrent.futures, logging, multiprocessing, os, sys
+from penstock.transports import EventHandler, HandlerOptions
+
+class Appending:
+    def send(self, messages):
+        with open(sys.argv[1], "ab") as file:
+            file.writelines(message.value + b"\\n" for message in messages)
+
+    def close(self):
+        pass
+
+def begin():
+    logging.getLogger().addHandler(EventHandler(Appending, HandlerOptions(topic="logs", linger_s=0.5)))
+    logging.getLogger().setLevel(logging.INFO)
+
+def work(number):
+    if not logging.getLogger().handlers:
+        begin()
+    logging.info("child %d", number)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[2])
+    if sys.argv[2] == "fork":
+        begin()
+    for number in range(3):
+        child = context.Process(target=work, args=(number,))
+        child.start()
+        child.join()
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+        list(pool.map(work, range(3, 9)))
+"""
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_records_of_children_of_multiprocessing_arrive(way: str, tmp_path: Path) -> None:
+    program, found = tmp_path / "program.py", tmp_path / "found"
+    program.write_text(_CHILDREN)
+
+    subprocess.run([sys.executable, program, found, way], check=True, timeout=60)
+
+    assert [f"child {number}" for number in range(9)] == sorted(
+        json.loads(line)["message"] for line in found.read_bytes().splitlines()
+    )
 
 
 def test_log_to_adds_one_handler_and_lets_records_of_its_level_pass() -> None:

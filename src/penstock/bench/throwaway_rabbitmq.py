@@ -53,6 +53,8 @@ class RunningRabbitMQ(ThrowawayServer):
             "log.file = false",
             # A throwaway server on a full disk or a small machine should fail loudly elsewhere, not block publishers.
             "disk_free_limit.absolute = 50MB",
+            # The default from RabbitMQ 4 on.
+            "max_message_size = 16777216",
         }
         if self._certificates is None:
             settings |= {f"listeners.tcp.1 = {HOST}:{self.port}"}

@@ -46,6 +46,7 @@ _BAD_INPUT = {
     KafkaError.POLICY_VIOLATION,
     KafkaError.OFFSET_OUT_OF_RANGE,
     KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_RECORD,
     KafkaError._INVALID_ARG,  # noqa: SLF001
 }
 _CONFLICT = {

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as Client
 from pydantic import BaseModel, Field, model_validator
 
-from penstock.errors import BadInput, BrokerUnavailable, Conflict, DeliveryFailed, QueueFull
+from penstock.errors import BadInput, BrokerUnavailable, Conflict, DeliveryFailed, QueueFull, RecordsRefused
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 
@@ -163,25 +163,32 @@ class Producer:
         """Hand over many records at once, each `{"value": ..., "key": ...}`; well faster than `send`.
 
         Records of one call keep their order per partition. One that can never be taken, such as one too large, raises
-        when all the others of the call are taken. Headers need `send`.
+        `RecordsRefused` when all the others of the call are taken. Headers need `send`.
         """
         rest = records
-        hopeless: list[KafkaError] = []
+        refused: dict[int, KafkaError] = {}
         deadline = time.monotonic() + timeout_s
         while rest:
             self._client.produce_batch(topic, rest, partition=partition)
-            errors = [(record, record.pop("_error")) for record in rest if "_error" in record]
+            errors = [(number, each.pop("_error")) for number, each in enumerate(rest) if "_error" in each]
             self.sent += len(rest) - len(errors)
+            begin = len(records) - len(rest)
             # From the first for which there was no room on, all are given back: the rest keeps its order.
-            rest = [record for record, error in errors if error.code() == KafkaError._QUEUE_FULL]  # noqa: SLF001
-            hopeless += [error for _, error in errors if error.code() != KafkaError._QUEUE_FULL]  # noqa: SLF001
+            waiting = sum(error.code() == KafkaError._QUEUE_FULL for _, error in errors)  # noqa: SLF001
+            refused |= {begin + number: error for number, error in errors[: len(errors) - waiting]}
+            rest = rest[len(rest) - waiting :]
             if rest:
                 self._wait_for_room(deadline, f"the last {len(rest)} records of this call were not taken")
         self._client.poll(0)
-        if hopeless:
-            failure = translate(hopeless[0], self._connection, f"sending to topic '{topic}'")
-            failure.safe = f"The other {len(records) - len(hopeless)} records of the call were taken"
+        if refused:
+            self._raise_refused(topic, refused, len(records))
+
+    def _raise_refused(self, topic: str, refused: dict[int, KafkaError], total: int) -> None:
+        failure = translate(next(iter(refused.values())), self._connection, f"sending to topic '{topic}'")
+        if not isinstance(failure, BadInput):
             raise failure
+        taken = f"The other {total - len(refused)} records of the call were taken"
+        raise RecordsRefused(failure.what, refused=tuple(refused), safe=taken)
 
     def _wait_for_room(self, deadline: float, not_taken: str) -> None:
         self._client.poll(0.05)

@@ -28,9 +28,18 @@ class Address(BaseModel, frozen=True, extra="forbid"):
     tls: str | None = Field(description="The CA to trust: `system`, or a PEM file; no TLS if none.")
     place: str = Field(description="What comes after the port: a Redis database or a virtual host.")
 
+    @property
+    def server(self) -> str:
+        """Host and port as servers are written, with an IPv6 address in brackets; empty for the project's Kafka."""
+        return server_name(self.host, self.port) if self.host else ""
+
     def __str__(self) -> str:
-        where = f"{self.host}:{self.port}" if self.host else ""
-        return f"{self.scheme}://{where}" + (f"/{self.place}" if self.place else "")
+        return f"{self.scheme}://{self.server}" + (f"/{self.place}" if self.place else "")
+
+
+def server_name(host: str, port: int | None) -> str:
+    """Write host and port so that they can be told apart: an IPv6 address goes into brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 Connect = Callable[[Address], Transport]
@@ -101,8 +110,7 @@ def _kafka() -> Connect:
     from penstock.transports.kafka import Kafka
 
     def connect(address: Address) -> Transport:
-        server = f"{address.host}:{address.port}" if address.host else None
-        return Kafka(settings.load(bootstrap=server).connection())
+        return Kafka(settings.load(bootstrap=address.server or None).connection())
 
     return connect
 

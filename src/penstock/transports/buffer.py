@@ -56,6 +56,11 @@ class Buffer:
         self._drop()
         return True
 
+    def drop(self) -> None:
+        """Note that an event was lost before it could be put in."""
+        with self._changed:
+            self._drop()
+
     def _drop(self, count: int = 1) -> None:
         self.dropped += count
         self.unreported += count

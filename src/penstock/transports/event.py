@@ -1,7 +1,8 @@
 """From a log record to an event: one flat JSON object.
 
 `at` (UTC, microseconds), `level`, `logger`, `message`, then the context's fields and the record's extras beside them,
-then `exception` and `stack` where there are any. An extra that has the name of one of these is called `field_<name>`.
+then `exception` and `stack` where there are any. An extra that has the name of one of these is called `field_<name>`,
+once more if there is such an extra already.
 """
 
 import datetime
@@ -51,7 +52,7 @@ def snapshot(record: logging.LogRecord, context: Mapping[str, Any], key_name: st
         record.name,
         record.getMessage(),
         fields,
-        str(key) if key is not None else None,
+        _text(key) if key is not None else None,
         record.exc_text or None,
         record.stack_info,
     )
@@ -67,7 +68,7 @@ def encode(event: Event) -> bytes:
         "message": event.message,
     }
     for name, value in event.fields.items():
-        document[f"field_{name}" if name in _TAKEN else name] = value
+        document[_free_name(name, event.fields) if name in _TAKEN else name] = value
     if event.exception is not None:
         document["exception"] = event.exception
     if event.stack is not None:
@@ -75,7 +76,16 @@ def encode(event: Event) -> bytes:
     try:
         return orjson.dumps(document)
     except TypeError:
-        return orjson.dumps({_text(name): _safe(value) for name, value in document.items()})
+        texts: dict[str, Any] = {}
+        for name, value in document.items():
+            texts[_free_name(_text(name), texts) if _text(name) in texts else _text(name)] = _safe(value)
+        return orjson.dumps(texts)
+
+
+def _free_name(name: str, others: Mapping[str, Any]) -> str:
+    while (name := f"field_{name}") in others:
+        pass
+    return name
 
 
 def _safe(value: Any) -> Any:

@@ -10,7 +10,8 @@ Guarantees. `emit` only takes a snapshot of the record into a bounded buffer; a 
 the order of logging. While the server is away events wait in the buffer and are sent when it is back. They may arrive
 twice when a connection breaks in the middle, and are lost when the process is killed or the server stays away past
 `flush_timeout_s` at exit. When the buffer is full `when_full` decides; what is dropped is counted, told on stderr and
-sent onwards as an event of its own. A forked child sends its own records; those of before the fork are the parent's.
+sent onwards as an event of its own. What cannot be written or sent is dropped alone. A child process sends its own
+records, to the last one if it is one of `multiprocessing`; those of before the fork are the parent's.
 """
 
 import logging
@@ -24,7 +25,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from penstock.errors import BadInput
+from penstock.errors import BadInput, RecordsRefused
 from penstock.transports.address import opener, parse
 from penstock.transports.buffer import Buffer, WhenFull
 from penstock.transports.context import current
@@ -136,9 +137,11 @@ class EventHandler(logging.Handler):
             if self._thread is None and not self._closed:
                 self._start()
         except Exception:  # noqa: BLE001 - as every handler: the record's own arguments may be at fault
+            self._buffer.drop()
             self.handleError(record)
 
     def _start(self) -> None:
+        _close_with_a_child()
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -177,24 +180,35 @@ class EventHandler(logging.Handler):
         notice = Event(time.time(), "WARNING", __name__, "Log Records Dropped", {"dropped": dropped})
         taken = buffer.take(self.options.batch_events)
         events = [*([notice] if dropped else []), *taken]
-        outgoing = [Outgoing(self.options.topic, encode(event), event.key) for event in events]
-        try:
-            transport.send(outgoing)
-            refused = 0
-        except BadInput as refusal:
-            # One of them can never be taken, perhaps because it is too large; it must not hold up the others.
-            accepted = [self._send_alone(transport, each) for each in outgoing]
-            # A notice that is refused is not announced in turn: that would never end.
-            refused = accepted[len(events) - len(taken) :].count(False)
-            self._reason = str(refusal)
+        outgoing = {number: each for number, event in enumerate(events) if (each := self._encoded(event)) is not None}
+        accepted = self._send_all(transport, outgoing) if outgoing else set()
+        # A notice that is refused is not announced in turn: that would never end.
+        first = len(events) - len(taken)
+        refused = len(taken) - sum(number >= first for number in accepted)
         buffer.settle(refused=refused, reported=dropped)
 
-    def _send_alone(self, transport: Transport, event: Outgoing) -> bool:
+    def _encoded(self, event: Event) -> Outgoing | None:
         try:
-            transport.send([event])
-        except BadInput:
-            return False
-        return True
+            return Outgoing(self.options.topic, encode(event), event.key)
+        except Exception as failure:  # noqa: BLE001 - whatever is wrong with it, it must not hold up the others
+            self._reason = f"a record cannot be written as JSON: {failure}"
+            return None
+
+    def _send_all(self, transport: Transport, outgoing: dict[int, Outgoing]) -> set[int]:
+        """Give the numbers of those that were accepted. What can never be taken must not hold up the others."""
+        numbers = list(outgoing)
+        try:
+            transport.send(list(outgoing.values()))
+        except RecordsRefused as refusal:
+            self._reason = str(refusal)
+            return set(numbers) - {numbers[each] for each in refusal.refused}
+        except (BadInput, ValueError, TypeError) as refusal:
+            # Whose fault it is, is not said.
+            self._reason = str(refusal)
+            if len(outgoing) == 1:
+                return set()
+            return {number for number in numbers if self._send_all(transport, {number: outgoing[number]})}
+        return set(numbers)
 
     def _note(self, failure: Exception) -> None:
         self._reason = str(failure) or type(failure).__name__
@@ -242,6 +256,28 @@ class EventHandler(logging.Handler):
 
 
 _handlers: "weakref.WeakSet[EventHandler]" = weakref.WeakSet()
+
+
+# Processes whose end has been told to close the handlers.
+_closing_in: set[int] = set()
+
+
+def _close_with_a_child() -> None:
+    """Have the handlers closed when a child of `multiprocessing` ends.
+
+    It ends by `os._exit`, past `atexit` and so past logging's own end; what it does run is finalizers of its own.
+    """
+    processes, finalizers = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
+    if processes is None or finalizers is None or processes.parent_process() is None or os.getpid() in _closing_in:
+        return
+    _closing_in.add(os.getpid())
+    # The last of all: other finalizers may log.
+    finalizers.Finalize(None, _close_all, exitpriority=-1000)
+
+
+def _close_all() -> None:
+    for handler in list(_handlers):
+        handler.close()
 
 
 def _start_over() -> None:

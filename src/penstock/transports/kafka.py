@@ -12,11 +12,12 @@ A position moves per partition: acknowledging a message acknowledges all before 
 from the beginning again for as long as the topic keeps its records.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from penstock.errors import BrokerUnavailable, DeliveryFailed, PenstockError
+from penstock.errors import BadInput, BrokerUnavailable, DeliveryFailed, PenstockError, RecordsRefused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -28,6 +29,11 @@ from penstock.transports.transport import Incoming, Outgoing
 _DELIVERY_TIMEOUT_S = 30
 # librdkafka alone decides that a record has failed; asking it for a little longer leaves none undecided.
 _FLUSH_TIMEOUT_S = _DELIVERY_TIMEOUT_S + 10
+_UNDECIDED = {
+    KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - librdkafka's own names
+    KafkaError._PURGE_QUEUE,  # noqa: SLF001
+    KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
+}
 # A broker that is back should be noticed soon; librdkafka would wait for up to 10 s.
 _RECONNECTING: dict[str, str | int | bool] = {"reconnect.backoff.max.ms": 1000}
 
@@ -43,42 +49,71 @@ class Kafka:
         self._admin.metadata("connecting")
         self._known: set[str] = set()
         self._producer: Producer | None = None
-        self._failure: KafkaError | None = None
+        self._failed: list[tuple[KafkaError, Message]] = []
 
     def send(self, messages: Sequence[Outgoing]) -> None:
         """Return when every message is acknowledged; a topic that is not there raises `NotFound`."""
-        by_topic: dict[str, list[dict[str, bytes | str | None]]] = {}
-        for message in messages:
-            by_topic.setdefault(message.topic, []).append({"value": message.value, "key": message.key})
+        refusals = self._send(messages)
+        if refusals:
+            raise RecordsRefused(next(iter(refusals.values())).what, refused=sorted(refusals))
+
+    def _send(self, messages: Sequence[Outgoing]) -> dict[int, BadInput]:
+        """Send what can be sent, and give why the others cannot, by their number."""
+        by_topic: dict[str, list[int]] = {}
+        for number, message in enumerate(messages):
+            by_topic.setdefault(message.topic, []).append(number)
         for topic in by_topic.keys() - self._known:
             # librdkafka would look for it for half a minute, and then give no reason.
             topics.partition_count(self._admin, topic)
             self._known.add(topic)
         producer = self._producer = self._producer or self._open()
-        self._failure = None
+        self._failed.clear()
+        refusals: dict[int, BadInput] = {}
         try:
-            for topic, records in by_topic.items():
-                producer.send_many(topic, records)
+            for topic, numbers in by_topic.items():
+                records = [{"value": messages[number].value, "key": messages[number].key} for number in numbers]
+                try:
+                    producer.send_many(topic, records)
+                except RecordsRefused as refusal:
+                    refusals |= {numbers[each]: refusal for each in refusal.refused}
             producer.flush(_FLUSH_TIMEOUT_S)
         except DeliveryFailed as failure:
             self._discard()
-            raise self._explained(failure, next(iter(by_topic))) from None
+            explained = self._explained(failure, next(iter(by_topic)))
+            if not isinstance(explained, BadInput):
+                raise explained from None
+            if len(messages) == 1:
+                return {0: explained}
+            return refusals | self._send_alone(messages, refusals)
         except PenstockError:
             self._discard()
             raise
+        return refusals
+
+    def _send_alone(self, messages: Sequence[Outgoing], refusals: Mapping[int, BadInput]) -> dict[int, BadInput]:
+        """Send again what was not acknowledged, one by one: Kafka refuses a whole batch for one record in it."""
+        failed = Counter((each.topic(), each.key(), each.value() or b"") for _, each in self._failed)
+        found: dict[int, BadInput] = {}
+        for number, message in enumerate(messages):
+            it = (message.topic, message.key.encode() if message.key is not None else None, message.value)
+            if number not in refusals and failed[it] > 0:
+                failed[it] -= 1
+                for refusal in self._send([message]).values():
+                    found[number] = refusal
+        return found
 
     def _open(self) -> Producer:
         options = ProducerOptions(delivery_timeout_ms=_DELIVERY_TIMEOUT_S * 1000)
         return Producer(self._connection, options, on_delivery=self._delivered)
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        self._failure = self._failure or error
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append((error, message))
 
     def _explained(self, failure: DeliveryFailed, topic: str) -> PenstockError:
-        timed_out = {KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE}  # noqa: SLF001 - librdkafka's own names
-        if self._failure is None or self._failure.code() in timed_out:
+        if not self._failed or any(error.code() in _UNDECIDED for error, _ in self._failed):
             return BrokerUnavailable(failure.what, safe="They may be in the topic or not", fix="Send them again")
-        return translate(self._failure, self._connection, f"sending to topic '{topic}'")
+        return translate(self._failed[0][0], self._connection, f"sending to topic '{topic}'")
 
     def _discard(self) -> None:
         """Forget a producer that failed, and the topics: they may have been made anew."""

@@ -29,7 +29,16 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
-from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, OwnershipLost, PenstockError, Refused
+from penstock.errors import (
+    BadInput,
+    BrokerUnavailable,
+    Conflict,
+    NotFound,
+    OwnershipLost,
+    PenstockError,
+    RecordsRefused,
+    Refused,
+)
 from penstock.transports.address import Address
 from penstock.transports.tls import tls_context, tls_refusal
 from penstock.transports.transport import Incoming, Outgoing
@@ -38,12 +47,20 @@ _ANSWER_S = 10.0
 _CONFIRM_S = 30.0
 _PREFETCH = 2000
 _UNCONFIRMED = 2000
+# RabbitMQ ends the channel at a message above its limit (16 MiB), and with it the confirmations of those before.
+_LARGE = 2**20
+# A key travels in a header, and headers in one frame of at most 128 KiB.
+_LARGEST_KEY = 2**16
 _PERSISTENT = 2
 _DENIED = (AuthenticationError, ProbableAuthenticationError, ProbableAccessDeniedError)
 # A handshake that fails, as with TLS, is none of pika's other errors.
 _FAILURES = (AMQPError, AMQPConnectorException, OSError)
 _NOT_ALLOWED = 403
 _connections = itertools.count(1)
+
+
+class _TooLarge(Exception):
+    """One of the messages is larger than RabbitMQ takes."""
 
 
 class RabbitMQ:
@@ -62,18 +79,49 @@ class RabbitMQ:
 
     def send(self, messages: Sequence[Outgoing]) -> None:
         """Return when RabbitMQ has confirmed all of them; raises `NotFound` if no group has subscribed yet."""
-        publisher = self._publisher = self._publisher or self._open()
-        try:
-            unrouted = publisher.publish(messages)
-        except _FAILURES as error:
-            self._publisher = None
-            publisher.close()
-            raise _translated(error, self._address, "publishing") from None
+        refusals: dict[int, str] = {}
+        unrouted: str | None = None
+        waiting = self._chunks(messages, refusals)
+        while waiting:
+            numbers = waiting.popleft()
+            try:
+                unrouted = self._publish([messages[number] for number in numbers]) or unrouted
+            except _TooLarge as refusal:
+                if len(numbers) == 1:
+                    refusals[numbers[0]] = str(refusal)
+                else:
+                    waiting.extendleft([number] for number in reversed(numbers))
         if unrouted:
             raise NotFound(
                 f"no group has subscribed to '{unrouted}' at RabbitMQ, so there is no queue to keep messages in",
                 fix="Subscribe first, once: the group's queue stays",
             )
+        if refusals:
+            raise RecordsRefused(next(iter(refusals.values())), refused=sorted(refusals))
+
+    def _chunks(self, messages: Sequence[Outgoing], refusals: dict[int, str]) -> deque[list[int]]:
+        """Give the numbers of messages that go together; large ones go alone. Impossible keys are refused here."""
+        chunks: deque[list[int]] = deque([[]])
+        for number, message in enumerate(messages):
+            if problem := _problem_of_key(message.key):
+                refusals[number] = problem
+            elif len(message.value) >= _LARGE:
+                # If it is too large, it is the one to blame, and none of the others is in doubt.
+                chunks.extend([[number], []])
+            else:
+                chunks[-1].append(number)
+        return deque(filter(None, chunks))
+
+    def _publish(self, messages: Sequence[Outgoing]) -> str | None:
+        publisher = self._publisher = self._publisher or self._open()
+        try:
+            return publisher.publish(messages)
+        except _FAILURES as error:
+            self._publisher = None
+            publisher.close()
+            if isinstance(error, ChannelClosedByBroker) and "message size" in error.reply_text:
+                raise _TooLarge(f"publishing: RabbitMQ says {error.reply_text}") from None
+            raise _translated(error, self._address, "publishing") from None
 
     def subscribe(self, topic: str, group: str) -> "QueueSubscription":
         """Make the group's queue if it is not there, and take from it."""
@@ -209,11 +257,13 @@ class QueueSubscription:
         self._number = 0
         self._arrived: deque[Incoming] = deque()
         self._open_tags: dict[int, None] = {}
+        self._cancelled: list[str] = []
         self._guarded("subscribing", self._connect)
 
     def _connect(self) -> None:
         self._arrived.clear()
         self._open_tags.clear()
+        self._cancelled.clear()
         self._number = next(_connections)
         self._connection = pika.BlockingConnection(self._parameters)
         self._channel = self._connection.channel()
@@ -221,6 +271,7 @@ class QueueSubscription:
         self._channel.queue_declare(self._queue, durable=True)
         self._channel.queue_bind(self._queue, self._topic)
         self._channel.basic_qos(prefetch_count=_PREFETCH)
+        self._channel.add_on_cancel_callback(lambda _: self._cancelled.append(self._queue))
         self._channel.basic_consume(self._queue, self._arrive)
 
     def _arrive(self, _channel: Any, method: Any, properties: Any, body: bytes) -> None:
@@ -235,18 +286,34 @@ class QueueSubscription:
         deadline = time.monotonic() + timeout_s
         self._guarded("receiving", lambda: self._connection.process_data_events(0))
         while not self._arrived and (left_s := deadline - time.monotonic()) > 0:
+            self._raise_if_cancelled()
             self._guarded("receiving", lambda left_s=left_s: self._connection.process_data_events(left_s))  # type: ignore[misc]
+        if not self._arrived:
+            self._raise_if_cancelled()
         return [self._arrived.popleft() for _ in range(min(max_messages, len(self._arrived)))]
+
+    def _raise_if_cancelled(self) -> None:
+        """Say that nothing will come any more: RabbitMQ tells a consumer once, and then keeps silent."""
+        if self._cancelled:
+            self.close()
+            raise BrokerUnavailable(
+                f"receiving '{self._topic}': RabbitMQ has taken queue '{self._queue}' away: it was deleted, or its node"
+                " is down",
+                safe="What was in a deleted queue is gone",
+                fix="Try again: the next call makes the queue if it is not there",
+            )
 
     def acknowledge(self, messages: Sequence[Incoming]) -> None:
         """Let the queue forget them, in one step when they are the oldest ones that were handed out."""
-        stale = sum(message.receipt[0] != self._number for message in messages)
-        if stale or self._connection is None:
+        fresh = [] if self._connection is None else [each for each in messages if each.receipt[0] == self._number]
+        self._forget({message.receipt[1] for message in fresh})
+        if len(fresh) < len(messages):
             raise OwnershipLost(
-                f"{stale or len(messages)} messages of '{self._topic}' came over a connection that is gone",
-                safe="They are delivered again",
+                f"{len(messages) - len(fresh)} messages of '{self._topic}' came over a connection that is gone",
+                safe="They are delivered again; the others are acknowledged",
             )
-        tags = {message.receipt[1] for message in messages}
+
+    def _forget(self, tags: set[int]) -> None:
         oldest = list(itertools.islice(self._open_tags, len(tags)))
         if tags and tags == set(oldest):
             self._guarded("acknowledging", lambda: self._channel.basic_ack(oldest[-1], multiple=True))
@@ -271,6 +338,14 @@ class QueueSubscription:
         except _FAILURES as error:
             self.close()
             raise _translated(error, self._address, f"{doing} '{self._topic}'") from None
+
+
+def _problem_of_key(key: str | None) -> str | None:
+    try:
+        encoded = (key or "").encode()
+    except UnicodeEncodeError:
+        return "a key is no text that UTF-8 could write"
+    return f"a key has more than {_LARGEST_KEY} bytes" if len(encoded) > _LARGEST_KEY else None
 
 
 def _parameters(address: Address) -> pika.ConnectionParameters:
@@ -300,7 +375,7 @@ def _parameters(address: Address) -> pika.ConnectionParameters:
 
 
 def _translated(error: BaseException, address: Address, doing: str) -> PenstockError:
-    where = f"RabbitMQ at {address.host}:{address.port}"
+    where = f"RabbitMQ at {address.server}"
     causes = _causes(error)
     if any(isinstance(cause, _DENIED) for cause in causes):
         return Refused(

@@ -15,23 +15,30 @@ from penstock.transports.tls import SYSTEM, tls_context, tls_refusal
 ANSWER_S = 10.0
 
 
-def connect(address: Address) -> Any:
-    """Open a client and make sure that the server answers."""
+def login(address: Address) -> dict[str, Any]:
+    """Give what every client of Redis needs to connect to an address: place, password and TLS."""
     database = address.place or "0"
     if not database.isdecimal():
-        raise BadInput(f"a Redis database is a number, as in {address.scheme}://{address.host}:{address.port}/0")
+        raise BadInput(f"a Redis database is a number, as in {address.scheme}://{address.server}/0")
     encrypted = tls_context(address) is not None
+    return {
+        "host": address.host,
+        "port": address.port or 0,
+        "db": int(database),
+        "username": address.user,
+        "password": address.password.reveal() if address.password is not None else None,
+        "ssl": encrypted,
+        "ssl_ca_certs": address.tls if encrypted and address.tls != SYSTEM else None,
+        "ssl_check_hostname": encrypted,
+    }
+
+
+def connect(address: Address) -> Any:
+    """Open a client and make sure that the server answers."""
     client = redis.Redis(
-        host=address.host,
-        port=address.port or 0,
-        db=int(database),
-        username=address.user,
-        password=address.password.reveal() if address.password is not None else None,
+        **login(address),
         socket_timeout=ANSWER_S,
         socket_connect_timeout=ANSWER_S,
-        ssl=encrypted,
-        ssl_ca_certs=address.tls if encrypted and address.tls != SYSTEM else None,
-        ssl_check_hostname=encrypted,
         # A hidden retry would hide that messages were lost, or send them twice.
         retry=Retry(NoBackoff(), 0),
     )
@@ -47,7 +54,7 @@ def connect(address: Address) -> Any:
 @contextmanager
 def translated(address: Address, doing: str) -> Iterator[None]:
     """Raise what Redis says as one of our errors."""
-    where = f"Redis at {address.host}:{address.port}"
+    where = f"Redis at {address.server}"
     try:
         yield
     except (
@@ -75,4 +82,6 @@ def translated(address: Address, doing: str) -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    # In a pipeline the client puts the whole command before it, and with it the message.
+    _, _, said = str(error).rpartition(" of pipeline caused error: ")
+    return (said.splitlines() or [type(error).__name__])[0].rstrip(".")
