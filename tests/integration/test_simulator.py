@@ -11,14 +11,15 @@ import orjson
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
 
 from penstock.bench.throwaway_redis import RunningRedis
-from penstock.errors import Conflict, Transient
+from penstock.errors import Conflict, NotFound, Transient
 from penstock.simulator.events import EventKind, Fields
 from penstock.simulator.lobby import Lobby, LobbyOptions
 from penstock.simulator.plan import plan
 from penstock.simulator.play import BotOptions, crowd, open_crowd
-from penstock.simulator.player import Player
+from penstock.simulator.player import Player, checked_server
 from penstock.simulator.redis_store import RedisStore
 from penstock.simulator.server import LARGEST_MESSAGE_BYTES, Server, ServerOptions
 from penstock.simulator.simulation import SimulationOptions, simulate
@@ -89,6 +90,53 @@ async def whose_turn(address: str, game_id: str, tokens: dict[str, str]) -> tupl
     # When the game is over, several are told at once.
     task = min(done, key=lambda each: waiting[each])
     return waiting[task], task.result()
+
+
+def test_scripts_of_web_pages_are_refused_unless_their_page_is_named() -> None:
+    async def answer(address: str, origin: Origin) -> int:
+        try:
+            async with connect(f"{address}/api/v1/login", proxy=None, origin=origin) as connection:
+                return connection.response.status_code if connection.response is not None else 0
+        except InvalidStatus as refusal:
+            return refusal.response.status_code
+
+    async def story() -> list[int]:
+        options = ServerOptions(port=0, origins=("https://game.example",))
+        async with Server(House().lobby).running(options) as address:
+            pages = ("https://elsewhere.example", "http://game.example", "https://game.example")
+            return [await answer(address, Origin(page)) for page in pages]
+
+    assert [403, 403, 101] == lived(story())
+
+
+def test_a_server_on_an_ipv6_address_says_where_it_is() -> None:
+    async def story() -> bool:
+        async with Server(House().lobby).running(ServerOptions(host="::1", port=0)) as address:
+            return bool((await ask_once(checked_server(address), "login", {"user": "anna"}))["ok"])
+
+    assert lived(story())
+
+
+def test_a_name_that_is_in_a_game_in_redis_cannot_be_taken_over(shared: str) -> None:
+    async def story() -> tuple[bool, bool, int]:
+        store = RedisStore(shared)
+        try:
+            with FakeClock() as clock:
+                lobby = Lobby(store, LobbyOptions(lobby_timeout_s=30))
+                token = await lobby.login("anna")
+                await lobby.find(token, 2)
+                with pytest.raises(Conflict, match="is in a game"):
+                    await lobby.login("anna")
+                clock.advance(31)
+                await lobby.expire()
+                again = await lobby.login("anna")
+                with pytest.raises(NotFound, match="unknown token"):
+                    await store.user_of(token)
+                return await store.is_playing("anna"), "anna" == await store.user_of(again), await store.count()
+        finally:
+            await store.close()
+
+    assert (False, True, 1) == lived(story())
 
 
 def test_two_users_play_a_whole_game_over_the_five_routes() -> None:

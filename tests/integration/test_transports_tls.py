@@ -1,5 +1,6 @@
 """TLS to real Redis and RabbitMQ servers: spoken where asked for, and refused with the cause named."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -13,6 +14,7 @@ from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.certificates import Certificates
 from penstock.broker.secrets_folder import SecretsFolder
 from penstock.errors import BadInput, NotFound, Refused, Transient
+from penstock.simulator.redis_store import RedisStore
 from penstock.transports import Outgoing, open_transport
 
 Server = RunningRedis | RunningRabbitMQ
@@ -51,6 +53,21 @@ def test_messages_go_and_come_over_tls(server: Server) -> None:
         subscription.acknowledge(received)
 
     assert [b"hidden"] == [each.value for each in received]
+
+
+@pytest.mark.parametrize("server", ["redis_server"], indirect=True)
+def test_the_games_of_several_servers_are_kept_over_tls(server: Server, tmp_path: Path) -> None:
+    async def check(address: str) -> bool:
+        store = RedisStore(address)
+        try:
+            await store.check()
+            return await store.is_playing("nobody")
+        finally:
+            await store.close()
+
+    assert not asyncio.run(check(address_of(server)))
+    with pytest.raises(Refused, match="is not to be trusted"):
+        asyncio.run(check(trusting(server, another_ca(tmp_path))))
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(server: Server, tmp_path: Path) -> None:

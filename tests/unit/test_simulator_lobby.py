@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadInput, Conflict, NotFound
+from penstock.errors import BadInput, Conflict, NotFound, Transient
 from penstock.simulator.events import EventKind, Fields
 from penstock.simulator.game import Game
 from penstock.simulator.lobby import Lobby, LobbyOptions
@@ -63,6 +63,40 @@ def test_a_user_never_meets_itself(house: House) -> None:
     one, other = lived(story)
 
     assert one != other
+
+
+def test_a_name_that_is_in_a_game_cannot_be_taken_over_and_afterwards_the_newest_login_counts(house: House) -> None:
+    async def story() -> None:
+        first = await house.lobby.login("A")
+        await house.lobby.find(first, 2)
+        with pytest.raises(Conflict, match="is in a game"):
+            await house.lobby.login("A")
+        await house.later(31)
+        second = await house.lobby.login("A")
+        with pytest.raises(NotFound, match="unknown token"):
+            await house.lobby.find(first, 2)
+        await house.lobby.find(second, 2)
+
+    lived(story)
+
+    assert ["Game Timed Out lobby"] == house.told
+
+
+def test_beyond_the_most_games_none_is_begun_and_those_that_are_can_be_joined() -> None:
+    lobby = Lobby(MemoryStore(), LobbyOptions(most_games=2))
+    private = str(uuid.uuid4())
+
+    async def story() -> str:
+        tokens = [await lobby.login(user) for user in "ABCD"]
+        await lobby.find(tokens[0], 2)
+        await lobby.find(tokens[1], 3, private)
+        for players, game_id in ((4, None), (2, str(uuid.uuid4()))):
+            with pytest.raises(Transient, match="as many games as this server takes"):
+                await lobby.find(tokens[2], players, game_id)
+        await lobby.find(tokens[2], 2)
+        return (await lobby.find(tokens[3], 3, private)).game_id
+
+    assert private == lived(story)
 
 
 def test_a_game_that_was_asked_for_by_its_id_takes_only_those_who_know_the_id(house: House) -> None:

@@ -90,6 +90,10 @@ def serve(
     state: Annotated[
         str, typer.Option(help="Where games are: memory, or redis://HOST:PORT/0 to share them with other servers.")
     ] = "memory",
+    origin: Annotated[
+        list[str] | None, typer.Option(help="Web page whose scripts may play, too; programs always may. Repeatable.")
+    ] = None,
+    most_games: Annotated[int, typer.Option(help="Games at a time; beyond, none is begun.")] = 10_000,
     truth: Annotated[
         Path | None, typer.Option(help="File to add the final standings to; none are written if left out.")
     ] = None,
@@ -105,8 +109,8 @@ def serve(
 
     service = Service(
         _outlet(context, to, topic),
-        _checked(ServerOptions, host=host, port=port),
-        _checked(LobbyOptions, lobby_timeout_s=lobby_timeout_s, turn_timeout_s=turn_timeout_s),
+        _checked(ServerOptions, host=host, port=port, origins=tuple(origin or ())),
+        _checked(LobbyOptions, lobby_timeout_s=lobby_timeout_s, turn_timeout_s=turn_timeout_s, most_games=most_games),
         state=state,
         truth=truth,
     )

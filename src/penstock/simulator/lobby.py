@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import BaseModel, Field
 
 from penstock.clock import clock
-from penstock.errors import BadInput, Conflict, NotFound
+from penstock.errors import BadInput, Conflict, NotFound, Transient
 from penstock.simulator import events
 from penstock.simulator.game import Game
 from penstock.simulator.store import Store
@@ -23,11 +23,12 @@ _USER = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
 class LobbyOptions(BaseModel, frozen=True, extra="forbid"):
-    """How long the lobby waits."""
+    """How long the lobby waits, and for how many."""
 
     lobby_timeout_s: float = Field(30.0, gt=0, description="A game that has not filled by then times out.")
     turn_timeout_s: float = Field(10.0, gt=0, description="A player who has not acted by then misses the turn.")
     keep_s: float = Field(60.0, gt=0, description="How long a game that is over can be asked about.")
+    most_games: int = Field(10_000, ge=1, description="Games that are kept at a time; beyond, none is begun.")
 
 
 class Lobby:
@@ -47,9 +48,14 @@ class Lobby:
         self._finished = finished
 
     async def login(self, user: str) -> str:
-        """Give a token by which the user is known from now on."""
+        """Give a token by which the user is known from now on; an earlier one of the user counts no more.
+
+        While the user is in a game, nobody else can take the name over.
+        """
         if not _USER.fullmatch(user):
             raise BadInput("field 'user' must be 1 to 32 letters, digits, '-' or '_'")
+        if await self._store.is_playing(user):
+            raise Conflict("this user is in a game; log in again when it is over")
         token = secrets.token_hex(16)
         await self._store.log_in(token, user)
         return token
@@ -59,14 +65,23 @@ class Lobby:
         user = await self._store.user_of(token)
         if game_id is not None:
             named = _checked_id(game_id)
-            return await self._join(user, named, players, lambda: self._new(named, players, is_private=True))
+            fresh = self._new(named, players, is_private=True)
+            try:
+                return await self._join(user, named, players)
+            except NotFound:
+                return await self._begin(user, fresh)
         fresh = self._new(str(uuid.uuid4()), players)
         for waiting in await self._store.waiting(players):
             try:
                 return await self._join(user, waiting, players)
             except (Conflict, NotFound):
                 continue  # it filled or ended just now, or the user is in it already
-        return await self._join(user, fresh.game_id, players, lambda: fresh)
+        return await self._begin(user, fresh)
+
+    async def _begin(self, user: str, game: Game) -> Game:
+        if await self._store.count() >= self._options.most_games:
+            raise Transient("there are as many games as this server takes; try again later")
+        return await self._join(user, game.game_id, game.size, lambda: game)
 
     def _new(self, game_id: str, players: int, *, is_private: bool = False) -> Game:
         game = Game(game_id, players, is_private=is_private)

@@ -20,7 +20,7 @@ from penstock.errors import BadInput
 from penstock.simulator.game import LARGEST, SMALLEST, Game
 from penstock.simulator.store import Change, no_such_game, no_such_token
 from penstock.transports.address import parse
-from penstock.transports.redis_client import translated
+from penstock.transports.redis_client import login, translated
 
 T = TypeVar("T")
 
@@ -38,15 +38,8 @@ class RedisStore:
         if not address.startswith("redis://"):
             raise BadInput("games are kept in memory or in Redis", fix="Write memory or redis://HOST:PORT/0")
         self._address = parse(address)
-        database = self._address.place or "0"
-        if not database.isdecimal():
-            raise BadInput("a Redis database is a number, as in redis://HOST:PORT/0")
         self._redis = Redis(
-            host=self._address.host,
-            port=self._address.port or 0,
-            db=int(database),
-            username=self._address.user,
-            password=self._address.password.reveal() if self._address.password is not None else None,
+            **login(self._address),
             socket_connect_timeout=_ANSWER_S,
             socket_timeout=_ANSWER_S,
             decode_responses=True,
@@ -64,14 +57,30 @@ class RedisStore:
             await self._redis.zcard(_DUE)
 
     async def log_in(self, token: str, user: str) -> None:
-        """Remember who has this token, for a day."""
+        """Remember who has this token, for a day; an earlier token of the user is forgotten."""
         with self._answering():
-            await self._redis.set(f"{_PREFIX}:token:{token}", user, ex=_KEPT_S)
+            earlier = await self._redis.getset(_login(user), token)
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.expire(_login(user), _KEPT_S)
+                pipe.set(_token(token), user, ex=_KEPT_S)
+                if earlier is not None:
+                    pipe.delete(_token(str(earlier)))
+                await pipe.execute()
+
+    async def is_playing(self, user: str) -> bool:
+        """Say whether the user is in a game that is not over."""
+        with self._answering():
+            return bool(await self._redis.exists(_playing(user)))
+
+    async def count(self) -> int:
+        """Give how many games are kept."""
+        with self._answering():
+            return int(await self._redis.zcard(_DUE))
 
     async def user_of(self, token: str) -> str:
         """Give the user of a token."""
         with self._answering():
-            user = await self._redis.get(f"{_PREFIX}:token:{token}")
+            user = await self._redis.get(_token(token))
         if user is None:
             raise no_such_token()
         return str(user)
@@ -117,6 +126,12 @@ class RedisStore:
                 pipe.zadd(_waiting(game.size), {game_id: game.due_at})
             else:
                 pipe.zrem(_waiting(game.size), game_id)
+            for user in game.users:
+                if game.is_over:
+                    pipe.srem(_playing(user), game_id)
+                else:
+                    pipe.sadd(_playing(user), game_id)
+                    pipe.expire(_playing(user), _KEPT_S)
             try:
                 await pipe.execute()
             except WatchError:
@@ -158,6 +173,18 @@ class RedisStore:
 
 def _key(game_id: str) -> str:
     return f"{_PREFIX}:game:{game_id}"
+
+
+def _token(token: str) -> str:
+    return f"{_PREFIX}:token:{token}"
+
+
+def _login(user: str) -> str:
+    return f"{_PREFIX}:login:{user}"
+
+
+def _playing(user: str) -> str:
+    return f"{_PREFIX}:playing:{user}"
 
 
 def _waiting(size: int) -> str:

@@ -18,10 +18,12 @@ from pydantic import BaseModel, Field
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
+from websockets.typing import Origin
 
 from penstock.errors import BadInput, Conflict, PenstockError, Transient
 from penstock.simulator.game import Game
 from penstock.simulator.lobby import Lobby
+from penstock.transports.address import server_name
 
 Message = dict[str, Any]
 Route = Callable[[Message], Awaitable[Message]]
@@ -39,10 +41,13 @@ _quiet.addHandler(logging.NullHandler())
 
 
 class ServerOptions(BaseModel, frozen=True, extra="forbid"):
-    """Where the server listens."""
+    """Where the server listens, and to whom."""
 
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(8765, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
+    origins: tuple[str, ...] = Field(
+        (), description="Web pages whose scripts may connect, such as https://game.example; programs always may."
+    )
 
 
 class Server:
@@ -66,6 +71,8 @@ class Server:
                 self._talk,
                 options.host,
                 options.port,
+                # A browser names the page; without this, any page that somebody visits could play here.
+                origins=[None, *(Origin(each) for each in options.origins)],
                 process_request=self._check_path,
                 max_size=_LARGEST_FRAME_BYTES,
                 compression=None,
@@ -76,7 +83,7 @@ class Server:
         port = next(iter(listening.sockets)).getsockname()[1]
         clock = asyncio.create_task(self._keep_time())
         try:
-            yield f"ws://{options.host}:{port}"
+            yield f"ws://{server_name(options.host, port)}"
         finally:
             clock.cancel()
             with suppress(asyncio.CancelledError):
@@ -227,5 +234,6 @@ def _cannot_listen(error: OSError, options: ServerOptions) -> PenstockError:
     # asyncio puts its own text around the system's; a name that cannot be resolved has no number of the system.
     reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "there is no such host"
     return BadInput(
-        f"the server cannot listen on {options.host}:{options.port}: {reason}", fix="Choose another --host or --port"
+        f"the server cannot listen on {server_name(options.host, options.port)}: {reason}",
+        fix="Choose another --host or --port",
     )

@@ -34,7 +34,13 @@ class Store(Protocol):
         """Raise unless the store can be used."""
 
     async def log_in(self, token: str, user: str) -> None:
-        """Remember who has this token."""
+        """Remember who has this token; an earlier token of the user is forgotten."""
+
+    async def is_playing(self, user: str) -> bool:
+        """Say whether the user is in a game that is not over."""
+
+    async def count(self) -> int:
+        """Give how many games are kept."""
 
     async def user_of(self, token: str) -> str:
         """Give the user of a token; `NotFound` if there is none."""
@@ -78,6 +84,8 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._users: dict[str, str] = {}
+        self._tokens: dict[str, str] = {}
+        self._playing: dict[str, set[str]] = {}
         self._games: dict[str, Game] = {}
         self._signals: dict[str, asyncio.Event] = {}
 
@@ -86,9 +94,20 @@ class MemoryStore:
 
     async def log_in(self, token: str, user: str) -> None:
         """Remember who has this token; beyond a hundred thousand, the oldest are forgotten."""
+        self._users.pop(self._tokens.pop(user, ""), None)
         self._users[token] = user
+        self._tokens[user] = token
         if len(self._users) > _MOST_LOGINS:
-            del self._users[next(iter(self._users))]
+            oldest = next(iter(self._users))
+            del self._tokens[self._users.pop(oldest)]
+
+    async def is_playing(self, user: str) -> bool:
+        """Say whether the user is in a game that is not over."""
+        return user in self._playing
+
+    async def count(self) -> int:
+        """Give how many games are kept."""
+        return len(self._games)
 
     async def user_of(self, token: str) -> str:
         """Give the user of a token."""
@@ -111,9 +130,17 @@ class MemoryStore:
             raise no_such_game()
         result = action(game)
         self._games[game_id] = game
+        for user in game.users:
+            self._note(user, game_id, is_over=game.is_over)
         if signal := self._signals.pop(game_id, None):
             signal.set()
         return Change(result, game, game.take_events())
+
+    def _note(self, user: str, game_id: str, *, is_over: bool) -> None:
+        games = self._playing.setdefault(user, set())
+        (games.discard if is_over else games.add)(game_id)
+        if not games:
+            del self._playing[user]
 
     async def changed(self, game: Game) -> None:
         """Return at the next change of the game."""
