@@ -45,9 +45,18 @@ class PenstockError(Exception):
         self.fix = fix
 
     def __str__(self) -> str:
-        """Render the one line."""
+        """Render the one line, whatever names and data are in it: it forges no second one in a log or on a terminal."""
         parts = (self.what, self.safe, self.fix)
-        return ". ".join(part.strip().rstrip(".") for part in parts if part)
+        return one_line(". ".join(part.strip().rstrip(".") for part in parts if part))
+
+
+def one_line(text: str) -> str:
+    """Escape line breaks and whatever else does not show: control characters, those that turn the writing around."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode() for each in text
+    )
 
 
 class Transient(PenstockError):

@@ -126,3 +126,9 @@ def test_an_error_survives_the_way_to_another_process(kind: type[PenstockError])
     arrived = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
 
     assert (kind, str(error), "c") == (type(arrived), str(arrived), arrived.fix)
+
+
+def test_data_in_an_error_make_no_second_line_and_do_nothing_to_a_terminal() -> None:
+    error = BadInput("key 'a\nerror: forged\x1b[2J\u202e\x85' in töpic", fix="Look")
+
+    assert r"key 'a\nerror: forged\x1b[2J\u202e\x85' in töpic. Look" == str(error)

@@ -354,3 +354,15 @@ def test_log_to_adds_one_handler_and_lets_records_of_its_level_pass() -> None:
 def test_a_wrong_address_or_option_is_one_clear_line(address: str, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
         log_to(address, topic="logs", **options)
+
+
+def test_a_complaint_is_one_line_whatever_the_server_says(capsys: pytest.CaptureFixture[str]) -> None:
+    def connect() -> Memory:
+        raise OSError("no route\npenstock: log records to memory://: all is well")
+
+    handler = EventHandler(connect, HandlerOptions(topic="logs", flush_timeout_s=0.3), server="memory://")
+    handler.handle(logging.makeLogRecord({"msg": "lost"}))
+    until(lambda: handler._failing_since is not None)
+    handler.close()
+
+    assert 1 == len(capsys.readouterr().err.splitlines())

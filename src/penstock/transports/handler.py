@@ -25,7 +25,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from penstock.errors import BadInput, RecordsRefused
+from penstock.errors import BadInput, RecordsRefused, one_line
 from penstock.transports.address import opener, parse
 from penstock.transports.buffer import Buffer, WhenFull
 from penstock.transports.context import current
@@ -226,7 +226,7 @@ class EventHandler(logging.Handler):
     def _complain(self, dropped: int, rest: str) -> None:
         self._complained_of += dropped
         parts = [f"{dropped} were dropped" if dropped else "", rest]
-        reason = f" ({self._reason})" if self._reason else ""
+        reason = f" ({one_line(self._reason)})" if self._reason else ""
         _complaints.warning("log records to %s: %s%s", self._server, ", ".join(filter(None, parts)), reason)
 
     def flush(self) -> None:
