@@ -4,8 +4,9 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.errors import Conflict, NotFound, OwnershipLost
+from penstock.errors import BrokerUnavailable, Conflict, NotFound, OwnershipLost
 from penstock.kafka import groups, topics
+from penstock.kafka.admin import Admin
 from penstock.kafka.consumer import Consumer, ConsumerOptions
 from penstock.kafka.positions import LATEST, Position
 from penstock.kafka.producer import Producer, ProducerOptions
@@ -257,3 +258,34 @@ def test_an_idle_consumer_outlives_a_restart_of_the_broker(kafka: RunningKafka) 
         after = drain(consumer, 5)
 
     assert ([0], [], [1, 2, 3, 4, 5]) == (before, while_idle, after)
+
+
+def test_an_outage_in_the_middle_of_a_rebalance_is_waited_out(
+    kafka: RunningKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 20)
+    node = kafka.cluster.node(1).process()
+    assert node is not None
+    ask = groups.committed
+    refused: list[Exception] = []
+
+    def ask_while_the_node_hangs(admin: Admin, group: str, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        if refused:
+            return ask(admin, group, places)
+        admin.timeout_s = 1.0
+        node.suspend()
+        try:
+            return ask(admin, group, places)
+        except BrokerUnavailable as outage:
+            refused.append(outage)
+            raise
+        finally:
+            node.resume()
+
+    with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
+        monkeypatch.setattr(groups, "committed", ask_while_the_node_hangs)
+        seen = drain(consumer, 20)
+
+    assert list(range(20)) == seen
+    assert 1 == len(refused)

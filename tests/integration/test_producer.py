@@ -272,3 +272,23 @@ def test_a_newer_producer_with_the_same_transactional_id_fences_the_older(kafka:
 def test_a_reader_of_a_broker_that_is_down_fails_fast_and_says_where() -> None:
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
         Reader(NOBODY, "anything")
+
+
+def test_a_bounded_read_ends_where_a_transaction_is_open_instead_of_waiting_for_it(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    with Producer(kafka.connection) as plain:
+        plain.send(topic, "before")
+    writer = Producer(kafka.connection, ProducerOptions(transactional_id="open", transaction_timeout_ms=20_000))
+
+    with writer.transaction() as transaction:
+        transaction.send(topic, "inside")
+        writer.flush()
+        with Producer(kafka.connection) as plain:
+            plain.send(topic, "behind")
+        during = [message.value() for message in read_all(kafka.connection, topic)]
+    with Reader(kafka.connection, topic, wait_for_open_transactions=True) as reader:
+        after = [message.value() for message in reader]
+    writer.close()
+
+    assert [b"before"] == during
+    assert [b"before", b"inside", b"behind"] == after

@@ -1,11 +1,22 @@
 """From librdkafka's errors to ours: which are waited out, and which end the work."""
 
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+
 import pytest
 from confluent_kafka import KafkaError
 
 from penstock.errors import BrokerUnavailable, NotFound, PenstockError, Refused, Settling
+from penstock.kafka import failures, knock
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import translate
+from penstock.kafka.failures import Causes, translate
+from penstock.kafka.knock import explain_silence
+from penstock.kafka.security import Plaintext
+from penstock.kafka.security.tls import Tls
+
+from support.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -24,3 +35,86 @@ def test_an_error_says_by_its_kind_whether_to_try_again(code: int, expected: typ
 
     assert expected is type(found)
     assert "looking" in str(found)
+
+
+class Listener:
+    """Accepts connections, counts them, and answers what it is told to: by default nothing."""
+
+    def __init__(self, answer: bytes = b"", *, hang_up: bool = False) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._answer = answer
+        self._hang_up = hang_up
+        self._open: list[socket.socket] = []
+        self.knocks = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def server(self) -> str:
+        return f"127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self.knocks += 1
+                if self._answer and connection.recv(1):
+                    connection.sendall(self._answer)
+                if self._hang_up:
+                    connection.close()
+                else:
+                    self._open.append(connection)
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        for each in (self._socket, *self._open):
+            each.close()
+
+
+@pytest.fixture
+def listen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Listener]]:
+    monkeypatch.setattr(knock, "_TIMEOUT_S", 0.2)
+    with ExitStack() as stack:
+
+        def make(answer: bytes = b"", *, hang_up: bool = False) -> Listener:
+            return stack.enter_context(closing(Listener(answer, hang_up=hang_up)))
+
+        yield make
+
+
+@pytest.mark.parametrize("security", [Plaintext(), Tls()], ids=["plaintext", "tls"])
+@pytest.mark.parametrize("hang_up", [False, True], ids=["stalls", "hangs up"])
+def test_a_broker_that_says_nothing_is_an_outage(
+    listen: Callable[..., Listener], security: Plaintext | Tls, *, hang_up: bool
+) -> None:
+    found = explain_silence(
+        Connection(bootstrap_servers=listen(hang_up=hang_up).server, security=security), "connecting"
+    )
+
+    assert (BrokerUnavailable, True) == (type(found.error), found.is_there)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x0a\0\0\0\x07\0\0\0\0\0\0"], ids=["HTTP", "Kafka"]
+)
+def test_an_answer_in_the_clear_proves_that_tls_is_not_spoken(listen: Callable[..., Listener], answer: bytes) -> None:
+    found = explain_silence(Connection(bootstrap_servers=listen(answer).server, security=Tls()), "connecting")
+
+    assert Refused is type(found.error)
+    assert "does not speak TLS" in str(found.error)
+
+
+def test_nobody_knocks_any_more_once_a_knock_was_heard(
+    listen: Callable[..., Listener], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(failures, "_LOOK_AGAIN_S", 0.0)
+    listener = listen()
+    causes = Causes(Connection(bootstrap_servers=listener.server))
+    causes(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    first = causes.refusal()
+    until(lambda: listener.knocks > 0)
+    heard = listener.knocks
+    others = [causes.refusal() for _ in range(5)]
+
+    assert [None] * 6 == [first, *others]
+    assert heard == listener.knocks

@@ -135,7 +135,8 @@ class DeadLetters:
         for topic in sorted({self.topic_of(each.place.topic) for each in wanted.values()}):
             if topic not in self._partitions:
                 continue
-            for letter in read(self._connection, topic, pipeline=self._pipeline):
+            # To the very end: what this pipeline has recorded may stand behind a transaction of another one.
+            for letter in read(self._connection, topic, pipeline=self._pipeline, wait_for_open_transactions=True):
                 stretch = wanted.get((letter.place_id, letter.at_partition))
                 if stretch is not None and stretch.start <= letter.at < stretch.end:
                     found[stretch.place].add((letter.at, letter.sink))
@@ -258,11 +259,13 @@ def understand(message: Message) -> DeadLetter | None:
         return None
 
 
-def read(connection: Connection, *topics: str, pipeline: str | None = None) -> Iterator[DeadLetter]:
+def read(
+    connection: Connection, *topics: str, pipeline: str | None = None, wait_for_open_transactions: bool = False
+) -> Iterator[DeadLetter]:
     """Read the dead letters in one topic or several, of one pipeline or of all."""
     if not topics:
         return
-    with Reader(connection, *topics) as reader:
+    with Reader(connection, *topics, wait_for_open_transactions=wait_for_open_transactions) as reader:
         for message in reader:
             letter = understand(message)
             if letter is not None and pipeline in (None, letter.pipeline):

@@ -3,7 +3,8 @@
 Guarantees. With `commit="manual"` (the default) nothing is lost: a position moves only when `batch.commit()`
 says so, and what was not committed comes again (at least once). With `commit="automatic"` positions move in
 the background, every 5 seconds, as records are handed out: a crash can lose the ones at hand and repeat the
-ones since the last commit. An outage of the brokers is waited out; a refused login is raised.
+ones since the last commit. An outage of the brokers is waited out, also if it ends in a rebalance; a refused login is
+raised.
 
 `start` counts only for a group that has no position in the topic yet, and is fixed by a commit before the
 first read, so that a restart cannot skip records; partitions added later are read from their beginning.
@@ -22,7 +23,7 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from pydantic import BaseModel, Field
 
-from penstock.errors import Conflict, OwnershipLost
+from penstock.errors import Conflict, OwnershipLost, Transient
 from penstock.kafka import groups
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import FETCHING, Connection
@@ -41,6 +42,7 @@ _PASSING = {
 }
 _COMMIT_PATIENCE_S = 10.0
 _COMMIT_PAUSE_S = 0.05
+_REBALANCE_PAUSE_S = 0.2
 _REBALANCING = {KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
 _LOST_OWNERSHIP = _REBALANCING | {
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -233,6 +235,7 @@ class Consumer:
 
     def close(self) -> None:
         """Leave the group, so that the others take over at once."""
+        self._stopping.set()
         self._client.close()
         self._raise_callback_error()
 
@@ -265,9 +268,16 @@ class Consumer:
         Asked through the admin connection: this client may be closing, and would then wait for itself.
         """
         places = [(place.topic, place.partition) for place in assigned]
-        committed = groups.committed(self._admin, self.group, places)
-        begun = resolve(self._admin, EARLIEST, [place for place in places if place not in committed])
-        return [TopicPartition(*place, (committed | begun)[place]) for place in places]
+        while True:
+            try:
+                committed = groups.committed(self._admin, self.group, places)
+                begun = resolve(self._admin, EARLIEST, [place for place in places if place not in committed])
+            except Transient:
+                # Brokers that come back have members join again before every one of them can answer.
+                if self._stopping.wait(_REBALANCE_PAUSE_S):
+                    return []
+            else:
+                return [TopicPartition(*place, (committed | begun)[place]) for place in places]
 
     def _raise_callback_error(self) -> None:
         error, self._callback_error = self._callback_error, None
@@ -280,7 +290,9 @@ class Consumer:
         for message in heard:
             error = message.error()
             if error is not None and error.code() not in _PASSING:
-                raise self._failure(error, message)
+                failure = self._failure(error, message)
+                if not isinstance(failure, Transient):
+                    raise failure
 
     def _failure(self, error: KafkaError, message: Message) -> Exception:
         if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001

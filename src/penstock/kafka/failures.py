@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, PenstockError, Refused, Settling
 from penstock.kafka.connection import Connection
-from penstock.kafka.knock import explain_silence
+from penstock.kafka.knock import Silence, explain_silence
 from penstock.kafka.security import Plain, Plaintext, Scram
 
 logger = logging.getLogger("penstock.kafka")
@@ -128,7 +128,7 @@ class Causes:
         self._connection = connection
         self._login: PenstockError | None = None
         self._down_since: float | None = None
-        self._looked: tuple[float, PenstockError] | None = None
+        self._looked: tuple[float, Silence] | None = None
 
     def __call__(self, error: KafkaError) -> None:
         """Take one report; librdkafka calls this from `poll`."""
@@ -146,9 +146,16 @@ class Causes:
         logger.debug("%s", text)
 
     def refusal(self) -> PenstockError | None:
-        """Give the reason why the cluster does not let this client in, if it does not; outages may pass."""
+        """Give the reason why the cluster does not let this client in, if it does not; outages may pass.
+
+        One that has passed is forgotten as soon as a knock is heard: if it goes on, librdkafka reports it again.
+        """
         cause = self.decisive()
-        return cause if isinstance(cause, Refused) else None
+        if isinstance(cause, Refused):
+            return cause
+        if cause is not None and self._looked is not None and self._looked[1].is_there:
+            self.forget_outage()
+        return None
 
     def decisive(self) -> PenstockError | None:
         """Give the reason why waiting longer is useless, if there is one by now."""
@@ -166,11 +173,12 @@ class Causes:
         """Knock at the door ourselves, now and then: librdkafka reports a wrong protocol as a broker that is down."""
         if self._looked is None or time.monotonic() - self._looked[0] > _LOOK_AGAIN_S:
             self._looked = (time.monotonic(), explain_silence(self._connection, doing))
-        return self._looked[1]
+        return self._looked[1].error
 
     def forget_outage(self) -> None:
         """Start afresh after an answer came: an outage that has passed explains nothing."""
         self._down_since = None
+        self._looked = None
 
 
 def _tls_failure(servers: str, text: str) -> Refused:

@@ -61,9 +61,14 @@ def bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, i
 def committed_bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
     """Give the first offset of each partition, and the end of what a reader of committed records gets now."""
     starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    ends = _list_offsets(admin, partitions, latest, isolation_level=IsolationLevel.READ_COMMITTED)
+    ends = stable_ends(admin, partitions)
     return {place: (starts[place], ends[place]) for place in partitions}
+
+
+def stable_ends(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Give the last stable offset of each partition: the end, or where a transaction begins that is still open."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return _list_offsets(admin, partitions, latest, isolation_level=IsolationLevel.READ_COMMITTED)
 
 
 def resolve(admin: Admin, position: Position, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:

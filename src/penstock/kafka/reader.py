@@ -1,7 +1,8 @@
 """Reading without a group: any stretch of a topic, as often as one likes, leaving no trace.
 
-Guarantee: every committed record between the two ends, once, in order per partition. Browsing and checking
-use this, so that they never move anybody's position.
+Guarantee: every committed record between the two ends, once, in order per partition. Behind the beginning of a
+transaction that is open nothing is committed yet for a reader, whoever's it is: there a bounded read ends, unless it is
+told to wait. Browsing and checking use this, so that they never move anybody's position.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from penstock.errors import NotFound
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import FETCHING, Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
-from penstock.kafka.positions import EARLIEST, LATEST, Position, resolve
+from penstock.kafka.positions import EARLIEST, LATEST, Position, resolve, stable_ends
 
 _BATCH = 10_000
 
@@ -48,6 +49,7 @@ class Reader:
         end: Position | None = LATEST,
         partition: int | None = None,
         committed_only: bool = True,
+        wait_for_open_transactions: bool = False,
     ) -> None:
         self._connection = connection
         self._causes = Causes(connection)
@@ -56,6 +58,9 @@ class Reader:
         places = [place for topic in topics for place in self._places(admin, topic, partition)]
         starts = resolve(admin, start, places)
         ends = resolve(admin, end, places) if end is not None else None
+        if ends and committed_only and not wait_for_open_transactions:
+            stable = stable_ends(admin, places)
+            ends = {place: min(ends[place], stable[place]) for place in places}
         self._open = {place: ends[place] if ends else None for place in places}
         for place in [place for place in places if ends and starts[place] >= ends[place]]:
             del self._open[place]
