@@ -1,4 +1,5 @@
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -246,6 +247,52 @@ def test_retry_forgets_what_the_attempt_that_raised_had_marked(
         outcome = run(kind, numbered(3))
 
     assert ([0, 1, 2], []) == (ids(outcome), outcome.dead)
+
+
+@pytest.mark.parametrize("handler", ["prepare_messages", "handle_message", "handle_batch"])
+def test_retry_begins_with_the_data_that_the_attempt_before_had(handler: str) -> None:
+    attempts: list[int] = []
+
+    def handle(given: Any) -> Any:
+        attempts.append(1)
+        for message in given if isinstance(given, list) else [given]:
+            message.data["id"] += 10
+            message.data.setdefault("tags", []).append("seen")
+            message.headers.append(("seen", b""))
+            message.put_batch_key(len(message.headers))
+        if len(attempts) < 3:
+            raise ValueError("odd")
+        return given
+
+    def look(message: Message) -> Message:
+        looked.append((message.data["tags"], message.headers, message.batch_key))
+        return message
+
+    looked: list[Any] = []
+    behaviour[handler] = handle
+    if handler == "prepare_messages":
+        behaviour["handle_message"] = look
+
+    with FakeClock():
+        outcome = run(RetryingThrees, numbered(1))
+
+    assert ([10], 3) == (ids(outcome), len(attempts))
+    assert looked == ([(["seen"], [("seen", b"")], 1)] if handler == "prepare_messages" else [])
+
+
+def test_messages_that_hold_what_cannot_be_copied_are_handled_and_get_no_second_try() -> None:
+    def hold(messages: list[Message]) -> list[Message]:
+        for message in messages:
+            message.data["lock"] = threading.Lock()
+        return messages
+
+    behaviour["prepare_messages"] = hold
+    behaviour["handle_message"] = raising(ValueError("odd"), at=1)
+
+    with FakeClock() as clock:
+        outcome = run(Retrying, numbered(3))
+
+    assert ([0, 2], [(1, "ValueError", "odd")], []) == (ids(outcome), dead(outcome), clock.slept_s)
 
 
 @pytest.mark.parametrize("error", [ValueError("no key"), StopIteration(), Mute()])

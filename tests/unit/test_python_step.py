@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
+from penstock import errors as errors_of_penstock
 from penstock.pipeline.columns import RESERVED
 from penstock.steps.python import Python
 
@@ -365,3 +366,12 @@ def test_the_schema_that_comes_out_may_be_null_everywhere_and_ends_with_the_colu
 
     assert ["x", "y", *RESERVED.names] == task.schema.names
     assert task.schema.field("x").nullable
+
+
+@pytest.mark.parametrize("on", EVERY)
+@pytest.mark.parametrize("kind", ["Transient", "BadInput"])
+def test_an_outage_that_a_function_raises_is_no_records_fault(run: Run, on: On, kind: str) -> None:
+    code = f"from penstock.errors import {kind}\ndef f(x):\n    raise {kind}('the directory does not answer')\n"
+
+    with pytest.raises(getattr(errors_of_penstock, kind), match="the directory does not answer"):
+        run(code, batch("id bigint", [(1,), (2,), (3,)]), on=on)

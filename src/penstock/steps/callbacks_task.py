@@ -209,17 +209,18 @@ class _Handling:
             return arguments[1] if name == "handle_batch" else arguments[0]
         policy = self._spec.on_failure
         pause_ms: float = policy.backoff
-        for left in reversed(range(policy.attempts if policy.then == "retry" else 1)):
+        kept = _kept(messages) if policy.then == "retry" else None
+        for left in reversed(range(policy.attempts if kept is not None else 1)):
             try:
                 # A list of the handler's own: what it does to it must not change what is looked at afterwards.
                 return handler(*(list(each) if each is messages else each for each in arguments))
             except PenstockError:
                 raise
             except Exception:
-                if not left:
+                if not left or kept is None:
                     raise
-                for message in messages:  # what an attempt that failed had marked says nothing of the next
-                    message.fault, message.is_dropped = None, False
+                for message, before in zip(messages, kept, strict=True):  # each attempt begins with the same data
+                    message.put_back(before)
                 self._counts["retries"] += 1
                 clock().sleep(min(pause_ms, policy.max_backoff) / 1000)
                 pause_ms *= policy.growth
@@ -294,6 +295,14 @@ def _made(reference: str, folder: Path | None) -> Any:
     except Exception as error:  # noqa: BLE001 - a constructor of the user's may raise anything
         found = blame(error, STAGE)
         raise BadInput(f"'{reference}' cannot be made: {found['error']}: {found['message']}") from None
+
+
+def _kept(messages: list[Message]) -> list[dict[str, Any]] | None:
+    """Keep what messages are like before they are handled; None if they hold what has no copy, and so no second try."""
+    try:
+        return [message.kept() for message in messages]
+    except Exception:  # noqa: BLE001 - data is whatever the handlers made of it
+        return None
 
 
 def _require_same(message: Message, given: Any) -> None:

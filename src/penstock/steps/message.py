@@ -1,5 +1,6 @@
 """What handlers see: one event as a message, and what they are told of a batch."""
 
+import copy
 import datetime
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -98,6 +99,16 @@ class Message:
     def is_good(self) -> bool:
         """Tell whether it goes on to the next stage."""
         return self.fault is None and not self.is_dropped
+
+    def kept(self) -> dict[str, Any]:
+        """Give what it is like now, of which no change to the message changes anything; raise if `data` has no copy."""
+        own = {name: getattr(self, name) for name in self.__slots__}
+        return {**own, "data": copy.deepcopy(self.data), "headers": copy.deepcopy(self.headers)}
+
+    def put_back(self, kept: dict[str, Any]) -> None:
+        """Make it again what it was like then, as often as needed."""
+        for name, value in kept.items():
+            setattr(self, name, copy.deepcopy(value) if name in {"data", "headers"} else value)
 
     def __repr__(self) -> str:
         return f"Message({self.topic}-{self.partition}@{self.offset}, {self.data!r})"

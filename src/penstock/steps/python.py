@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, Field, field_validator
 
 from penstock.decoders.decoded import Fault, columns_of, fault
-from penstock.errors import BadInput
+from penstock.errors import BadInput, PenstockError
 from penstock.pipeline.columns import ERROR, user_columns, whole_rows, whole_schema
 from penstock.pipeline.schema import parse
 from penstock.steps.fitting import requirement
@@ -127,6 +127,8 @@ class PythonTask:
                 values = tuple(map(result.get, names))
                 require_fitting(values)
                 results.append(values)
+            except PenstockError:
+                raise
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises is that record's fault
                 faults[number] = blame(error)
                 results.append(blank)
@@ -209,6 +211,8 @@ class PythonTask:
             notebook.note(offsets[first] if last - first == 1 else None)
             try:
                 one(first, last)
+            except PenstockError:
+                raise
             except Exception as error:  # noqa: BLE001 - as above
                 if last - first == 1:
                     faults[first], kept[first] = blame(error), True
