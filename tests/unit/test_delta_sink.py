@@ -41,6 +41,16 @@ def staged(sink: DeltaSink, stretch: Stretch, *ids: int) -> Staged:
     return Staged(stretch, len(ids), stager.finish())
 
 
+def aside(table: Path, name: str) -> Path:
+    """Find a file that a task has set aside."""
+    (found,) = (table / ".staging").glob(f"*/{name}")
+    return found
+
+
+def left_aside(table: Path) -> list[str]:
+    return [path.name for path in (table / ".staging").glob("*/*") if path.name != "lock"]
+
+
 def commit(sink: DeltaSink, expected: dict[Place, int | None], *parts: Staged) -> None:
     assert [] == sink.prepare(list(parts), expected)
     sink.commit()
@@ -308,7 +318,7 @@ def test_a_file_in_place_of_the_folder_is_said_in_words(tmp_path: Path) -> None:
 def test_a_staged_file_that_is_gone_is_work_lost_and_the_table_stays_readable(path: Path) -> None:
     sink = opened(path)
     part = staged(sink, Stretch(A, 0, 3), 1)
-    (path / part.detail["file"]).unlink()
+    aside(path, part.detail["file"]).unlink()
     sink.prepare([part], {A: None})
 
     with pytest.raises(WorkLost):
@@ -337,9 +347,9 @@ def test_many_chunks_become_one_file_and_one_row_group(path: Path) -> None:
 
     part = staged(sink, Stretch(A, 0, 50), *range(50))
 
-    metadata = pa.parquet.read_metadata(path / part.detail["file"])
+    metadata = pa.parquet.read_metadata(aside(path, part.detail["file"]))
     assert (50, 1) == (metadata.num_rows, metadata.num_row_groups)
-    assert (path / part.detail["file"]).stat().st_size == part.detail["bytes"]
+    assert aside(path, part.detail["file"]).stat().st_size == part.detail["bytes"]
 
 
 def test_the_number_of_rows_is_in_the_log_so_that_counting_reads_no_data(path: Path) -> None:

@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,16 @@ def staged(sink: JsonSink, stretch: Stretch, *ids: int) -> Staged:
         rows = pa.RecordBatch.from_pylist([{"id": number, "text": f"ü{number}\n"}], SCHEMA)
         assert [] == stager.write(rows, pa.array([number]))
     return Staged(stretch, len(ids), stager.finish())
+
+
+def aside(table: Path, name: str) -> Path:
+    """Find a file that a task has set aside."""
+    (found,) = (table / ".staging").glob(f"*/{name}")
+    return found
+
+
+def left_aside(table: Path) -> list[str]:
+    return [path.name for path in (table / ".staging").glob("*/*") if path.name != "lock"]
 
 
 def commit(sink: JsonSink, expected: dict[Place, int | None], *parts: Staged) -> None:
@@ -85,7 +96,7 @@ def test_nothing_is_left_aside_after_a_commit(folder: Path) -> None:
 
     commit(sink, {A: None, B: None}, staged(sink, Stretch(A, 0, 3), 1), staged(sink, Stretch(B, 0, 3)))
 
-    assert [] == list((folder / ".staging").iterdir())
+    assert [] == left_aside(folder)
 
 
 def test_files_need_not_be_compressed(folder: Path) -> None:
@@ -102,7 +113,7 @@ def test_the_same_rows_give_the_same_bytes(folder: Path) -> None:
     one, other = (staged(sink, Stretch(A, 0, 3), 1, 2).detail["file"] for _ in range(2))
 
     assert one != other
-    assert (folder / ".staging" / one).read_bytes() == (folder / ".staging" / other).read_bytes()
+    assert aside(folder, one).read_bytes() == aside(folder, other).read_bytes()
 
 
 def test_a_stretch_without_rows_leaves_a_marker_that_the_next_commit_takes_away(folder: Path) -> None:
@@ -206,7 +217,7 @@ def test_any_topic_or_path_can_be_in_a_name_that_readers_of_folders_do_not_skip(
 def test_a_staged_file_that_is_gone_is_work_lost_and_moves_no_position(folder: Path) -> None:
     sink = opened(folder)
     part = staged(sink, Stretch(A, 0, 3), 1)
-    (folder / ".staging" / part.detail["file"]).unlink()
+    aside(folder, part.detail["file"]).unlink()
     sink.prepare([part], {A: None})
 
     with pytest.raises(WorkLost):
@@ -258,3 +269,54 @@ def test_a_driver_that_dies_between_two_files_has_written_the_first_one_whole(fo
 @pytest.mark.parametrize(("wanted", "expected"), [(True, ("_topic_id", "_partition", "_offset")), (False, ())])
 def test_coordinates_go_along_if_they_are_wanted(wanted: bool, expected: tuple[str, ...]) -> None:  # noqa: FBT001
     assert expected == Json(path=Path("x"), coordinates=wanted).reserved_columns
+
+
+def test_a_batch_costs_the_same_however_many_files_there_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = opened(folder)
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 1), 0))
+    looks: list[str] = []
+    scandir = os.scandir
+
+    def look(path: Path | str) -> Any:
+        looks.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", look)
+
+    for number in range(1, 5):
+        assert {A: number} == sink.positions([A, B])
+        commit(sink, {A: number, B: None}, staged(sink, Stretch(A, number, number + 1), number))
+
+    assert {A: 5} == opened(folder).positions([A, B])
+    assert str(folder) not in looks
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"{")])
+def test_without_the_note_of_the_newest_files_the_folder_is_looked_through(
+    folder: Path, damage: Callable[[Path], object]
+) -> None:
+    sink = opened(folder)
+    for number in range(3):
+        commit(sink, {A: number or None}, staged(sink, Stretch(A, number, number + 1), number))
+    commit(sink, {B: None}, staged(sink, Stretch(B, 0, 4)))
+
+    damage(folder / ".newest.json")
+
+    assert {A: 3, B: 4} == sink.positions([A, B])
+    commit(sink, {A: 3, B: 4}, staged(sink, Stretch(A, 3, 7)), staged(sink, Stretch(B, 4, 5), 9))
+    assert ({A: 7, B: 5}, [0, 1, 2, 9]) == (sink.positions([A, B]), ids(folder))
+
+
+def test_files_that_somebody_removes_are_no_positions_any_more(folder: Path) -> None:
+    sink = opened(folder)
+    for number in range(3):
+        commit(sink, {A: number or None}, staged(sink, Stretch(A, number, number + 1), number))
+    files = sorted(folder.glob("orders*"))
+
+    files[0].unlink()
+    without_the_oldest = sink.positions([A])
+    files[2].unlink()
+    without_the_newest = sink.positions([A])
+    files[1].unlink()
+
+    assert ({A: 3}, {A: 2}, {}) == (without_the_oldest, without_the_newest, sink.positions([A]))

@@ -1,9 +1,9 @@
 """A Delta table.
 
-Guarantee: exactly once. Tasks write Parquet files into the table's folder, which no reader sees; the driver makes
-them visible in one commit of the table's log, together with one transaction action per topic partition, whose version
-is the position. The commit is checked against the very snapshot whose positions were compared. Any reader of Delta
-tables, Spark's included, sees whole batches only.
+Guarantee: exactly once. Tasks write Parquet files aside; the driver puts those of winning attempts beside the table's
+others and makes them visible in one commit of its log, together with one transaction action per topic partition, whose
+version is the position. The commit is checked against the very snapshot whose positions were compared. Any reader of
+Delta tables, Spark's included, sees whole batches only.
 
 Needs a file system that all of Spark's workers share. One writer library per table: Penstock writes and compacts it,
 under a lock file beside the log.
@@ -25,14 +25,16 @@ from pydantic import BaseModel, Field
 
 from penstock.decoders.decoded import Fault
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import locked, make_folder, sync
+from penstock.delivery.durable import locked, make_folder, sync, write_json
 from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
 from penstock.errors import Conflict, PositionLost, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
 from penstock.sinks.sink import Sink, Staged
+from penstock.sinks.staging import Staging
 
 _ATTEMPTS = 10
+_OFFERED = "offered.json"
 _ROWS_PER_GROUP = 500_000
 
 
@@ -69,6 +71,7 @@ class DeltaSink(Sink):
         self._pipeline = pipeline
         self._table: Any = None
         self._schema: pa.Schema = None
+        self._staging = Staging(spec.path)
         self._replaced: Mapping[Place, Stretch] | None = None
         self._log: int | None = None
         """The folder of the table's log, held open: no other folder can be mistaken for it."""
@@ -88,6 +91,8 @@ class DeltaSink(Sink):
                 safe="Nothing was written",
                 fix="Write to another path, or change the pipeline back",
             )
+
+        self._staging.open(self._withdraw)
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read the positions from the newest snapshot."""
@@ -120,7 +125,7 @@ class DeltaSink(Sink):
 
     def stager(self) -> "DeltaStagerFactory":
         """Give what tasks write Parquet with."""
-        return DeltaStagerFactory(self.path, self._schema)
+        return DeltaStagerFactory(self._staging.path, self._schema)
 
     def commit(self) -> None:
         """Make one commit with the files and the positions."""
@@ -132,16 +137,20 @@ class DeltaSink(Sink):
         # No retries inside: a commit on top of a snapshot that was not compared would not be compare-and-set.
         properties = CommitProperties(max_commit_retries=0, app_transactions=moves)
         with table_lock(self.path):
+            require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
+            self._require_all_staged()
+            if self._replaced is None:
+                self._offer()
             for _ in range(_ATTEMPTS):
-                found = self.positions(self._expected) or {}
-                require_unmoved(self.name, self._expected, found)
-                self._require_all_staged()
+                # What is committed is checked against the snapshot that is looked at here, and nothing else is read.
+                require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
                 crash_point("in_commit", self.name)
                 try:
                     self._append(properties, now_ms) if self._replaced is None else self._overwrite(properties)
                 except CommitFailedError:
                     continue  # another writer, such as a compaction elsewhere, was faster: compare anew
                 else:
+                    self._staging.clear()
                     return
         raise SinkUnavailable(f"the table {self.path} is being changed too often for a commit to get in between")
 
@@ -156,27 +165,52 @@ class DeltaSink(Sink):
         ]
         self._table.create_write_transaction(files, "append", self._schema, commit_properties=properties)
 
+    def _offer(self) -> None:
+        """Put the staged files where the table's log can name them; which these are is on record before."""
+        self._withdraw(self._staging.path)
+        offered = [
+            {"file": each.detail["file"], "app": self._app(each.stretch.place), "end": each.stretch.end}
+            for each in self._staged
+            if each.rows
+        ]
+        write_json(self._staging.path / _OFFERED, offered)
+        for each in offered:
+            os.link(self._staging.path / each["file"], self.path / each["file"])
+        sync(self.path)
+
+    def _withdraw(self, staging: Path) -> None:
+        """Remove the files that a driver had put into the table's folder and that its log has never named."""
+        try:
+            offered = orjson.loads((staging / _OFFERED).read_bytes())
+        except (FileNotFoundError, orjson.JSONDecodeError):
+            return
+        self._table.update_incremental()
+        for each in offered:
+            if (self._table.transaction_version(each["app"]) or 0) < each["end"]:
+                (self.path / each["file"]).unlink(missing_ok=True)
+
     def _overwrite(self, properties: Any) -> None:
         """Take out the rows of the stretches' records and put in the staged ones, in one commit."""
         from deltalake import write_deltalake
 
-        files = [self.path / each.detail["file"] for each in self._staged if each.rows]
+        files = [self._staging.path / each.detail["file"] for each in self._staged if each.rows]
         tables = [pq.read_table(file, schema=self._schema) for file in files]
         rows = pa.concat_tables([self._schema.empty_table(), *tables])
         real = self._replaced or {}
         condition = " OR ".join(_within(each.stretch, real[each.stretch.place].place) for each in self._staged)
         write_deltalake(self._table, rows, mode="overwrite", predicate=condition, commit_properties=properties)
-        for file in files:
-            file.unlink()
 
     def _require_all_staged(self) -> None:
         """Notice files that are gone: a table whose log names them could not be read any more."""
         for each in self._staged:
-            if each.rows and not (self.path / each.detail["file"]).exists():
+            if each.rows and not (self._staging.path / each.detail["file"]).exists():
                 raise WorkLost(f"the file {each.detail['file']}, staged for sink '{self.name}', is gone")
 
     def close(self) -> None:
-        """Let go of the log's folder."""
+        """Remove what was staged, and let go of the log's folder."""
+        if self._table is not None and (self.path / "_delta_log").is_dir():
+            self._withdraw(self._staging.path)
+        self._staging.close()
         if self._log is not None:
             os.close(self._log)
             self._log = None

@@ -3,7 +3,8 @@
 Guarantee: exactly once. A file's name says which offsets it covers, and the names together are the positions. Tasks
 write aside; the driver puts the files of the winning attempts in place, never over an existing one. Where nothing of a
 stretch was to be written, an empty marker takes the file's place. Each file appears whole; a batch of several
-partitions appears file by file.
+partitions appears file by file. `.newest.json` names the newest file of each partition, so that nobody has to look
+through the folder; if it is not there, or what it names is not, the folder is looked through.
 
 Needs a file system with hard links that all of Spark's workers share; a lock file keeps two drivers apart.
 """
@@ -12,7 +13,7 @@ import gzip
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -22,15 +23,16 @@ from pydantic import BaseModel, Field
 
 from penstock.decoders.decoded import Fault
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import locked, make_folder, sync
+from penstock.delivery.durable import locked, sync, write_json
 from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
 from penstock.errors import WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
 from penstock.sinks.rows import plain_rows
 from penstock.sinks.sink import Sink, Staged
+from penstock.sinks.staging import Staging
 
-_STAGING = ".staging"
+_NEWEST = ".newest.json"
 _LONGEST_TOPIC = 100
 _DONE = re.compile(r"_?(?P<topic>.+)\.(?P<id>[^.]+)\.p(?P<partition>\d+)\.(?P<start>\d+)-(?P<end>\d+)\.(jsonl.*|empty)")
 
@@ -65,65 +67,83 @@ class JsonSink(Sink):
     def __init__(self, spec: Json, name: str) -> None:
         super().__init__(name)
         self._spec = spec
+        self._staging = Staging(spec.path)
 
     def open(self, _schema: pa.Schema) -> None:
         """Make the folders."""
-        make_folder(self._spec.path / _STAGING)
+        self._staging.open(lambda _left: None)
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
-        """Read the positions from the names of the files."""
-        wanted = {(place.topic_id, place.partition): place for place in places}
-        found: Positions = {}
-        for _, match in self._done():
-            place = wanted.get((match["id"], int(match["partition"])))
-            if place is not None:
-                found[place] = max(found.get(place, 0), int(match["end"]))
+        """Read the positions from the names of the newest files."""
+        newest = self._newest()
+        return {place: _end(newest[_key(place)]) for place in places if _key(place) in newest}
+
+    def _newest(self) -> dict[str, str]:
+        """Name the newest file of each partition.
+
+        Whoever puts a file in place writes its name down first, after that of the one before. So the last one that is
+        there is the newest; if none is, somebody has removed files, and those that are left tell.
+        """
+        try:
+            listed = orjson.loads((self._spec.path / _NEWEST).read_bytes())
+        except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+            return self._looked_through()
+        found = {}
+        for key, names in listed.items():
+            there = [name for name in names if (self._spec.path / name).exists()]
+            if not there:
+                return self._looked_through()
+            found[key] = there[-1]
         return found
 
-    def _done(self) -> Iterator[tuple[Path, re.Match[str]]]:
-        if self._spec.path.is_dir():
-            for entry in os.scandir(self._spec.path):
-                match = _DONE.fullmatch(entry.name)
-                if match is not None:
-                    yield Path(entry.path), match
+    def _looked_through(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for entry in os.scandir(self._spec.path) if self._spec.path.is_dir() else ():
+            match = _DONE.fullmatch(entry.name)
+            if match is not None:
+                key = f"{match['id']}.p{int(match['partition'])}"
+                if key not in found or _end(found[key]) < int(match["end"]):
+                    found[key] = entry.name
+        return found
 
     def stager(self) -> "JsonStagerFactory":
         """Give what tasks write lines with."""
-        return JsonStagerFactory(self._spec.path / _STAGING, compress=self._spec.gzip)
+        return JsonStagerFactory(self._staging.path, compress=self._spec.gzip)
 
     def commit(self) -> None:
         """Put each file in place; one partition's file is that partition's commit."""
         try:
             with locked(self._spec.path / ".penstock.lock"):
-                require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
-                self._put_in_place()
+                newest = self._newest()
+                found = {place: _end(newest[_key(place)]) for place in self._expected if _key(place) in newest}
+                require_unmoved(self.name, self._expected, found)
+                self._put_in_place(newest)
+                self._staging.clear()
         except FileNotFoundError as error:
             raise WorkLost(f"what was staged for sink '{self.name}' is gone: {error.filename}") from None
 
-    def _put_in_place(self) -> None:
-        stale = self._markers()
+    def _put_in_place(self, newest: dict[str, str]) -> None:
+        finals = {_key(each.stretch.place): self._final_name(each) for each in self._staged}
+        listed = {key: [name] for key, name in newest.items()}
+        for key, name in finals.items():
+            listed[key] = [*listed.get(key, []), name]
+        write_json(self._spec.path / _NEWEST, listed)
         for each in self._staged:
-            final = self._spec.path / self._final_name(each)
+            key = _key(each.stretch.place)
+            final = self._spec.path / finals[key]
             if each.rows:
-                aside = self._spec.path / _STAGING / each.detail["file"]
-                os.link(aside, final)
-                aside.unlink()
+                os.link(self._staging.path / each.detail["file"], final)
             else:
                 final.touch(exist_ok=False)
-            # A marker only says how far it went; the newer file says more.
-            for marker in stale.get(each.stretch.place, []):
-                marker.unlink(missing_ok=True)
+            before = newest.get(key, "")
+            if before.endswith(".empty"):  # a marker only says how far it went; the newer file says more
+                (self._spec.path / before).unlink(missing_ok=True)
             crash_point("in_commit", self.name)
         sync(self._spec.path)
 
-    def _markers(self) -> dict[Place, list[Path]]:
-        by_key = {(place.topic_id, place.partition): place for place in self._expected}
-        found: dict[Place, list[Path]] = {}
-        for path, match in self._done():
-            place = by_key.get((match["id"], int(match["partition"])))
-            if place is not None and path.suffix == ".empty":
-                found.setdefault(place, []).append(path)
-        return found
+    def close(self) -> None:
+        """Remove what was staged."""
+        self._staging.close()
 
     def _final_name(self, each: Staged) -> str:
         place = each.stretch.place
@@ -131,6 +151,15 @@ class JsonSink(Sink):
         topic = re.sub(r"[^A-Za-z0-9._-]", "_", place.topic)[-_LONGEST_TOPIC:].lstrip("._") or "topic"
         core = f"{topic}.{place.topic_id}.p{place.partition}.{each.stretch.start:020d}-{each.stretch.end:020d}"
         return f"{core}.jsonl{'.gz' if self._spec.gzip else ''}" if each.rows else f"_{core}.empty"
+
+
+def _key(place: Place) -> str:
+    return f"{place.topic_id}.p{place.partition}"
+
+
+def _end(name: str) -> int:
+    match = _DONE.fullmatch(name)
+    return int(match["end"]) if match is not None else 0
 
 
 class JsonStagerFactory:

@@ -1,0 +1,67 @@
+"""Where the tasks of one driver set files aside: a folder of its own below the table's, which nobody else can read.
+
+Guarantee: nothing is left behind. Files of attempts that lost go after each commit, those of a driver that was killed
+when the next one opens the table. A driver is known to be alive by the lock that it holds in its folder.
+"""
+
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.delivery.durable import locked, make_folder
+
+_FOLDER = ".staging"
+_LOCK = "lock"
+
+
+class Staging:
+    """The folder of one driver at one sink."""
+
+    def __init__(self, table: Path) -> None:
+        self.path = table / _FOLDER / uuid.uuid4().hex
+        self._held: int | None = None
+
+    def open(self, settle: Callable[[Path], None]) -> None:
+        """Make the folder, and remove those of drivers that are gone; `settle` gets each of these first."""
+        every = self.path.parent
+        make_folder(every)
+        every.chmod(0o700)
+        # One at a time: a folder that is being made has no holder yet, and must not be taken for one that is left.
+        with locked(every / _LOCK):
+            for other in [each for each in every.iterdir() if each.is_dir()]:
+                if (held := _hold(other)) is not None:
+                    settle(other)
+                    shutil.rmtree(other, ignore_errors=True)
+                    os.close(held)
+            self.path.mkdir(mode=0o700)
+            self._held = _hold(self.path)
+
+    def clear(self) -> None:
+        """Remove what lies here: after a commit, all of it is of attempts that lost."""
+        for path in self.path.glob("*"):
+            if path.name != _LOCK:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        if self._held is not None:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._held)
+            self._held = None
+
+
+def _hold(folder: Path) -> int | None:
+    """Take the lock of a folder; None if a driver has it."""
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except FileNotFoundError:  # its driver has just removed it
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
