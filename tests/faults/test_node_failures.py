@@ -76,14 +76,12 @@ def test_a_fourth_node_joins_takes_partitions_and_leaves_again_under_load(
     with LoadGenerator(three_nodes.connection, topic, EVENTS) as load:
         wait_for_progress(load, 0.4, until)
         added = three_nodes.cluster.add_node()
-        moves = rebalance.plan(three_nodes.admin(), topics=[topic])
+        moves = rebalance.plan(three_nodes.admin(), classpath, topics=[topic])
         rebalance.execute(three_nodes.admin(), moves, classpath, lambda _done, _total: None)
         with_four = topics.describe(three_nodes.admin(), topic)
         sent_before_the_move_ended = load.done
-    leaving = rebalance.plan(three_nodes.admin(), leaving=[added.id])
-    rebalance.execute(three_nodes.admin(), leaving, classpath, lambda _done, _total: None)
-    three_nodes.cluster.forget_node(added.id)
-    rebalance.unregister(three_nodes.admin(), added.id, classpath)
+    leaving = three_nodes.cluster.plan_removal(added.id)
+    three_nodes.cluster.remove_node(added.id, leaving, lambda _done, _total: None)
 
     judge(three_nodes, load, topic)
     assert EVENTS <= load.sent == load.done

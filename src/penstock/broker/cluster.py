@@ -1,22 +1,21 @@
 """A local cluster: starting, stopping, growing, shrinking; one command at a time, under a lock."""
 
 import fcntl
-import uuid
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.broker import jars, ports, state
+from penstock.broker import jars, planning, ports, rebalance, state
 from penstock.broker.certificates import Certificates
-from penstock.broker.entrance import ADMIN_USER, DEFAULT_PORT, internal_connection, local_connection
+from penstock.broker.entrance import ADMIN_USER, internal_connection, local_connection
 from penstock.broker.node import Node
 from penstock.broker.properties import server_properties
-from penstock.broker.readiness import probe_every_node, wait_until
+from penstock.broker.readiness import PROBE_TOPIC, probe_every_node, wait_until
+from penstock.broker.rebalance import Move
 from penstock.broker.secrets_folder import SecretsFolder
 from penstock.broker.state import ClusterState, NodeState
-from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, Unprepared
+from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import users
 from penstock.kafka.admin import Admin
@@ -24,13 +23,8 @@ from penstock.kafka.connection import Connection
 from penstock.project import LocalCluster
 from penstock.secret import Secret
 
-DEFAULT_HEAP_BYTES = 512 * 10**6
-_CONTROLLER_PORTS_FROM = 10_000
-_INTERNAL_PORTS_FROM = 20_000
-_HIGHEST_PORT = 65_535
 _STOP_TIMEOUT_S = 30.0
-# Three votes survive one failure; two would need both, and more only cost.
-_VOTERS = 3
+_REMOVAL_ROUNDS = 20
 
 Talk = Callable[[str], None]
 """Called with a line whenever something that takes time begins."""
@@ -50,6 +44,7 @@ class Cluster:
         self.folder = folder
         self._jar_folder = jar_folder
         self._kafka = kafka
+        self._version = kafka.removeprefix("kafka-")
         self._talk = talk
         self.files = SecretsFolder.of(folder)
 
@@ -78,16 +73,38 @@ class Cluster:
         """Start every node that is not running; done when each has taken and given back a record."""
         with self._locked():
             known = self.state()
-            plan = self.planned(wish) if known is None else self._same_or_refuse(known, wish)
+            plan = self.planned(wish) if known is None else planning.same_or_refuse(known, self._version, wish)
             missing = [node for node in plan.nodes if self.node(node.id).process() is None]
             ports.require_free(plan.host, [port for node in missing for port in node.ports])
+            lost = [node for node in missing if self.node(node.id).has_lost_its_data]
+            whole = plan.model_copy(update={"nodes": tuple(node for node in plan.nodes if node not in lost)})
+            if 2 * len(whole.controllers) <= len(plan.controllers):
+                raise self._all_data_lost(lost[0].id)
             classpath = self.classpath()
             if plan != known:
                 plan.save(self.folder)
-            self._start(plan, missing, classpath)
-            self._make_admin(plan)
-            self._probe(plan)
+            self._put_aside(plan)
+            self._start(plan, [node for node in missing if node not in lost], classpath)
+            self._make_admin(whole)
+            self._probe(whole)
+            if lost:
+                raise self._data_lost(lost[0].id)
             return plan
+
+    def _data_lost(self, node_id: int) -> Conflict:
+        return Conflict(
+            f"node {node_id} has lost its data: {self.node(node_id).data} is not what was formatted",
+            safe="The other nodes run, with their data",
+            fix=f"Put the folder back from a copy, or let the other nodes fill it: penstock node replace {node_id}",
+        )
+
+    def _all_data_lost(self, node_id: int) -> Conflict:
+        return Conflict(
+            f"node {node_id} has lost its data, and the nodes that have theirs are too few to make up for it:"
+            f" {self.node(node_id).data} is not what was formatted",
+            safe="Nothing was started or changed",
+            fix=f"Put the folder back from a copy, or move {self.folder} away to start a new cluster",
+        )
 
     def down(self) -> list[int]:
         """Stop every running node; give their ids. The data stay."""
@@ -135,26 +152,99 @@ class Cluster:
             self._probe(grown, [added])
             return added
 
+    def gone_with(self, node_id: int) -> list[str]:
+        """Give topic/partition of what nobody can lead while a node that lost its data is away."""
+        self._require_replaceable(node_id)
+        offline = kafka_cluster.describe(self._rest(node_id)).offline
+        return [each for each in offline if not each.startswith(f"{PROBE_TOPIC}/")]
+
+    def replace_node(self, node_id: int) -> None:
+        """Start a node that lost its data as an empty one; the others fill it with their copies."""
+        with self._locked():
+            node = self._require_replaceable(node_id)
+            known = self.existing()
+            self.node(node_id).unformat()
+            self._start(known, [node], self.classpath())
+            self._probe(known, [node])
+            self._wait_for_copies(known)
+
+    def _require_replaceable(self, node_id: int) -> NodeState:
+        known = self.existing()
+        node = self._node_state(known, node_id)
+        if not self.node(node_id).has_lost_its_data:
+            raise Conflict(
+                f"node {node_id} has its data, and need not be replaced",
+                safe="Nothing was changed",
+                fix="Start it with: penstock up",
+            )
+        if list(known.controllers) == [node]:
+            raise self._all_data_lost(node_id)
+        self._all_running("replace a node", besides=node)
+        return node
+
     def require_removable(self, node_id: int) -> NodeState:
         """Give the node if it may leave: controllers may not, for the cluster counts on their votes."""
-        node = self._node_state(self._all_running("remove a node"), node_id)
+        known = self.existing()
+        node = self._node_state(known, node_id)
         if node.controller:
             raise Conflict(
                 f"node {node_id} is a controller of this cluster and cannot leave",
                 safe="Nothing was changed",
                 fix="Only nodes that came with `penstock node add` can be removed",
             )
+        self._all_running("remove a node", besides=node)
         return node
 
-    def forget_node(self, node_id: int) -> None:
-        """Stop a node that holds no partition any more and strike it from the cluster; its folder is kept aside."""
+    def plan_removal(self, node_id: int) -> list[Move]:
+        """Give the moves that empty a node."""
+        self.require_removable(node_id)
+        return rebalance.plan(self._rest(node_id), self.classpath(), leaving=[node_id])
+
+    def remove_node(self, node_id: int, moves: list[Move], progress: rebalance.Progress) -> None:
+        """Empty a node, stop it, and strike it off once Kafka counts on it for nothing.
+
+        The node stays in cluster.json until then: whatever ends this, `up` brings the node back, and the same
+        command goes on. Topics that are made meanwhile may be placed on it up to the moment when it is
+        unregistered, so it is looked at again after the stop and after that.
+        """
         with self._locked():
             node = self.require_removable(node_id)
-            known = self.existing()
-            self.node(node_id).stop(_STOP_TIMEOUT_S)
-            rest = tuple(other for other in known.nodes if other != node)
-            known.model_copy(update={"nodes": rest}).save(self.folder)
-            folder = self.node(node_id).folder
+            known, classpath, admin = self.existing(), self.classpath(), self._rest(node_id)
+            for _ in range(_REMOVAL_ROUNDS):
+                rebalance.execute(admin, moves, classpath, progress, lambda: self._still_alive(known, besides=node))
+                if not rebalance.held_by(admin, node_id):
+                    self.node(node_id).stop(_STOP_TIMEOUT_S)
+                    if not rebalance.held_by(admin, node_id):
+                        rebalance.unregister(admin, node_id, classpath)
+                        if not rebalance.held_by(admin, node_id):
+                            return self._strike_off(known, node)
+                    self._talk(f"node {node_id} was given new partitions: starting it again to move them, too")
+                    self._start(known, [node], classpath)
+                    self._wait_for_node(known, node_id)
+                moves = [
+                    move for move in rebalance.plan(admin, classpath, leaving=[node_id]) if node_id in move.replicas
+                ]
+            raise Conflict(
+                f"node {node_id} is given new partitions faster than they can be moved off it",
+                safe="No record is lost, and the node is still part of the cluster",
+                fix="Make no topics for a while, then run it again",
+            )
+
+    def _rest(self, node_id: int) -> Admin:
+        """Open the way in that leads through the nodes that stay."""
+        known = self.existing()
+        rest = tuple(node for node in known.nodes if node.id != node_id)
+        return Admin(internal_connection(self.folder, known.model_copy(update={"nodes": rest})))
+
+    def _strike_off(self, known: ClusterState, node: NodeState) -> None:
+        rest = tuple(other for other in known.nodes if other != node)
+        known.model_copy(update={"nodes": rest}).save(self.folder)
+        self._put_aside(self.existing())
+
+    def _put_aside(self, known: ClusterState) -> None:
+        """Keep the folders of nodes that were struck off under another name."""
+        ours = {self.node(node.id).folder for node in known.nodes}
+        for folder in set(self.folder.glob("node-*")) - ours:
             folder.rename(folder.with_name(f"removed-{folder.name}"))
 
     def classpath(self) -> list[Path]:
@@ -173,74 +263,7 @@ class Cluster:
 
     def planned(self, wish: LocalCluster) -> ClusterState:
         """Work out a new cluster from a wish and the defaults."""
-        host = wish.host or "127.0.0.1"
-        count = wish.nodes or 1
-        secure = bool(wish.secure)
-        port = DEFAULT_PORT if wish.port is None else wish.port
-        highest = port + _INTERNAL_PORTS_FROM + count
-        if port and highest > _HIGHEST_PORT:
-            raise BadInput(
-                f"port {port} is too high: ports up to {highest} would be used", fix="Choose one below 45000"
-            )
-        if host in {"0.0.0.0", "*"}:  # noqa: S104 - refused here
-            raise BadInput(
-                f"{host} is no address that clients could be sent to", fix="Name the one they reach this machine by"
-            )
-        if "," in str(self.folder):
-            raise BadInput(f"{self.folder} has a comma, which Kafka takes for two folders", fix="Choose another --home")
-        if port:
-            triples = [
-                (port + i, port + _CONTROLLER_PORTS_FROM + i, port + _INTERNAL_PORTS_FROM + i) for i in range(count)
-            ]
-        else:
-            free = ports.find_free(host, 3 * count)
-            triples = list(zip(free[0::3], free[1::3], free[2::3], strict=True))
-        voters = _VOTERS if count >= _VOTERS else 1
-        return ClusterState(
-            cluster_id=_new_cluster_id(),
-            kafka_version=self._kafka.removeprefix("kafka-"),
-            host=host,
-            secure=secure,
-            heap_bytes=wish.heap or DEFAULT_HEAP_BYTES,
-            replication=min(3, count),
-            first_nodes=count,
-            next_node_id=count + 1,
-            nodes=tuple(
-                NodeState(
-                    id=number,
-                    controller=number <= voters,
-                    client_port=client,
-                    controller_port=controller if number <= voters else None,
-                    internal_port=internal if secure else None,
-                )
-                for number, (client, controller, internal) in enumerate(triples, start=1)
-            ),
-        )
-
-    def _same_or_refuse(self, known: ClusterState, wish: LocalCluster) -> ClusterState:
-        """Keep what the data were made with; refuse a wish that contradicts it. The heap alone may change."""
-        contradictions = {
-            "nodes": (wish.nodes, known.first_nodes),
-            "port": (wish.port or None, known.nodes[0].client_port),
-            "host": (wish.host, known.host),
-            "secure": (wish.secure, known.secure),
-        }
-        for name, (wanted, made) in contradictions.items():
-            if wanted is not None and wanted != made:
-                raise Conflict(
-                    f"this cluster was made with {name} {made}, and {wanted} is asked for",
-                    safe="Nothing was changed, the data are untouched",
-                    fix="Leave the option out to start it as it is, use `penstock node add` to grow it,"
-                    " or make another cluster with --home FOLDER",
-                )
-        version = self._kafka.removeprefix("kafka-")
-        if _version_key(version) < _version_key(known.kafka_version):
-            raise Conflict(
-                f"these data were written by Kafka {known.kafka_version}, and this is Kafka {version}, which is older",
-                safe="Nothing was changed, the data are untouched",
-                fix="Use the newer Penstock again",
-            )
-        return known.model_copy(update={"kafka_version": version, "heap_bytes": wish.heap or known.heap_bytes})
+        return planning.new_cluster(self.folder, self._version, wish)
 
     def _start(self, known: ClusterState, nodes: list[NodeState], classpath: list[Path]) -> None:
         if known.secure:
@@ -281,10 +304,19 @@ class Cluster:
         self._talk("waiting until every node takes and gives back a record")
         probe_every_node(self.connection(), chosen, lambda: self._still_alive(known))
 
-    def _still_alive(self, known: ClusterState) -> None:
+    def _wait_for_node(self, known: ClusterState, node_id: int) -> None:
+        admin = self._rest(node_id)
+
+        def joined() -> bool:
+            self._still_alive(known)
+            return node_id in admin.metadata("waiting for the node").brokers
+
+        wait_until(joined, timeout_s=120.0, waiting_for=f"waiting for node {node_id} to join")
+
+    def _still_alive(self, known: ClusterState, *, besides: NodeState | None = None) -> None:
         for node in known.nodes:
             place = self.node(node.id)
-            if place.process() is None:
+            if node != besides and place.process() is None:
                 raise Unprepared(
                     f"node {node.id} stopped by itself: {place.last_words()}",
                     safe="Its data are kept",
@@ -300,9 +332,9 @@ class Cluster:
 
         wait_until(in_step, timeout_s=120.0, waiting_for="waiting until every copy is in step")
 
-    def _all_running(self, purpose: str) -> ClusterState:
+    def _all_running(self, purpose: str, *, besides: NodeState | None = None) -> ClusterState:
         known = self.existing()
-        if len(self.running(known)) < len(known.nodes):
+        if not {node.id for node in known.nodes if node != besides} <= {node.id for node in self.running(known)}:
             raise BrokerUnavailable(
                 f"not every node is running, so Penstock does not {purpose}", fix="Run: penstock up"
             )
@@ -326,14 +358,3 @@ class Cluster:
                     f"another command is working on the cluster in {self.folder}", fix="Wait until it is done"
                 ) from None
             yield
-
-
-def _new_cluster_id() -> str:
-    """Make a cluster id as Kafka does: one that begins with a dash would look like an option to its tools."""
-    while (made := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return made
-
-
-def _version_key(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))

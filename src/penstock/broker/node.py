@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,11 +56,28 @@ class Node:
     def process(self) -> psutil.Process | None:
         """Find the running process. A stale pid file, even with the pid in use by another, is no process."""
         try:
-            process = psutil.Process(int(self._pid_file.read_text(encoding="utf-8")))
-            # Known by its command line rather than by its start: clocks are set, command lines stay.
-            return process if process.cmdline()[-2:] == [_MAIN_CLASS, str(self.properties)] else None
+            noted = psutil.Process(int(self._pid_file.read_text(encoding="utf-8")))
+            if self._is_ours(noted):
+                return noted
         except (OSError, ValueError, OverflowError, psutil.Error):
-            return None
+            pass
+        # A command that was killed between the start of a node and the note of it leaves one without the other.
+        return next(filter(self._is_ours, psutil.process_iter()), None)
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        # Known by its command line rather than by its start: clocks are set, command lines stay.
+        with suppress(psutil.Error):
+            return process.cmdline()[-2:] == [_MAIN_CLASS, str(self.properties)] and process.uids().real == os.getuid()
+        return False
+
+    @property
+    def has_lost_its_data(self) -> bool:
+        """Whether the data folder was formatted once and is not any more."""
+        return self._formatted.exists() and not (self.data / "meta.properties").exists()
+
+    def unformat(self) -> None:
+        """Let the next start format the node, for one that has lost its data."""
+        self._formatted.unlink(missing_ok=True)
 
     def configure(self, properties: str) -> None:
         """Write what the node will start with."""

@@ -56,7 +56,7 @@ class _Spread:
                 if target is None:
                     raise Conflict(
                         f"{place[0]}/{place[1]} has {len(replicas)} copies, and {len(self.nodes)} node(s) would stay",
-                        safe="Nothing was moved",
+                        safe="No copy was given up",
                         fix="Add a node first, or delete the topic",
                     )
                 self._move(place, source, target)

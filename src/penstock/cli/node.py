@@ -29,20 +29,35 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Move everything off a broker, then stop it and strike it from the cluster."""
-    from penstock.broker import rebalance
-    from penstock.broker.entrance import internal_connection
-    from penstock.kafka.admin import Admin
-
     cluster = session(context).own_cluster()
-    cluster.require_removable(node)
-    admin = Admin(internal_connection(cluster.folder, cluster.existing()))
-    moves = rebalance.plan(admin, leaving=[node])
+    moves = cluster.plan_removal(node)
     print_rows(moves, as_json=as_json, empty=f"node {node} holds no partition")
     if not confirmed(f"Move these and remove node {node}?", yes=yes):
         return
-    classpath = cluster.classpath()
     with bar(f"moving partitions off node {node}") as shown:
-        rebalance.execute(admin, moves, classpath, shown.update)
-        cluster.forget_node(node)
-        rebalance.unregister(Admin(internal_connection(cluster.folder, cluster.existing())), node, classpath)
+        cluster.remove_node(node, moves, shown.update)
     say(f"node {node} is gone, with no record lost; its folder is kept as removed-node-{node}")
+
+
+@app.command()
+def replace(
+    context: typer.Context,
+    node: Annotated[int, typer.Argument(help="Id of the node.")],
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Start a node that lost its data as an empty one; the other nodes fill it with their copies."""
+    cluster = session(context).own_cluster()
+    gone = cluster.gone_with(node)
+    say(
+        f"only node {node} had the newest records of {len(gone)} partition(s), which will be empty: {', '.join(gone)}"
+        if gone
+        else f"every partition of node {node} has a leader elsewhere"
+    )
+    done = confirmed(f"Format node {node} anew?", yes=yes)
+    if done:
+        with bar(f"filling node {node}"):
+            cluster.replace_node(node)
+        say(f"node {node} runs again, every copy in step")
+    if as_json:
+        print_json({"node": node, "replaced": done, "lost": gone})

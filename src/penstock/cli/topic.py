@@ -209,12 +209,13 @@ def rebalance(
     admin = current.admin()
     for name in topic or []:
         topics.partition_count(admin, name)
-    moves = rebalance.plan(admin, topics=topic or [])
+    classpath = current.cluster().classpath()
+    moves = rebalance.plan(admin, classpath, topics=topic or [])
     print_rows(moves, as_json=as_json, empty="every node is evenly used: nothing to move")
     if dry_run or not moves or not confirmed(f"Move these {len(moves)} partition(s)?", yes=yes):
         return
     with bar(f"moving {len(moves)} partition(s)") as shown:
-        rebalance.execute(admin, moves, current.cluster().classpath(), shown.update)
+        rebalance.execute(admin, moves, classpath, shown.update)
     say(f"{len(moves)} partition(s) moved, every copy in step")
 
 

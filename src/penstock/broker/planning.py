@@ -1,0 +1,98 @@
+"""What a cluster is made with, from a wish and the defaults; and whether a wish fits the cluster that is there."""
+
+import uuid
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+from penstock.broker import ports
+from penstock.broker.entrance import DEFAULT_PORT
+from penstock.broker.state import ClusterState, NodeState
+from penstock.errors import BadInput, Conflict
+from penstock.project import LocalCluster
+
+_DEFAULT_HEAP_BYTES = 512 * 10**6
+_CONTROLLER_PORTS_FROM = 10_000
+_INTERNAL_PORTS_FROM = 20_000
+_HIGHEST_PORT = 65_535
+# Three votes survive one failure; two would need both, and more only cost.
+_VOTERS = 3
+
+
+def new_cluster(folder: Path, kafka_version: str, wish: LocalCluster) -> ClusterState:
+    """Work out a new cluster from a wish and the defaults."""
+    host = wish.host or "127.0.0.1"
+    count = wish.nodes or 1
+    secure = bool(wish.secure)
+    port = DEFAULT_PORT if wish.port is None else wish.port
+    highest = port + _INTERNAL_PORTS_FROM + count
+    if port and highest > _HIGHEST_PORT:
+        raise BadInput(f"port {port} is too high: ports up to {highest} would be used", fix="Choose one below 45000")
+    if host in {"0.0.0.0", "*"}:  # noqa: S104 - refused here
+        raise BadInput(
+            f"{host} is no address that clients could be sent to", fix="Name the one they reach this machine by"
+        )
+    if "," in str(folder):
+        raise BadInput(f"{folder} has a comma, which Kafka takes for two folders", fix="Choose another --home")
+    if port:
+        triples = [(port + i, port + _CONTROLLER_PORTS_FROM + i, port + _INTERNAL_PORTS_FROM + i) for i in range(count)]
+    else:
+        free = ports.find_free(host, 3 * count)
+        triples = list(zip(free[0::3], free[1::3], free[2::3], strict=True))
+    voters = _VOTERS if count >= _VOTERS else 1
+    return ClusterState(
+        cluster_id=_new_cluster_id(),
+        kafka_version=kafka_version,
+        host=host,
+        secure=secure,
+        heap_bytes=wish.heap or _DEFAULT_HEAP_BYTES,
+        replication=min(3, count),
+        first_nodes=count,
+        next_node_id=count + 1,
+        nodes=tuple(
+            NodeState(
+                id=number,
+                controller=number <= voters,
+                client_port=client,
+                controller_port=controller if number <= voters else None,
+                internal_port=internal if secure else None,
+            )
+            for number, (client, controller, internal) in enumerate(triples, start=1)
+        ),
+    )
+
+
+def same_or_refuse(known: ClusterState, kafka_version: str, wish: LocalCluster) -> ClusterState:
+    """Keep what the data were made with; refuse a wish that contradicts it. The heap alone may change."""
+    contradictions = {
+        "nodes": (wish.nodes, known.first_nodes),
+        "port": (wish.port or None, known.nodes[0].client_port),
+        "host": (wish.host, known.host),
+        "secure": (wish.secure, known.secure),
+    }
+    for name, (wanted, made) in contradictions.items():
+        if wanted is not None and wanted != made:
+            raise Conflict(
+                f"this cluster was made with {name} {made}, and {wanted} is asked for",
+                safe="Nothing was changed, the data are untouched",
+                fix="Leave the option out to start it as it is, use `penstock node add` to grow it,"
+                " or make another cluster with --home FOLDER",
+            )
+    if _version_key(kafka_version) < _version_key(known.kafka_version):
+        raise Conflict(
+            f"these data were written by Kafka {known.kafka_version},"
+            f" and this is Kafka {kafka_version}, which is older",
+            safe="Nothing was changed, the data are untouched",
+            fix="Use the newer Penstock again",
+        )
+    return known.model_copy(update={"kafka_version": kafka_version, "heap_bytes": wish.heap or known.heap_bytes})
+
+
+def _new_cluster_id() -> str:
+    """Make a cluster id as Kafka does: one that begins with a dash would look like an option to its tools."""
+    while (made := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
+
+
+def _version_key(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
