@@ -200,7 +200,8 @@ def brokers(
         print_table(*table(result.lines))
     drawn = panels(result.lines, rate)
     for panel in drawn:
-        say(f"\n{panel.title}\n{bars(panel.values, panel.unit)}")
+        for text in ("", panel.title, *bars(panel.values, panel.unit).splitlines()):
+            say(text)
     if plot is not None:
         save_panels(drawn, plot)
     say("")

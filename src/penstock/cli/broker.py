@@ -1,14 +1,13 @@
 """penstock up, down, status, logs, restart: a real Kafka on this machine."""
 
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.cli.output import Json, print_json, print_table, say
+from penstock.cli.output import Json, print_json, print_lines, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import Session, session
 from penstock.errors import BadInput, NotFound, PenstockError
@@ -142,8 +141,7 @@ def logs(
     if as_json:
         print_json({"node": node, "path": str(path), "lines": recent})
         return
-    for line in recent:
-        sys.stdout.write(line + "\n")
+    print_lines(recent)
     if follow:
         _follow(path)
 
@@ -155,8 +153,7 @@ def _follow(path: Path) -> None:
     while True:
         line = file.readline()
         if line:
-            sys.stdout.write(line)
-            sys.stdout.flush()
+            print_lines([line.rstrip("\n")])
             continue
         if path.exists() and path.stat().st_ino != os.fstat(file.fileno()).st_ino:
             file.close()

@@ -13,6 +13,7 @@ import typer
 from penstock.cli.output import Json, key_values, say
 from penstock.cli.session import session
 from penstock.errors import BadInput
+from penstock.terminal import write_data
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -133,7 +134,7 @@ def _as_group(
 
 def _print(message: "Message", as_json: bool) -> None:
     line = orjson.dumps(describe(message)) if as_json else message.value() or b""
-    sys.stdout.buffer.write(line + b"\n")
+    write_data(line + b"\n")
 
 
 def describe(message: "Message") -> dict[str, Any]:

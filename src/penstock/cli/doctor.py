@@ -2,7 +2,7 @@
 
 import typer
 
-from penstock.cli.output import Json, print_json, say
+from penstock.cli.output import Json, print_json, print_lines, say
 from penstock.cli.session import session
 
 _FOUND_SOMETHING = 1
@@ -16,10 +16,8 @@ def doctor(context: typer.Context, as_json: Json = False) -> None:
     for check in examine(session(context).settings):
         checks.append(check)
         if not as_json:
-            typer.echo(
-                f"{'ok  ' if check.ok else 'FIX '} {check.check:<8} {check.detail}"
-                + (f". {check.fix}" if check.fix else "")
-            )
+            fix = f". {check.fix}" if check.fix else ""
+            print_lines([f"{'ok  ' if check.ok else 'FIX '} {check.check:<8} {check.detail}{fix}"])
     if as_json:
         print_json(checks)
     wrong = [check.check for check in checks if not check.ok]

@@ -2,7 +2,7 @@
 
 import datetime
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -10,22 +10,28 @@ import typer
 from pydantic import BaseModel
 
 from penstock.errors import BadInput
+from penstock.terminal import visible, write_data
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
 def say(text: str) -> None:
-    """Tell the user something that is not data."""
-    sys.stderr.write(text + "\n")
+    """Tell the user something that is not data, in one line whatever is in it."""
+    sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()
 
 
 def print_json(data: Any) -> None:
     """Write one JSON document."""
-    sys.stdout.buffer.write(
-        orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n"
-    )
+    write_data(orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n")
+    sys.stdout.flush()
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Write lines of text."""
+    for line in lines:
+        write_data(line.encode(errors="surrogateescape") + b"\n")
     sys.stdout.flush()
 
 
@@ -56,14 +62,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, own_na
     if not console.is_terminal:
         console.width = 200
     table = Table(box=None, pad_edge=False, header_style="bold")
+    shown = visible if console.is_terminal else str
     for name in columns:
         numeric = rows and all(isinstance(row[len(table.columns)], int) for row in rows)
         table.add_column(
-            name if own_names else name.replace("_", " "), justify="right" if numeric else "left", overflow="fold"
+            # Text, not markup: what comes from Kafka or from a table is shown as it is.
+            Text(shown(name if own_names else name.replace("_", " "))),
+            justify="right" if numeric else "left",
+            overflow="fold",
         )
     for row in rows:
-        # Text, not markup: what comes from Kafka is shown as it is.
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*(Text(shown(_cell(value))) for value in row))
     console.print(table)
 
 
@@ -82,7 +91,7 @@ def confirmed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if sys.stdin.isatty() and sys.stderr.isatty():
-        return typer.confirm(question, err=True)
+        return typer.confirm(visible(question), err=True)
     say("Nothing was changed. To do it, add --yes")
     return False
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from penstock.cli.output import Json, Yes, confirmed, moment, print_json, print_rows, print_table, say
+from penstock.cli.output import Json, Yes, confirmed, moment, print_json, print_lines, print_rows, print_table, say
 from penstock.cli.session import session
 from penstock.errors import BadInput, Conflict, NotFound
 from penstock.quantities import parse_duration_ms
@@ -178,8 +178,7 @@ def logs(
     path = home_of(session(context).settings, name).logs / ("spark.log" if spark else "driver.log")
     if not path.exists():
         raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]:
-        typer.echo(line)
+    print_lines(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
 
 @app.command()

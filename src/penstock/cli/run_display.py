@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from penstock.cli.output import say
+from penstock.terminal import visible
 
 if TYPE_CHECKING:
     from penstock.engine.status import Status
@@ -37,7 +38,10 @@ class RunDisplay:
             say(f"{status.pipeline}: {status.repeated:,} records come twice, for the last run was cut off")
         self._repeated = status.repeated
         if self._live is not None:
-            self._live.update(line)
+            from rich.text import Text
+
+            # Text, not markup: a name is shown as it is.
+            self._live.update(Text(visible(line)))
         elif time.monotonic() - self._last_line > _LINE_EVERY_S:
             self._last_line = time.monotonic()
             say(line)

@@ -16,6 +16,7 @@ from penstock.delivery.positions import Place, Stretch
 from penstock.pipeline.columns import COORDINATES
 from penstock.sinks.rows import plain_rows
 from penstock.sinks.sink import Sink
+from penstock.terminal import write_data
 
 
 class Console(BaseModel, frozen=True, extra="forbid"):
@@ -57,7 +58,7 @@ class ConsoleSink(Sink):
         """Print."""
         for each in self._staged:
             for row in each.detail.get("rows", ()):
-                sys.stdout.write(orjson.dumps(row).decode() + "\n")
+                write_data(orjson.dumps(row) + b"\n")
         sys.stdout.flush()
 
 

@@ -20,6 +20,7 @@ from penstock.sinks.postgres_server import outage_is_transient
 from penstock.sinks.postgres_stager import refusal_of, row_errors
 from penstock.sinks.postgres_types import column_type, row_values
 from penstock.sinks.rows import plain_rows
+from penstock.terminal import write_data
 
 PLACE = Place("state", "state", 0)
 _ATTEMPTS = 10
@@ -188,7 +189,7 @@ class ConsoleMerge(MergingSink):
 
         for batch in rows.slice(0, self._limit).to_batches():
             for row in plain_rows(batch):
-                sys.stdout.write(orjson.dumps(row).decode() + "\n")
+                write_data(orjson.dumps(row) + b"\n")
         sys.stdout.flush()
 
 
