@@ -5,12 +5,14 @@ The one place that decides. From strongest to weakest:
 1. an option on the command line (`--bootstrap`, `--home`, `--project`, `--user`);
 2. the environment: PENSTOCK_BOOTSTRAP_SERVERS, PENSTOCK_SECURITY_<FIELD>, PENSTOCK_HOME, PENSTOCK_PROJECT,
    PENSTOCK_USER, PENSTOCK_CACHE;
-3. penstock.yaml, in the working folder or the nearest folder above it;
+3. penstock.yaml, in the working folder or the nearest folder above it, if file and folder belong to the user or root
+   and not everybody may write to them;
 4. the defaults: a local cluster of one node on 127.0.0.1:9092, its data in `.penstock/` beside penstock.yaml
    (without one, in the working folder).
 """
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,9 +80,24 @@ def load(
 
 
 def _nearest_project_file() -> Path | None:
+    """Find the file; one that somebody else could have put there is not read, for it says where data and logins go."""
     here = Path.cwd()
     candidates = (folder / project.FILE_NAME for folder in (here, *here.parents))
-    return next((path for path in candidates if path.is_file()), None)
+    found = next((path for path in candidates if path.is_file()), None)
+    for place in (found, found.parent) if found else ():
+        if (distrust := _distrust(place.stat())) is not None:
+            raise BadInput(
+                f"{found} was found by search and is not trusted: {place} {distrust}",
+                safe="It was not read",
+                fix=f"If it is meant: --project {found}",
+            )
+    return found
+
+
+def _distrust(place: os.stat_result) -> str | None:
+    if place.st_uid not in {0, os.geteuid()}:
+        return f"belongs to another user ({place.st_uid})"
+    return "is writable by everybody" if place.st_mode & stat.S_IWOTH else None
 
 
 def cache_folder() -> Path:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,37 @@ def test_the_strongest_cache_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_bad_bootstrap_is_refused() -> None:
     with pytest.raises(BadInput, match="'nonsense' is not host:port"):
         settings.load(bootstrap="nonsense")
+
+
+def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a path belong to somebody else: by changing its owner where we may, else by being another user."""
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 12345)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+
+
+@pytest.mark.parametrize("whose", ["file", "folder"])
+def test_a_strangers_project_file_is_not_read_unless_it_is_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    file = write(here / "penstock.yaml", OUTSIDE)
+    give_away(file if whose == "file" else here, monkeypatch)
+
+    with pytest.raises(BadInput, match="belongs to another user") as refused:
+        settings.load()
+    named = settings.load(project_file=file).outside
+
+    assert f"--project {file}" in refused.value.fix
+    assert named is not None
+
+
+@pytest.mark.parametrize("whose", ["file", "folder"])
+def test_a_project_file_that_everybody_may_change_is_not_read_unless_it_is_named(here: Path, whose: str) -> None:
+    file = write(here / "penstock.yaml", OUTSIDE)
+    (file if whose == "file" else here).chmod(0o777)
+
+    with pytest.raises(BadInput, match="writable by everybody"):
+        settings.load()
+
+    assert settings.load(project_file=file).outside is not None
