@@ -24,7 +24,7 @@ from support.waiting import until
 def place(kafka: RunningKafka, topic: str, *replicas: list[int]) -> None:
     """Make a topic on these nodes, as Kafka may by chance, with a record in it."""
     admin = kafka.admin()
-    new = NewTopic(topic, len(replicas), replica_assignment=list(replicas))
+    new = NewTopic(topic, len(replicas), replica_assignment=list(replicas), config={"min.insync.replicas": "1"})
     admin.results(admin.client.create_topics([new]), "making a topic")
     until(lambda: topic in admin.metadata("looking").topics)
     with Producer(kafka.connection) as producer:
@@ -142,8 +142,8 @@ def test_adding_and_removing_a_node_go_on_after_a_kill(three_nodes: RunningKafka
 
 def test_a_rebalance_that_was_killed_is_taken_over_without_another_copy(three_nodes: RunningKafka, cli: Cli) -> None:
     three_nodes.cluster.up(LocalCluster())
-    place(three_nodes, "uneven", *[[1] for _ in range(12)])
     admin = three_nodes.admin()
+    place(three_nodes, "uneven", *[[1] for _ in range(12)])
 
     def begun() -> bool:
         parts = admin.metadata("looking").topics["uneven"].partitions.values()
@@ -154,7 +154,7 @@ def test_a_rebalance_that_was_killed_is_taken_over_without_another_copy(three_no
 
     placed = [part.replicas for part in admin.metadata("looking").topics["uneven"].partitions.values()]
     assert (0, {1}) == (again.code, {len(replicas) for replicas in placed}), again.err
-    assert [4, 4, 4] == [sum(node in replicas for replicas in placed) for node in (1, 2, 3)]
+    assert {4} == {placed.count([node]) for node in (1, 2, 3)}
     assert [b"kept"] == values(three_nodes, "uneven")
 
 
@@ -180,6 +180,7 @@ def test_a_node_whose_data_were_deleted_is_told_of_and_filled_again_by_the_other
     cluster, home = three_nodes.cluster, three_nodes.home
     cluster.up(LocalCluster())
     place(three_nodes, "copied", [1, 2, 3])
+    place(three_nodes, "single", [2])
     with pytest.raises(Conflict, match="has its data"):
         cluster.replace_node(2)
     cluster.down()
@@ -193,6 +194,8 @@ def test_a_node_whose_data_were_deleted_is_told_of_and_filled_again_by_the_other
     assert (6, 0, 0) == (refused.code, asked.code, replaced.code), replaced.err
     assert "penstock node replace 2" in refused.error_lines[0]
     assert "Nothing was changed" in asked.err
+    assert "they are lost: single/0" in replaced.err
+    assert [] == values(three_nodes, "single")
     assert [b"kept"] == while_away == values(three_nodes, "copied")
     assert [] == kafka_cluster.describe(three_nodes.admin()).under_replicated
     assert 0 == cli("up", home=home).code

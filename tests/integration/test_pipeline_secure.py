@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from penstock.broker.secrets_folder import SecretsFolder, write_private
+from penstock.broker.secrets_folder import SecretsFolder
 from penstock.engine.home import Home
 from penstock.engine.realtime import RealtimeRunner
 from penstock.errors import Refused
@@ -17,6 +17,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.reader import read_all
 from penstock.kafka.security import Scram
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.private import write_private
 from penstock.secret import Secret
 
 from conftest import RunningKafka

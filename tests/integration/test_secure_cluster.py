@@ -8,7 +8,7 @@ import pytest
 
 from penstock.broker.certificates import Certificates
 from penstock.broker.entrance import internal_connection, local_connection
-from penstock.broker.secrets_folder import SecretsFolder, write_private
+from penstock.broker.secrets_folder import SecretsFolder
 from penstock.broker.tools import client_properties, run_tool
 from penstock.errors import DeliveryFailed, NotFound, PenstockError, Refused
 from penstock.kafka import acls, groups, topics, users
@@ -18,6 +18,7 @@ from penstock.kafka.consumer import Consumer
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import Reader, read_all
 from penstock.kafka.security import Mtls, Plaintext, Scram, Tls
+from penstock.private import write_private
 from penstock.secret import Secret
 
 from conftest import Cli, RunningKafka
@@ -188,6 +189,26 @@ def test_a_removed_user_is_out_and_leaves_no_permission_behind(secure_kafka: Run
     assert cli("--user", "leaver", "topic", "list", home=home).code == 3
 
 
+def test_a_user_with_the_nodes_name_may_do_no_more_than_any_other(secure_kafka: RunningKafka, cli: Cli) -> None:
+    secret = secure_kafka.topic("secret")
+
+    made = cli("user", "add", "penstock-node", home=secure_kafka.home)
+    seen = cli("--user", "penstock-node", "topic", "list", "--json", home=secure_kafka.home)
+    deleted = cli("--user", "penstock-node", "topic", "delete", secret, "--yes", home=secure_kafka.home)
+    with_the_nodes_subject = cli("user", "add", "CN=penstock-node", home=secure_kafka.home)
+
+    assert (0, []) == (made.code, seen.json), made.err
+    assert deleted.code in {3, 5}, deleted.err
+    assert 2 == with_the_nodes_subject.code
+    assert secret in [each.topic for each in topics.list_topics(secure_kafka.admin())]
+
+
+def test_what_a_secure_cluster_keeps_is_for_its_owner_only(secure_kafka: RunningKafka) -> None:
+    kept = [secure_kafka.cluster.folder, *secure_kafka.cluster.folder.rglob("*")]
+
+    assert [] == [path for path in kept if path.exists() and path.stat().st_mode & 0o077]
+
+
 def test_a_password_with_every_awkward_character_works_in_python_and_in_java(
     secure_kafka: RunningKafka, cli: Cli, tmp_path: Path
 ) -> None:
@@ -203,6 +224,7 @@ def test_a_password_with_every_awkward_character_works_in_python_and_in_java(
             secure_kafka.cluster.classpath(),
             "org.apache.kafka.tools.TopicCommand",
             ["--bootstrap-server", nasty.bootstrap_servers, "--command-config", str(login), "--list"],
+            login=login,
         )
 
     assert said.code == 0, said.err

@@ -10,6 +10,8 @@ import pytest
 
 from penstock.broker.node import Node
 
+from support.waiting import until
+
 PATIENT = "import signal; print(flush=True); signal.pause()"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
 
@@ -92,6 +94,44 @@ def test_a_running_process_is_found(node: Node, child: "subprocess.Popen[bytes]"
 
     assert found is not None
     assert child.pid == found.pid
+
+
+def test_a_running_process_is_found_though_its_number_was_never_noted(
+    node: Node, child: "subprocess.Popen[bytes]"
+) -> None:
+    found = node.process()
+
+    assert found is not None
+    assert child.pid == found.pid
+
+
+def test_a_node_gets_none_of_the_shells_secrets_and_makes_private_files(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "java"
+    program.write_text(
+        "#!/bin/sh\nenv > data/environment\numask > data/umask\nmv data/umask data/done\nexec sleep 60\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr("penstock.broker.node.find_java", lambda: (program, 17))
+    monkeypatch.setenv("KAFKA_PASSWORD", "canary")
+    monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.chdir(node.folder)
+    before = os.umask(0)
+    try:
+        node.configure("")
+        node.start([], heap_bytes=1024 * 1024)
+        pid = int((node.folder / "pid").read_text())
+        until((node.data / "environment").exists)
+    finally:
+        os.umask(before)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+    environment = (node.data / "environment").read_text()
+    assert ("canary" in environment, "LC_TIME=C" in environment) == (False, True)
+    made = [path for path in node.folder.rglob("*") if path != program]
+    assert [] == [path for path in made if path.stat().st_mode & 0o077]
 
 
 def test_a_killed_process_is_not_found(node: Node, child: "subprocess.Popen[bytes]") -> None:

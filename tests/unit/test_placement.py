@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from penstock.broker.placement import Place, Placement, plan
+from penstock.broker.rebalance import reassignments
 from penstock.errors import Conflict
 
 
@@ -128,9 +129,21 @@ def test_too_few_nodes_for_the_copies_is_refused_before_anything_moves() -> None
     with pytest.raises(Conflict) as caught:
         plan({("orders", 0): [1, 2], ("orders", 1): [1, 2]}, [1])
 
-    expected = "orders/0 has 2 copies, and 1 node(s) would stay. Nothing was moved."
+    expected = "orders/0 has 2 copies, and 1 node(s) would stay. No copy was given up."
     assert str(caught.value).startswith(expected)
 
 
 def test_a_cluster_without_topics_needs_no_move() -> None:
     assert {} == plan({}, [1, 2])
+
+
+def test_moves_that_are_under_way_count_as_where_they_will_end() -> None:
+    said = """Current partition reassignments:
+orders-0: replicas: 3,2,1. adding: 3. removing: 1.
+my-log.x-12: replicas: 1,2. adding: 2.
+shrinking-1: replicas: 2,1. removing: 1.
+"""
+
+    expected = {("orders", 0): [3, 2], ("my-log.x", 12): [1, 2], ("shrinking", 1): [2]}
+    assert expected == reassignments(said)
+    assert {} == reassignments("No partition reassignments found.\n")

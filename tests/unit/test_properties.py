@@ -118,7 +118,7 @@ def test_a_secure_node_encrypts_every_listener_and_denies_by_default(tmp_path: P
         "ssl.truststore.location": str(files.ca_pem),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "false",
-        "super.users": "User:penstock-node;User:admin",
+        "super.users": "User:CN=penstock-node;User:admin",
     }
     assert expected.items() <= actual.items()
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.secrets_folder import SecretsFolder, write_private
+from penstock.broker.secrets_folder import SecretsFolder
 from penstock.errors import BadInput
+from penstock.private import write_private
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=["umask 000", "umask 022", "umask 077"])

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, TypeVar
 import psutil
 
 from penstock.broker.certificates import Certificates
-from penstock.broker.secrets_folder import SecretsFolder, write_private
+from penstock.broker.secrets_folder import SecretsFolder
 from penstock.errors import Unprepared
+from penstock.private import write_private
 
 HOST = "127.0.0.1"
 _START_S = 90

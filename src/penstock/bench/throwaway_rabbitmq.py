@@ -16,8 +16,8 @@ from pika.exceptions import AMQPError
 
 from penstock.bench.throwaway import HOST, ThrowawayServer
 from penstock.broker.ports import find_free
-from penstock.broker.secrets_folder import write_private
 from penstock.errors import Unprepared
+from penstock.private import write_private
 
 _USER = "penstock"
 # Debian's command in the PATH insists on being root or a user of its own; the script behind it does not.

@@ -8,8 +8,8 @@ import redis
 
 from penstock.bench.throwaway import HOST, ThrowawayServer
 from penstock.broker.ports import find_free
-from penstock.broker.secrets_folder import write_private
 from penstock.errors import Unprepared
+from penstock.private import write_private
 
 Persistence = Literal["always", "everysec", "none"]
 

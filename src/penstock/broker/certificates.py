@@ -9,9 +9,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from penstock.broker.secrets_folder import SecretsFolder, write_private
+from penstock.broker.secrets_folder import SecretsFolder
+from penstock.private import write_private
 
-NODE_PRINCIPAL = "penstock-node"
+_NODE_NAME = "penstock-node"
+NODE_PRINCIPAL = f"CN={_NODE_NAME}"
+"""What Kafka calls a node: the subject of its certificate, and so no name that a user can have."""
 _VALID = datetime.timedelta(days=3650)
 
 
@@ -46,7 +49,7 @@ class Certificates:
             raise TypeError(f"{self.files.ca_key} is not the key that Penstock made")
         ca = x509.load_pem_x509_certificate(self.files.ca_pem.read_bytes())
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NODE_PRINCIPAL)])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NODE_NAME)])
         usage = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         certificate = (
             _builder(subject, ca.subject, key.public_key())

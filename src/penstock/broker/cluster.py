@@ -20,6 +20,7 @@ from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import users
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
+from penstock.private import make_private
 from penstock.project import LocalCluster
 from penstock.secret import Secret
 
@@ -159,12 +160,19 @@ class Cluster:
         return [each for each in offline if not each.startswith(f"{PROBE_TOPIC}/")]
 
     def replace_node(self, node_id: int) -> None:
-        """Start a node that lost its data as an empty one; the others fill it with their copies."""
+        """Start a node that lost its data as an empty one; the others fill it with their copies.
+
+        What `gone_with` names has a leader again afterwards: another copy with what it has, or else an empty one.
+        """
         with self._locked():
             node = self._require_replaceable(node_id)
-            known = self.existing()
+            known, classpath, admin = self.existing(), self.classpath(), self._rest(node_id)
+            # Before the empty node is up: a copy that is behind is better than an empty one.
+            rebalance.elect_any(admin, classpath)
             self.node(node_id).unformat()
-            self._start(known, [node], self.classpath())
+            self._start(known, [node], classpath)
+            self._wait_for_node(known, node_id)
+            rebalance.elect_any(admin, classpath)
             self._probe(known, [node])
             self._wait_for_copies(known)
 
@@ -349,7 +357,7 @@ class Cluster:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private(self.folder)
         with (self.folder / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

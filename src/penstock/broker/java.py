@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.errors import Unprepared
 
 OLDEST_JAVA = 17
+_FOR_JAVA = {"HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"}
 _FIX = "Install it, on Debian or Ubuntu with: apt-get install openjdk-17-jre-headless; or set JAVA_HOME"
 
 
@@ -25,9 +26,20 @@ def find_java() -> tuple[Path, int]:
     return Path(found), version
 
 
+def java_environment() -> dict[str, str]:
+    """Give the variables that a JVM may need; what else a shell holds, passwords among it, is none of its business."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _FOR_JAVA or name.startswith(("LC_", "JAVA_", "JDK_"))
+    }
+
+
 def _major_version(java: str) -> int:
     try:
-        asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        asked = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False, env=java_environment()
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unprepared(f"{java} does not run: {error}", fix=_FIX) from None
     match = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)

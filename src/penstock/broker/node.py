@@ -10,9 +10,10 @@ from pathlib import Path
 
 import psutil
 
-from penstock.broker.java import find_java
+from penstock.broker.java import find_java, java_environment
 from penstock.broker.log4j import log4j_properties
 from penstock.errors import Unprepared
+from penstock.private import OWNER_ONLY, OWNER_ONLY_SHELL, make_missing_private, write_private
 
 _MAIN_CLASS = "kafka.Kafka"
 # Short-lived: a quick start matters more than peak speed.
@@ -81,12 +82,11 @@ class Node:
 
     def configure(self, properties: str) -> None:
         """Write what the node will start with."""
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        self.data.mkdir(parents=True, exist_ok=True)
-        self.properties.write_text(properties, encoding="utf-8")
-        (self.folder / "log4j2.properties").write_text(
-            log4j_properties(self.log, level="info", files=5), encoding="utf-8"
-        )
+        make_missing_private(self.log.parent)
+        make_missing_private(self.data)
+        write_private(self.properties, properties.encode())
+        log_settings = log4j_properties(self.log, level="info", files=5)
+        write_private(self.folder / "log4j2.properties", log_settings.encode())
 
     def format(self, cluster_id: str, classpath: Sequence[Path]) -> None:
         """Prepare the data folder once.
@@ -101,7 +101,9 @@ class Node:
         java, _ = find_java()
         command = [str(java), *QUICK_START, "-cp", _joined(classpath), "kafka.tools.StorageTool", "format"]
         command += ["--cluster-id", cluster_id, "--config", str(self.properties), "--ignore-formatted"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=120, env=java_environment(), umask=0o077
+        )
         if done.returncode != 0:
             reason = _last_words((done.stdout + done.stderr).splitlines())
             raise Unprepared(
@@ -109,13 +111,14 @@ class Node:
                 safe="No record was in it",
                 fix="Look with: penstock doctor",
             )
-        self._formatted.write_text(cluster_id + "\n", encoding="utf-8")
+        write_private(self._formatted, f"{cluster_id}\n".encode())
 
     def start(self, classpath: Sequence[Path], heap_bytes: int) -> None:
         """Start the process, detached: it outlives the command that started it."""
         java, _ = find_java()
         heap_kib = heap_bytes // 1024
         command = [
+            *OWNER_ONLY_SHELL,
             str(java),
             f"-Xms{heap_kib // 2}k",
             f"-Xmx{heap_kib}k",
@@ -126,15 +129,13 @@ class Node:
         write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         redirections = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(self._console), write, 0o644),
+            (os.POSIX_SPAWN_OPEN, 1, str(self._console), write, OWNER_ONLY),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ]
-        # Logins of clients are none of a node's business.
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         # posix_spawn rather than Popen: nobody in this process waits for a node.
-        pid = os.posix_spawn(command[0], command, environment, file_actions=redirections, setsid=True)
+        pid = os.posix_spawn(command[0], command, java_environment(), file_actions=redirections, setsid=True)
         _wait_for_command_line(pid)
-        self._pid_file.write_text(f"{pid}\n", encoding="utf-8")
+        write_private(self._pid_file, f"{pid}\n".encode())
 
     def stop(self, timeout_s: float) -> None:
         """Stop cleanly, and after `timeout_s` by force, which loses no acknowledged record either."""

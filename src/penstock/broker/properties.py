@@ -73,7 +73,6 @@ def _security(node: NodeState, files: SecretsFolder) -> dict[str, str]:
         "ssl.truststore.location": str(files.ca_pem),
         "listener.name.internal.ssl.client.auth": "required",
         "listener.name.controller.ssl.client.auth": "required",
-        "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
         "listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.client.scram-sha-512.sasl.jaas.config": (
             "org.apache.kafka.common.security.scram.ScramLoginModule required;"

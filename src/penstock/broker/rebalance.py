@@ -6,8 +6,7 @@ No record is lost: Kafka adds the new copy, waits until it is in step, and only 
 import json
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -110,6 +109,18 @@ def execute(
     _run_for(admin, moves, classpath, _ELECT, "--path-to-json-file", ["--election-type", "preferred"])
 
 
+def elect_any(admin: Admin, classpath: Sequence[Path]) -> None:
+    """Let any copy lead that is up, where none that was in step is left: the records that it lacks are lost."""
+    metadata = admin.metadata("looking for partitions without a leader")
+    lost = [
+        Move(topic=name, partition=part.id, replicas=part.replicas, target=part.replicas)
+        for name, topic in metadata.topics.items()
+        for part in topic.partitions.values()
+        if part.leader < 0 and set(part.replicas) & set(metadata.brokers)
+    ]
+    _run_for(admin, lost, classpath, _ELECT, "--path-to-json-file", ["--election-type", "unclean"])
+
+
 def held_by(admin: Admin, node_id: int) -> list[str]:
     """Give topic/partition of every copy that Kafka counts on a node to have."""
     found = admin.metadata("looking for what a node holds").topics
@@ -123,18 +134,19 @@ def held_by(admin: Admin, node_id: int) -> list[str]:
 
 def unregister(admin: Admin, node_id: int, classpath: Sequence[Path]) -> None:
     """Strike a stopped node from the cluster's metadata: no topic is placed there any more, unless it starts again."""
-    with _login(admin) as common:
-        try:
-            run_tool(classpath, _CLUSTER, ["unregister", *common, "--id", str(node_id)])
-        except Refused as error:
-            if "BrokerIdNotRegistered" not in error.what:
-                raise
+    try:
+        _run(admin, classpath, _CLUSTER, ["unregister"], ["--id", str(node_id)])
+    except Refused as error:
+        if "BrokerIdNotRegistered" not in error.what:
+            raise
 
 
-@contextmanager
-def _login(admin: Admin) -> Iterator[list[str]]:
+def _run(admin: Admin, classpath: Sequence[Path], tool: str, before: list[str], after: list[str]) -> str:
+    """Run a tool as the administrator."""
     with client_properties(admin.connection) as login:
-        yield ["--bootstrap-server", admin.connection.bootstrap_servers, "--command-config", str(login)]
+        servers = admin.connection.bootstrap_servers
+        arguments = [*before, "--bootstrap-server", servers, "--command-config", str(login), *after]
+        return run_tool(classpath, tool, arguments, login=login)
 
 
 def _run_for(
@@ -143,11 +155,11 @@ def _run_for(
     """Run a tool for the partitions that are still there; once more if it failed because one has just gone."""
     while there := [move for move in moves if not _gone(admin, move)]:
         partitions = [{"topic": move.topic, "partition": move.partition, "replicas": move.target} for move in there]
-        with _login(admin) as common, tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             file = Path(folder) / "partitions.json"
             file.write_text(json.dumps({"version": 1, "partitions": partitions}), encoding="utf-8")
             try:
-                run_tool(classpath, tool, [*common, option, str(file), *arguments])
+                _run(admin, classpath, tool, [], [option, str(file), *arguments])
             except Refused:
                 if not any(_gone(admin, move) for move in there):
                     raise
@@ -157,9 +169,7 @@ def _run_for(
 
 def _under_way(admin: Admin, classpath: Sequence[Path]) -> Placement:
     """Give where the partitions that Kafka is moving just now will end."""
-    with _login(admin) as common:
-        said = run_tool(classpath, _REASSIGN, [*common, "--list"])
-    return reassignments(said)
+    return reassignments(_run(admin, classpath, _REASSIGN, [], ["--list"]))
 
 
 def reassignments(said: str) -> Placement:

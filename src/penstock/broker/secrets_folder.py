@@ -1,32 +1,14 @@
 """Where a secure cluster keeps its secrets: files that only their owner reads."""
 
-import os
 import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import BadInput
+from penstock.private import write_private
 
-_OWNER_ONLY = 0o600
 _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner reads, from its first byte on."""
-    _make_private_folder(path.parent)
-    aside = path.with_name(path.name + ".new")
-    aside.unlink(missing_ok=True)
-    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY), "wb") as file:
-        file.write(content)
-    aside.replace(path)
-
-
-def _make_private_folder(folder: Path) -> None:
-    """Make a folder for its owner alone; `mkdir(parents=True)` would leave those above it open."""
-    if not folder.exists():
-        _make_private_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 It is written whole, by rename, before the first node is formatted, and again whenever a node comes or goes.
 """
 
-import os
 from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
 from penstock.errors import Conflict
+from penstock.private import write_private
 
 _FILE = "cluster.json"
 
@@ -62,13 +62,7 @@ class ClusterState(BaseModel, frozen=True, extra="forbid"):
 
     def save(self, folder: Path) -> None:
         """Write the file so that a crash leaves the old one or the new one."""
-        folder.mkdir(parents=True, exist_ok=True)
-        aside = folder / f"{_FILE}.new"
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(self.model_dump_json(indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(folder / _FILE)
+        write_private(folder / _FILE, (self.model_dump_json(indent=2) + "\n").encode())
 
 
 def load(folder: Path) -> ClusterState | None:

@@ -2,26 +2,24 @@
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.broker.java import find_java
+from penstock.broker.java import find_java, java_environment
 from penstock.broker.java_properties import properties_text
 from penstock.broker.node import QUICK_START
-from penstock.broker.secrets_folder import write_private
 from penstock.errors import Refused
 from penstock.kafka.connection import Connection
 
 
 @contextmanager
 def client_properties(connection: Connection) -> Iterator[Path]:
-    """Write a Java client's login into a private file that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        path = Path(folder) / "client.properties"
-        write_private(path, properties_text(connection.security.java()).encode("ascii"))
-        yield path
+    """Give the path of a Java client's login for `run_tool`: a file in memory, so a kill leaves nothing on a disk."""
+    with os.fdopen(os.memfd_create("penstock-login"), "wb") as file:
+        file.write(properties_text(connection.security.java()).encode("ascii"))
+        file.flush()
+        yield Path(f"/dev/fd/{file.fileno()}")
 
 
 def run_tool(
@@ -31,8 +29,9 @@ def run_tool(
     *,
     timeout_s: float = 120.0,
     quick: bool = True,
+    login: Path | None = None,
 ) -> str:
-    """Run a tool to its end and give what it printed."""
+    """Run a tool to its end and give what it printed; `login` is a path that stands among its arguments."""
     java, _ = find_java()
     command = [
         str(java),
@@ -42,7 +41,15 @@ def run_tool(
         main_class,
         *arguments,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        env=java_environment(),
+        pass_fds=[int(login.name)] if login else [],
+    )
     if done.returncode != 0:
         said = [
             line for line in (done.stdout + done.stderr).splitlines() if line.strip() and not line.startswith("\tat ")

@@ -11,6 +11,7 @@ from penstock.cli.output import Json, print_json, print_table, say
 from penstock.cli.progress import Bar, bar
 from penstock.cli.session import session
 from penstock.errors import BadInput
+from penstock.private import make_missing_private
 
 if TYPE_CHECKING:
     from penstock.drills.drill import Drill, StepResult
@@ -63,7 +64,7 @@ def _perform(context: typer.Context, drills: "list[Drill]") -> "list[StepResult]
     from penstock.drills.throwaway import three_nodes
 
     settings = session(context).settings
-    settings.home.mkdir(parents=True, exist_ok=True)
+    make_missing_private(settings.home)
     narrator = _Terminal()
     with tempfile.TemporaryDirectory(prefix="drill-", dir=settings.home) as place, ExitStack() as stack:
         stack.callback(narrator.waited)

@@ -50,7 +50,7 @@ def replace(
     cluster = session(context).own_cluster()
     gone = cluster.gone_with(node)
     say(
-        f"only node {node} had the newest records of {len(gone)} partition(s), which will be empty: {', '.join(gone)}"
+        f"only node {node} had the newest records of {len(gone)} partition(s), and they are lost: {', '.join(gone)}"
         if gone
         else f"every partition of node {node} has a leader elsewhere"
     )

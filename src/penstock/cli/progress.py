@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.cli.output import say
+from penstock.private import make_missing_private
+from penstock.terminal import visible
 
 _LINE_EVERY_S = 5.0
 
@@ -23,7 +25,7 @@ class Bar:
         self._terminal = sys.stderr.isatty()
         self._last_line = time.monotonic()
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -31,7 +33,7 @@ class Bar:
             transient=True,
             disable=not self._terminal,
         )
-        self._task = self._progress.add_task(what, total=None)
+        self._task = self._progress.add_task(visible(what), total=None)
 
     def update(self, done: int, total: int) -> None:
         """Show how far it is."""
@@ -43,7 +45,7 @@ class Bar:
     def describe(self, what: str) -> None:
         """Say what is happening now."""
         self._what = what
-        self._progress.update(self._task, description=what)
+        self._progress.update(self._task, description=visible(what))
         if not self._terminal:
             say(what)
 
@@ -59,7 +61,7 @@ def bar(what: str) -> Iterator[Bar]:
 @contextmanager
 def workplace(home: Path, what: str) -> Iterator[tuple[Path, Callable[[str, int, int], None]]]:
     """Give a folder that goes afterwards, and a way to tell of each step: (what happens, done, in all)."""
-    home.mkdir(parents=True, exist_ok=True)
+    make_missing_private(home)
     doing = ""
     with tempfile.TemporaryDirectory(prefix=f"{what}-", dir=home) as place, bar(what) as shown:
 

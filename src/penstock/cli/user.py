@@ -26,8 +26,9 @@ def add(
 ) -> None:
     """Make a user, or give an old one a new password. It may do nothing until `penstock acl allow`."""
     from penstock.broker.entrance import ADMIN_USER
-    from penstock.broker.secrets_folder import SecretsFolder, write_private
+    from penstock.broker.secrets_folder import SecretsFolder
     from penstock.kafka import users
+    from penstock.private import write_private
     from penstock.secret import Secret
 
     current = session(context)

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from penstock.errors import Conflict
+from penstock.private import make_missing_private, open_private
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -18,10 +19,11 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` in one step: after a crash it holds either what was there or all of this."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Replace `path`, for its owner alone, in one step: after a crash it holds either what was there or all of this."""
+    make_missing_private(path.parent)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with aside.open("wb") as file:
+    aside.unlink(missing_ok=True)
+    with open_private(aside) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -20,6 +20,7 @@ from penstock.engine.stateful import StatefulRunner
 from penstock.engine.status import SinkTotals, Status
 from penstock.errors import NotFound, PenstockError
 from penstock.pipeline.spec import PipelineSpec
+from penstock.private import make_private
 from penstock.settings import Settings
 
 MASTER = "local[*,4]"
@@ -59,6 +60,7 @@ def make_runner(spec: PipelineSpec, settings: Settings, file: Path, master: str 
 def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:
     """Run a pipeline in this process until it has caught up, is told to stop, or fails."""
     home = home_of(settings, spec.name)
+    make_private(home.folder)
     write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
     status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
     runner: AnyRunner | None = None

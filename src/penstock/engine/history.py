@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from penstock.engine.home import Progress
 from penstock.engine.status import Status
 from penstock.errors import Unprepared
+from penstock.private import OWNER_ONLY, make_missing_private
 
 _FILE = "penstock.db"
 _KEPT_S = 30 * 86_400
@@ -75,7 +76,9 @@ class BatchRecord(BaseModel):
 
 @contextmanager
 def _opened(home: Path) -> Iterator[sqlite3.Connection]:
-    home.mkdir(parents=True, exist_ok=True)
+    make_missing_private(home)
+    # SQLite gives the files beside it the same mode.
+    (home / _FILE).touch(OWNER_ONLY)
     connection = sqlite3.connect(home / _FILE, timeout=_BUSY_S)
     try:
         connection.execute("PRAGMA journal_mode = WAL")

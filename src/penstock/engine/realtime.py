@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from penstock.broker.java_properties import properties_text
-from penstock.broker.secrets_folder import write_private
 from penstock.delivery.checkpoint import Checkpoint, lost
 from penstock.delivery.dead_letters import PREFIX, dead_topic_of, make_topics
 from penstock.delivery.durable import write_json
@@ -29,6 +28,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.positions import EARLIEST, Position
 from penstock.kafka.reader import Reader
 from penstock.pipeline.spec import PipelineSpec
+from penstock.private import write_private
 from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sources.kafka import Kafka, KafkaFeed
 

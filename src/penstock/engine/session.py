@@ -113,7 +113,7 @@ def _stderr_into(log: Path) -> Iterator[None]:
     """Let the JVM, which inherits it, have a log for its stderr; this process gets its own back."""
     sys.stderr.flush()
     own = os.dup(2)
-    other = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    other = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.dup2(other, 2)
         yield

@@ -17,6 +17,7 @@ import psutil
 from penstock.engine import status as states
 from penstock.engine.driver import home_of
 from penstock.errors import BrokerUnavailable, Conflict, NotFound
+from penstock.private import make_missing_private, make_private
 from penstock.settings import Settings
 
 _FIRST_PAUSE_S = 1.0
@@ -44,7 +45,8 @@ def start(name: str, settings: Settings, file: Path, root: list[str], master: st
     if _supervisor(settings, name) is not None:
         raise Conflict(f"pipeline '{name}' is running already", fix=f"See it with: penstock pipeline status {name}")
     home = home_of(settings, name)
-    home.logs.mkdir(parents=True, exist_ok=True)
+    make_private(home.folder)
+    make_missing_private(home.logs)
     command = [*_command(root, settings), _MARK, str(file.resolve()), "--master", master]
     with (home.logs / "driver.log").open("ab") as log:
         process = subprocess.Popen(
