@@ -1,7 +1,9 @@
 """Real time: record by record from Kafka to Kafka, at least once, with what a crash repeats counted."""
 
+import shutil
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ import yaml
 
 from penstock.engine.home import Home, Progress
 from penstock.engine.realtime import RealtimeRunner
+from penstock.engine.repeats import count_sent
 from penstock.errors import BadInput, CheckpointLost, TopicRecreated
 from penstock.kafka import topics
+from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.pipeline.spec import PipelineSpec
@@ -72,6 +76,7 @@ def test_records_pass_one_by_one_what_fails_is_a_dead_letter_and_a_new_run_goes_
         ["Malformed", "SqlFailed", "ExpectationFailed", "SchemaMismatch", "Malformed", "Tombstone"]
     ) == sorted(letter.error for letter in lab.letters(topic))
     assert 0 == sum(each.repeated for each in later)
+    assert {0} == {each.lag for each in [*heard, *later]}
 
 
 @pytest.mark.timeout(300)
@@ -98,11 +103,31 @@ def test_what_a_crash_repeats_is_counted_and_nothing_is_lost(lab: Lab, tmp_path:
     assert f"{before:,} records come twice" in second.said
 
 
+def test_a_start_that_failed_starts_again_where_it_was_to_begin_and_so_does_a_rebuild(lab: Lab) -> None:
+    topic, out = lab.kafka.topic("late", partitions=2), lab.kafka.topic("late-out")
+    source = {"type": "kafka", "topics": [topic], "start": "latest"}
+    spec = PipelineSpec.model_validate(document(lab, topic, out, source=source))
+    lab.send_ids(topic, range(5))
+    with runner(lab, spec) as opened:
+        opened.begin()  # and then the driver is killed, or Spark has too few cores
+    lab.send_ids(topic, [10, 11])
+
+    with running(lab, spec):
+        until(lambda: [10, 11] == ids(lab, out), 60)
+    with runner(lab, spec) as opened:
+        opened.rebuild()
+    with running(lab, spec):
+        until(lambda: [10, 10, 11, 11] == ids(lab, out), 60)
+
+
 def test_a_topic_made_anew_and_a_lost_checkpoint_stop_it_until_somebody_says_so(lab: Lab) -> None:
     topic, out = lab.kafka.topic("anew"), lab.kafka.topic("anew-out")
     spec = PipelineSpec.model_validate(document(lab, topic, out))
-    with runner(lab, spec) as opened:
-        opened.begin()
+    lab.send_ids(topic, [1])
+    with running(lab, spec):
+        until(lambda: [1] == ids(lab, out), 60)
+    shutil.rmtree(lab.folder / "homes" / spec.name / "checkpoint" / "spark")
+
     with runner(lab, spec) as opened, pytest.raises(CheckpointLost, match="penstock pipeline rebuild"):
         opened.begin()
     with runner(lab, spec) as opened:
@@ -110,9 +135,34 @@ def test_a_topic_made_anew_and_a_lost_checkpoint_stop_it_until_somebody_says_so(
         opened.begin()
     topics.delete(lab.kafka.admin(), topic)
     topics.create(lab.kafka.admin(), topic, TopicSpec(partitions=1))
-
     with runner(lab, spec) as opened, pytest.raises(TopicRecreated, match="penstock pipeline rebuild"):
         opened.begin()
+
+
+def test_partitions_beyond_the_cores_that_come_while_it_runs_stop_it(lab: Lab) -> None:
+    topic, out = lab.kafka.topic("grown"), lab.kafka.topic("grown-out")
+    spec = PipelineSpec.model_validate(document(lab, topic, out))
+    lab.send_ids(topic, [1])
+
+    with ThreadPoolExecutor(1) as pool, runner(lab, spec) as opened:
+        ended = pool.submit(opened.run, lambda _progress: None)
+        until(lambda: [1] == ids(lab, out), 60)
+        topics.add_partitions(lab.kafka.admin(), topic, 3)
+        error = ended.exception(60)
+
+    assert isinstance(error, BadInput)
+    assert "each of the 3 partitions needs a core of its own, and there are 2" in str(error)
+
+
+def test_a_record_that_two_crashes_have_sent_comes_once_more_and_is_counted_once(lab: Lab) -> None:
+    out = lab.kafka.topic("sent")
+    with Producer(lab.connection) as producer:
+        for offset in [3, 4, 7, 3, 4, 7, 9]:
+            headers = {"topic_id": "id", "partition": "1", "offset": str(offset)}
+            producer.send(out, b"", headers={f"penstock.{name}": value for name, value in headers.items()})
+        producer.send(out, b"somebody else's")
+
+    assert 3 == count_sent(lab.connection, out, {"id": "source"}, {"source": {"1": 4}}, 0)
 
 
 def test_more_partitions_than_cores_are_refused(lab: Lab) -> None:

@@ -308,7 +308,7 @@ def rebuild(context: typer.Context, which: Which, as_json: Json = False) -> None
             return
         if isinstance(runner, RealtimeRunner):
             runner.rebuild()
-            say("the next run sends everything again that the topics hold")
+            say("the next run sends everything again from where the pipeline began, as far as the topics hold it")
             return
         found = upkeep.rebuild(runner)
     rows = [[name, str(place), at] for name, places in found.items() for place, at in sorted(places.items())]

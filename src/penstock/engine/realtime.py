@@ -2,33 +2,43 @@
 
 Guarantee: at least once. Records leave as they come; the position is written down every `commit_every`. A crash repeats
 what came since, which is at most that long's events, and how many those were is counted at the next start: records
-carry the coordinates of their source. Topics made anew and records deleted before they were read stop it.
+carry the coordinates of their source. Topics made anew, records deleted before they were read, and more partitions than
+Spark has cores stop it. Where it begins is on record before anything else happens.
 """
 
-import shutil
+import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 import orjson
 
-from penstock.broker.java_properties import properties_text
 from penstock.delivery.checkpoint import Checkpoint, lost
-from penstock.delivery.dead_letters import PREFIX, dead_topic_of, make_topics
+from penstock.delivery.dead_letters import dead_topic_of, make_topics
 from penstock.delivery.durable import write_json
 from penstock.delivery.lag import group_of
+from penstock.delivery.positions import Positions
 from penstock.engine.batch import BatchReport, SinkCount
 from penstock.engine.home import Home, Progress
-from penstock.errors import BadInput, DataRefused, RetentionPassed, TopicRecreated
+from penstock.engine.repeats import Offsets, count_sent
+from penstock.engine.spark_checkpoint import SparkCheckpoint
+from penstock.engine.spark_login import client_options
+from penstock.errors import (
+    BadInput,
+    CheckpointLost,
+    DataRefused,
+    PenstockError,
+    RetentionPassed,
+    TopicRecreated,
+    Transient,
+)
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
-from penstock.kafka.positions import EARLIEST, Position
-from penstock.kafka.reader import Reader
 from penstock.pipeline.spec import PipelineSpec
-from penstock.private import write_private
 from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sources.kafka import Kafka, KafkaFeed
 
@@ -36,7 +46,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOK_EVERY_S = 0.2
-_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """What `metadata.json` says: where the pipeline began, and which of Spark's checkpoints goes on from there."""
+
+    pipeline: str
+    topic_ids: dict[str, str]
+    starts: Offsets
+    began_ms: int
+    query: str | None = None
+    """The id of Spark's query; none as long as it has not started."""
 
 
 class RealtimeRunner:
@@ -55,6 +75,7 @@ class RealtimeRunner:
         self._connection = connection
         self._start_spark = start_spark
         self._stack = ExitStack()
+        self._spark = SparkCheckpoint(home.checkpoint / "spark")
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -68,59 +89,76 @@ class RealtimeRunner:
         self._stack.close()
 
     @property
-    def _spark_checkpoint(self) -> Path:
-        return self.home.checkpoint / "spark"
+    def _metadata(self) -> Path:
+        return self.home.checkpoint / "metadata.json"
 
-    def begin(self) -> dict[str, str]:
-        """Compare topic ids with those of the last run; count what this run will send once more."""
-        found = {each.place.topic: each.place.topic_id for each in self.extents}
-        metadata = self.home.checkpoint / "metadata.json"
-        if not metadata.exists():
-            write_json(metadata, {"pipeline": self.spec.name, "topic_ids": found})
-            return found
-        told = orjson.loads(metadata.read_bytes())
-        known: dict[str, str] = told["topic_ids"]
-        for topic, topic_id in found.items():
-            if known.get(topic, topic_id) != topic_id:
+    def begin(self) -> None:
+        """Compare topic ids and Spark's checkpoint with those of the last run; count what this run sends once more."""
+        if not self._metadata.exists():
+            if self._spark.exists:
+                raise lost(self.spec.name, f"only Spark's part of it is in {self.home.checkpoint}")
+            self._remember(self._beginning(self._feed.starts(self.extents)))
+            return
+        self._begun = self._load()
+        self._require_same_topics()
+        if self._begun.query is not None and self._spark.query_id() != self._begun.query:
+            raise lost(self.spec.name, f"Spark's part of it is not in {self._spark.folder}")
+        if self._spark.exists:
+            self.repeated = self._count_repeated()
+
+    def _require_same_topics(self) -> None:
+        for topic, topic_id in self._topic_ids().items():
+            if self._begun.topic_ids.get(topic, topic_id) != topic_id:
                 raise TopicRecreated(
                     f"topic '{topic}' was deleted and made again",
                     safe="Nothing was read from the new one",
                     fix=f"To read it from its start, run: penstock pipeline rebuild {self.spec.name}",
                 )
-        if not (self._spark_checkpoint / "metadata").exists():
-            if told.get("from_earliest"):
-                return found
-            raise lost(self.spec.name, f"Spark's part of it is not in {self._spark_checkpoint}")
-        self.repeated = self._count_repeated()
-        return found
+
+    def _topic_ids(self) -> dict[str, str]:
+        return {each.place.topic: each.place.topic_id for each in self.extents}
+
+    def _beginning(self, starts: Positions) -> _Metadata:
+        offsets: Offsets = {}
+        for place, offset in starts.items():
+            offsets.setdefault(place.topic, {})[str(place.partition)] = offset
+        return _Metadata(self.spec.name, self._topic_ids(), offsets, int(time.time() * 1000))
+
+    def _remember(self, metadata: _Metadata) -> None:
+        write_json(self._metadata, msgspec.to_builtins(metadata))
+        self._begun = metadata
+
+    def _load(self) -> _Metadata:
+        try:
+            return msgspec.json.decode(self._metadata.read_bytes(), type=_Metadata)
+        except msgspec.MsgspecError as error:
+            raise lost(self.spec.name, f"{self._metadata} makes no sense: {error}") from None
 
     def rebuild(self) -> None:
-        """Forget the position: the next run sends everything again that the topics hold."""
-        shutil.rmtree(self._spark_checkpoint, ignore_errors=True)
-        ids = {each.place.topic: each.place.topic_id for each in self.extents}
-        metadata = {"pipeline": self.spec.name, "topic_ids": ids, "from_earliest": True}
-        write_json(self.home.checkpoint / "metadata.json", metadata)
+        """Forget the position: the next run begins where the first did, as far as the topics still hold that.
+
+        A topic that was made anew is read from its start. Without a record of the first run, the file says where.
+        """
+        self._spark.set_aside()
+        starts = self._feed.starts(self.extents)
+        with suppress(CheckpointLost, FileNotFoundError):
+            begun = self._load()
+            for extent in self.extents:
+                place = extent.place
+                is_same = begun.topic_ids.get(place.topic) == place.topic_id
+                known = begun.starts.get(place.topic, {}).get(str(place.partition), 0) if is_same else 0
+                starts[place] = max(known, extent.first)
+        self._remember(self._beginning(starts))
+        self._spark.remove_old()
 
     def _count_repeated(self) -> int:
-        """Count records in the sink that come from behind the position: they will come again."""
-        commits = sorted((int(path.name), path) for path in (self._spark_checkpoint / "commits").glob("[0-9]*"))
-        position: dict[str, dict[str, int]] = {}
-        since = EARLIEST
-        if commits:
-            number, path = commits[-1]
-            lines = (self._spark_checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-            position = orjson.loads(lines[-1])
-            since = Position("timestamp", int(path.stat().st_mtime * 1000) - self.spec.realtime.commit_every)
-        ids = {each.place.topic_id: each.place.topic for each in self.extents}
-        repeated = 0
-        with Reader(self._connection, self._sink.topic, start=since) as reader:
-            for message in reader:
-                told: dict[str, Any] = dict(message.headers() or [])
-                topic = ids.get((told.get(f"{PREFIX}topic_id") or b"").decode())
-                if topic is not None:
-                    partition, offset = (int(told[f"{PREFIX}{name}"]) for name in ("partition", "offset"))
-                    repeated += offset >= position.get(topic, {}).get(str(partition), 0)
-        return repeated
+        """Count records in the sink that come from behind the position: each of them will come once more."""
+        position, since_ms = self._begun.starts, self._begun.began_ms
+        if (number := self._spark.committed()) is not None and (offsets := self._spark.offsets(number)) is not None:
+            position = orjson.loads(offsets.splitlines()[-1])
+            since_ms = self._spark.committed_ms(number) - self.spec.realtime.commit_every
+        topics_by_id = {each.place.topic_id: each.place.topic for each in self.extents}
+        return count_sent(self._connection, self._sink.topic, topics_by_id, position, since_ms)
 
     @property
     def _sink(self) -> KafkaSink:
@@ -135,21 +173,17 @@ class RealtimeRunner:
 
         from penstock.engine.realtime_frame import records
 
-        topic_ids = self.begin()
+        self.begin()
         tell(Progress(None, 0, repeated=self.repeated))
         self._make_letter_boxes()
         spark = self._start_spark()
-        cores, partitions = spark.sparkContext.defaultParallelism, len(self.extents)
-        if cores < partitions:
-            raise BadInput(
-                f"in real time each of the {partitions} partitions needs a core of its own, and there are {cores}",
-                fix=f"Give Spark more, such as --master 'local[{partitions}]'",
-            )
-        options = self._client_options()
+        cores = spark.sparkContext.defaultParallelism
+        self._require_cores(cores)
+        options = self._stack.enter_context(client_options(self._connection, self.home, spark))
         source = (
             spark.readStream.format("kafka")
             .options(**options)
-            .option("subscribe", ",".join(topic_ids))
+            .option("subscribe", ",".join(self._topic_ids()))
             .option("startingOffsets", self._starting_offsets())
             .option("includeHeaders", "true")
             .option("groupIdPrefix", group_of(self.spec.name))
@@ -157,26 +191,51 @@ class RealtimeRunner:
             .load()
         )
         query = (
-            records(self.spec, spark, source, topic_ids)
+            records(self.spec, spark, source, self._topic_ids())
             .writeStream.format("kafka")
             .options(**options)
-            .option("checkpointLocation", str(self._spark_checkpoint))
+            .option("checkpointLocation", str(self._spark.folder))
             .outputMode("update")
             .trigger(realTime=f"{self.spec.realtime.commit_every} milliseconds")  # type: ignore[call-overload]  # too new
             .queryName(self.spec.name)
             .start()
         )
-        told = -1
+        self._remember(msgspec.structs.replace(self._begun, query=str(query.id)))
+        try:
+            self._watch(query, cores, tell)
+        except PenstockError:
+            query.stop()
+            raise
+        failure = query.exception()
+        if isinstance(failure, StreamingQueryException) and not self.stopping.is_set():
+            raise self._explained(str(failure))
+
+    def _watch(self, query: Any, cores: int, tell: Callable[[Progress], None]) -> None:
+        told, looked = -1, time.monotonic()
         while query.isActive:
             progress: Any = query.lastProgress
-            if progress and progress["batchId"] > told:
+            is_new = bool(progress) and progress["batchId"] > told
+            if is_new or time.monotonic() - looked > self.spec.realtime.commit_every / 1000:
+                looked = time.monotonic()
+                with suppress(Transient):  # Spark's own clients wait for a broker that is down, or end the query
+                    self.extents = self._feed.extents()
+                self._require_same_topics()
+                self._require_cores(cores)
+            if is_new:
                 told = progress["batchId"]
                 tell(self._progress(progress))
             if self.stopping.wait(_LOOK_EVERY_S):
                 query.stop()
-        failure = query.exception()
-        if isinstance(failure, StreamingQueryException) and not self.stopping.is_set():
-            raise self._explained(str(failure))
+
+    def _require_cores(self, cores: int) -> None:
+        """Refuse more partitions than can be read at once: the rest would wait for ever, and nobody would see."""
+        partitions = len(self.extents)
+        if cores < partitions:
+            raise BadInput(
+                f"in real time each of the {partitions} partitions needs a core of its own, and there are {cores}",
+                safe="What was not read is in the topic",
+                fix=f"Give Spark more, such as --master 'local[{partitions}]'",
+            )
 
     def _progress(self, told: Any) -> Progress:
         count, number = int(told["numInputRows"]), int(told["batchId"])
@@ -189,18 +248,19 @@ class RealtimeRunner:
             ends={},
             seconds=told["durationMs"].get("triggerExecution", 0) / 1000,
         )
-        return Progress(report, 0)
+        reached: Offsets = orjson.loads(told["sources"][0]["endOffset"])
+        lag = sum(
+            max(0, each.end - reached.get(each.place.topic, {}).get(str(each.place.partition), each.first))
+            for each in self.extents
+        )
+        return Progress(report, lag)
 
     def _starting_offsets(self) -> str:
-        told = orjson.loads((self.home.checkpoint / "metadata.json").read_bytes())
-        starts = (
-            {each.place: each.first for each in self.extents}
-            if told.get("from_earliest")
-            else self._feed.starts(self.extents)
-        )
-        offsets: dict[str, dict[str, int]] = {}
-        for place, offset in starts.items():
-            offsets.setdefault(place.topic, {})[str(place.partition)] = offset
+        """Give the starts on record, and 0 for partitions that came since: a gap there is then noticed."""
+        offsets: Offsets = {}
+        for each in self.extents:
+            topic, partition = each.place.topic, str(each.place.partition)
+            offsets.setdefault(topic, {})[partition] = self._begun.starts.get(topic, {}).get(partition, 0)
         return orjson.dumps(offsets).decode()
 
     def _make_letter_boxes(self) -> None:
@@ -211,20 +271,6 @@ class RealtimeRunner:
         admin = Admin(self._connection)
         make_topics(admin, wanted)
         topics.partition_count(admin, self._sink.topic)
-
-    def _client_options(self) -> dict[str, str]:
-        """Give the settings of Spark's Kafka clients; they name the login, which waits in a private file."""
-        login = self._connection.security.java()
-        path = self.home.folder / "login.properties"
-        write_private(path, properties_text(login).encode("ascii"))
-        self._stack.callback(path.unlink, missing_ok=True)
-        named = {f"kafka.{name}": f"${{file:{path}:{name}}}" for name in login}
-        providers = {"kafka.config.providers": "file", "kafka.config.providers.file.class": _PROVIDER} if login else {}
-        return {
-            "kafka.bootstrap.servers": self._connection.bootstrap_servers,
-            **providers,
-            **named,
-        }
 
     def _explained(self, text: str) -> RetentionPassed | DataRefused:
         if "data loss" in text.lower() or "offsetoutofrange" in text.lower():

@@ -36,6 +36,10 @@ class SparkCheckpoint:
         """Give the number of the last batch that came to its end."""
         return self._last("commits")
 
+    def committed_ms(self, batch: int) -> int:
+        """Give when a batch came to its end, in milliseconds since 1970."""
+        return int((self.folder / "commits" / str(batch)).stat().st_mtime * 1000)
+
     def next(self) -> int:
         """Give the number of the batch that comes next: one that was planned and did not end, or a new one."""
         planned, committed = self._last("offsets"), self.committed()
