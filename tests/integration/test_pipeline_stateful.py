@@ -13,7 +13,7 @@ from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.engine.batch import BatchReport
 from penstock.engine.home import Home, Progress
 from penstock.engine.stateful import StatefulRunner
-from penstock.errors import CheckpointLost, Discontinuity, NotFound, PositionLost
+from penstock.errors import CheckpointLost, DataRefused, Discontinuity, NotFound, PositionLost
 from penstock.pipeline.spec import PipelineSpec
 
 from support.pipelines import Lab
@@ -225,6 +225,58 @@ def test_rows_that_were_replaced_stop_a_computation_until_it_is_done_again(lab: 
     compute(lab, spec)
 
     assert [("a", 1, 1), ("b", 1, 2)] == results(lab.folder / "results", "name", "events", "total")
+
+
+def test_state_that_is_missing_in_part_is_a_lost_checkpoint(lab: Lab) -> None:
+    spec = stateful(lab, "in-part", steps=[{"sql": COUNTS}])
+    put(lab, ("a", 1))
+    compute(lab, spec)
+    for file in (lab.folder / "homes" / spec.name / "checkpoint" / "spark" / "state").rglob("*.zip"):
+        file.unlink()
+    put(lab, ("a", 2))
+
+    with pytest.raises(CheckpointLost, match=f"penstock pipeline rebuild {spec.name}"):
+        compute(lab, spec)
+
+
+def test_files_that_were_vacuumed_before_they_were_read_stop_it_and_a_rebuild_has_every_row(lab: Lab) -> None:
+    spec = stateful(lab, "vacuumed", steps=[{"sql": COUNTS}])
+    put(lab, ("a", 1))
+    compute(lab, spec)
+    put(lab, ("b", 2))
+    put(lab, ("c", 3))
+    DeltaTable(str(lab.table)).optimize.compact()
+    DeltaTable(str(lab.table)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+    with pytest.raises(Discontinuity, match=r"files of the table .* were deleted before it had read them"):
+        compute(lab, spec)
+    with runner(lab, spec) as opened:
+        opened.rebuild()
+    compute(lab, spec)
+
+    assert [("a", 1, 1), ("b", 1, 2), ("c", 1, 3)] == results(lab.folder / "results", "name", "events", "total")
+
+
+def test_a_processor_that_fails_is_named_changes_nothing_and_goes_on_once_it_is_mended(lab: Lab) -> None:
+    failing = "known = self.best.get()\n        rows = list(rows)\n        1 / (13 - rows[0]['id'])"
+    (lab.folder / "failing_ranking.py").write_text(RANKING.replace("known = self.best.get()", failing))
+    (lab.folder / "mended_ranking.py").write_text(RANKING)
+    (lab.folder / "comparing.py").write_text(COMPARING)
+
+    def spec(module: str) -> PipelineSpec:
+        step = {"stateful": f"{module}:Best", "key": ["name"], "returns": "name string, best bigint"}
+        return stateful(lab, "failing", steps=[step])
+
+    put(lab, ("a", 5), ("b", 2))
+    compute(lab, spec("failing_ranking"))
+    put(lab, ("a", 13), ("b", 4))
+    with pytest.raises(DataRefused, match="ZeroDivisionError: division by zero"):
+        compute(lab, spec("failing_ranking"))
+    before = results(lab.folder / "results", "name", "best")
+    compute(lab, spec("mended_ranking"))
+
+    assert [("a", 5), ("b", 2)] == before
+    assert [("a", 13), ("b", 4)] == results(lab.folder / "results", "name", "best")
 
 
 def test_a_table_that_nobody_landed_yet_is_named(lab: Lab) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.engine import stateful
 from penstock.engine.home import Home, Progress
-from penstock.engine.stateful import StatefulRunner, _cause
+from penstock.engine.stateful import StatefulRunner
 from penstock.errors import CheckpointLost, PositionLost
 from penstock.pipeline.spec import PipelineSpec
 
@@ -216,12 +216,3 @@ def test_a_table_without_its_position_is_noticed_whatever_it_is_called(name: str
 
     with pytest.raises(PositionLost, match="penstock pipeline rebuild p"):
         lab.run()
-
-
-def test_of_a_traceback_the_cause_is_told_and_of_other_errors_the_first_line() -> None:
-    traceback = (
-        "An exception was raised. Return Message: Traceback (most recent call last):\n  File x\n    y()\nKeyError: 7\n"
-    )
-
-    assert "KeyError: 7" == _cause(traceback)
-    assert "[DIVIDE_BY_ZERO] Division" == _cause("\n[DIVIDE_BY_ZERO] Division\nmore\n")

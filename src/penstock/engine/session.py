@@ -78,6 +78,7 @@ def start(
         builder = builder.config(key, value)
     # PySpark repeats on stderr what it raises, as JSON; what it raises is handled.
     logging.getLogger("SQLQueryContextLogger").disabled = True
+    logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         with _stderr_into(folder / "spark-console.log"):
             spark = builder.getOrCreate()
@@ -90,6 +91,11 @@ def start(
         ) from None
     atexit.register(_end, spark)
     return spark
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Leave out the tracebacks that Py4J writes to stderr, beside raising, when the JVM ends in the midst of a call."""
+    return not (record.name == "root" and "py4j" in record.pathname)
 
 
 def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path] = ()) -> Callable[[], "SparkSession"]:

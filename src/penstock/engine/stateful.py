@@ -23,7 +23,8 @@ from penstock.engine.batch import BatchReport, SinkCount
 from penstock.engine.home import Home, Progress
 from penstock.engine.shipping import own_modules
 from penstock.engine.spark_checkpoint import SparkCheckpoint, batch_of
-from penstock.errors import BadInput, DataRefused, Discontinuity, NotFound, PenstockError, PositionLost
+from penstock.engine.stateful_failures import explained
+from penstock.errors import BadInput, NotFound, PenstockError, PositionLost
 from penstock.pipeline.schema import parse
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.merging import MergingSink, merging_sink
@@ -59,7 +60,7 @@ class StatefulRunner:
         self._start_spark = start_spark
         self._base = base
         self._stack = ExitStack()
-        self._failure: PenstockError | None = None
+        self._failure: Exception | None = None
         self._batches = 0
         self._query: Any = None
         self._spark = SparkCheckpoint(home.checkpoint / "spark")
@@ -118,8 +119,6 @@ class StatefulRunner:
 
     def run(self, tell: Callable[[Progress], None]) -> None:
         """Run until caught up (`speed: scheduled`) or told to stop."""
-        from pyspark.errors import StreamingQueryException
-
         self.begin()
         spark = self._start_spark()
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKS_DB)
@@ -142,22 +141,11 @@ class StatefulRunner:
                 if not query.status["isTriggerActive"] or self._batches > done:
                     query.stop()
             time.sleep(_LOOK_EVERY_S)
-        failure = query.exception()
-        if self._failure is not None:
-            raise self._failure
-        if isinstance(failure, StreamingQueryException) and not self.stopping.is_set():
-            if "_IGNORE_CHANGES" in str(failure):
-                raise Discontinuity(
-                    f"rows of the table that pipeline '{self.spec.name}' reads were replaced or deleted",
-                    safe="What the sinks hold was computed from the rows before",
-                    fix=f"To compute everything again, run: penstock pipeline rebuild {self.spec.name}",
-                )
-            reason = _cause(str(failure))
-            raise DataRefused(
-                f"pipeline '{self.spec.name}' failed: {reason[:500]}",
-                safe="What the sinks hold is whole batches",
-                fix=f"Read more with: penstock pipeline logs --spark {self.spec.name}",
-            )
+        failure = self._failure or query.exception()
+        if isinstance(failure, PenstockError | OSError):
+            raise failure
+        if failure is not None and not self.stopping.is_set():
+            raise explained(failure, self.spec.name, self._spark.folder)
 
     def _batch(self, rows: "DataFrame", number: int, tell: Callable[[Progress], None]) -> None:
         began = time.monotonic()
@@ -171,7 +159,8 @@ class StatefulRunner:
             for sink in lacking:
                 self._merge(sink, table, number)
                 crash_point("sink_committed", sink.name)
-        except PenstockError as error:
+        except Exception as error:
+            # Kept as it is: what Spark makes of it on its way through the JVM is a traceback of tracebacks.
             self._failure = error
             raise
         merged, nothing = SinkCount(table.num_rows, table.num_rows, 0, 0), SinkCount(0, 0, 0, 0)
@@ -267,12 +256,3 @@ class StatefulRunner:
                 timeMode={"none": "None", "event_time": "EventTime", "processing_time": "ProcessingTime"}[step.timers],
             )
         raise BadInput("a stateful pipeline has `sql` and `stateful` steps only")
-
-
-def _cause(text: str) -> str:
-    """Give the line that says what happened: of a Python traceback the one behind it, otherwise the first."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    for number, line in enumerate(lines):
-        if "Traceback (most recent call last)" in line:
-            return next((each for each in lines[number + 1 :] if not each.startswith(" ")), line)
-    return lines[0]
