@@ -9,7 +9,7 @@ import pytest
 
 from penstock.pipeline.schema import parse
 from penstock.sinks.postgres_types import column_type, row_values
-from penstock.sinks.rows import plain, plain_rows
+from penstock.sinks.rows import fitting, plain, plain_rows
 
 MOMENT = datetime.datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=datetime.UTC)
 
@@ -114,3 +114,31 @@ def test_values_come_in_the_order_of_the_columns_and_nested_ones_as_json() -> No
 
 def test_no_rows_give_no_values() -> None:
     assert ([], []) == (list(row_values(rows(pa.int64()))), list(plain_rows(rows(pa.int64()))))
+
+
+def test_rows_that_do_not_fit_are_named_and_the_others_are_converted_in_order() -> None:
+    late = 4 * 10**17
+    given = rows(pa.timestamp("us", tz="UTC"), *(late if number in (2, 3, 9) else number for number in range(10)))
+
+    made, kept, refused = fitting(given, lambda some: [row["a"][-6:] for row in plain_rows(some)])
+
+    assert [0, 1, 4, 5, 6, 7, 8] == kept
+    assert 7 == len(made)
+    assert [2, 3, 9] == [index for index, _ in refused]
+    assert {"sink"} == {problem["stage"] for _, problem in refused}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pa.StringArray.from_buffers(1, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")),
+        pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64())),
+        pa.array([4 * 10**17], pa.timestamp("us")),
+    ],
+)
+def test_text_that_is_no_utf_8_a_doubled_key_and_a_year_beyond_9999_fit_no_json(bad: pa.Array) -> None:
+    given = pa.RecordBatch.from_arrays([bad], ["a"])
+
+    made, kept, refused = fitting(given, lambda some: [orjson.dumps(row) for row in plain_rows(some)])
+
+    assert ([], [], [0]) == (made, kept, [index for index, _ in refused])

@@ -132,6 +132,10 @@ def replay(
         if not letters:
             say("no dead letters to replay")
             return
+        stubs = [letter for letter in letters if letter.stub is not None]
+        if 0 < len(stubs) < len(letters):
+            say(f"{len(stubs)} letter(s) are stubs, which do not hold their records: left out")
+            letters = [letter for letter in letters if letter.stub is None]
         if not confirmed(f"Replay {len(letters)} dead letter(s) through {path}?", yes=yes):
             return
         chosen = replays.begin(settings, letters, path)

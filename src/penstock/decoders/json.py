@@ -1,9 +1,13 @@
 """JSON objects, checked against the schema.
 
-Guarantee: a record either becomes a row of exactly the schema's types, or fails with the reason; nothing is
-coerced, cut or guessed. Failed are: bytes that are no JSON, text after the closing brace, anything but an object,
-a wrong type, a number out of range, a required field that is missing or null, a record that is empty, too large
-or too deep. A field that is missing and not required is null. Of a key that stands twice the last counts.
+Guarantee: a record either becomes a row of exactly the schema's types, or fails with the reason. Failed are: bytes that
+are no JSON, text after the closing brace, anything but an object, a wrong type, a number out of range, a required field
+that is missing or null, a record that is empty, too large or too deep. A field that is missing and not required is
+null. Of a key that stands twice the last counts.
+
+Three things are taken as they are meant, unless `strict` says that they fail: a time without a zone in a column with
+one is UTC, a time is rounded to microseconds, and an integer in a `double` or `float` becomes the nearest number that
+there is. A number with a decimal point always becomes the nearest. Nothing else is coerced, cut or guessed.
 
 Not looked at is the text of fields that the schema does not name. A decimal may stand in quotation marks, and is then
 read as Python reads it: "1_0" is 10. A time with a zone does not fit a column without one.
@@ -23,6 +27,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
 from penstock.decoders.decoded import FLOAT_END, Decoded, Fault, arrays_of, fault
+from penstock.decoders.exactly import exact, exact_type
 from penstock.pipeline.schema import parse
 from penstock.quantities import SizeBytes
 
@@ -52,13 +57,18 @@ class Json(BaseModel, frozen=True, extra="forbid"):
     tombstones: Literal["dead_letter", "drop"] = Field(
         "dead_letter", description="What happens to a record whose value is null, as compacted topics have them."
     )
+    strict: bool = Field(
+        default=False,
+        description="Fail a time without a zone in a column with one, digits beyond the microsecond, and an integer"
+        " that a `double` or `float` cannot hold, instead of taking UTC and the nearest.",
+    )
     max_record_bytes: SizeBytes = Field(10_000_000, gt=0, description="A larger record fails.")
     max_depth: int = Field(64, ge=1, le=500, description="A record with brackets nested deeper than this fails.")
 
     @field_validator("columns")
     @classmethod
     def _schema_is_understood(cls, value: str) -> str:
-        _structure("event", parse(value), forbid=False)
+        _structure("event", parse(value), forbid=False, strict=False)
         return value
 
     @property
@@ -79,8 +89,8 @@ class JsonDecoder:
         self._max_bytes = spec.max_record_bytes
         self._max_depth = spec.max_depth
         self._tombstone = None if spec.tombstones == "drop" else fault("Tombstone", "the value is null")
-        event = _structure("event", self._schema, forbid=spec.unknown_fields == "dead_letter")
-        self._decode = msgspec.json.Decoder(event).decode
+        event = _structure("event", self._schema, forbid=spec.unknown_fields == "dead_letter", strict=spec.strict)
+        self._decode = msgspec.json.Decoder(event, dec_hook=exact).decode
         self._getters = [operator.attrgetter(name) for name in event.__struct_fields__]
         self._blank = event(**dict.fromkeys(event.__struct_fields__))
 
@@ -122,7 +132,7 @@ def _depth(value: bytes) -> int:
     return max(itertools.accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
-def _structure(name: str, fields: pa.Schema | pa.StructType, *, forbid: bool) -> type[msgspec.Struct]:
+def _structure(name: str, fields: pa.Schema | pa.StructType, *, forbid: bool, strict: bool) -> type[msgspec.Struct]:
     """Make the type that msgspec checks against. Fields get neutral names: a JSON key need not be an identifier."""
     listed = [
         fields.field(index) for index in range(len(fields) if isinstance(fields, pa.Schema) else fields.num_fields)
@@ -131,7 +141,7 @@ def _structure(name: str, fields: pa.Schema | pa.StructType, *, forbid: bool) ->
     for index, field in enumerate(listed):
         if _NO_KEY.search(field.name):
             raise ValueError(f"'{field.name}': quotation marks, backslashes and control characters cannot be in a name")
-        kind = _python_type(f"{name}_{index}", field.type, forbid=forbid)
+        kind = _python_type(f"{name}_{index}", field.type, forbid=forbid, strict=strict)
         if field.nullable:
             definitions.append((f"f{index}", typing.Optional[kind], None))  # noqa: UP045 - built at run time
         else:
@@ -146,7 +156,9 @@ def _structure(name: str, fields: pa.Schema | pa.StructType, *, forbid: bool) ->
     )
 
 
-def _python_type(name: str, kind: pa.DataType, *, forbid: bool) -> Any:
+def _python_type(name: str, kind: pa.DataType, *, forbid: bool, strict: bool) -> Any:
+    if strict and (exactly := exact_type(kind)) is not None:
+        return exactly
     if kind in _RANGES:
         low, high = _RANGES[kind]
         return Annotated[int, msgspec.Meta(ge=low, le=high)]
@@ -165,7 +177,7 @@ def _python_type(name: str, kind: pa.DataType, *, forbid: bool) -> Any:
     if pa.types.is_decimal(kind):
         return decimal.Decimal
     if pa.types.is_list(kind):
-        return list[typing.Optional[_python_type(f"{name}_item", kind.value_type, forbid=forbid)]]  # type: ignore[misc]  # noqa: UP045
+        return list[typing.Optional[_python_type(f"{name}_item", kind.value_type, forbid=forbid, strict=strict)]]  # type: ignore[misc]  # noqa: UP045
     if pa.types.is_map(kind):
-        return dict[str, typing.Optional[_python_type(f"{name}_item", kind.item_type, forbid=forbid)]]  # type: ignore[misc]  # noqa: UP045
-    return _structure(name, kind, forbid=forbid)
+        return dict[str, typing.Optional[_python_type(f"{name}_item", kind.item_type, forbid=forbid, strict=strict)]]  # type: ignore[misc]  # noqa: UP045
+    return _structure(name, kind, forbid=forbid, strict=strict)

@@ -1,11 +1,14 @@
 """Dead letters: failed records, kept byte for byte, with what failed and where.
 
 A dead letter has the key, value, headers and timestamp of the record, and adds headers that begin with `penstock.`. Its
-topic does not expire. Dead letters are committed before any sink, with a position of their own: what has been judged
-dead once stays dead, whatever a second try of the same batch would say.
+topic does not expire, and takes what any topic takes. Where it does not, because its settings are not ours to make, the
+letter is a stub: everything but the record's key, value and headers, with the size and the SHA-256 of the value.
+
+Dead letters are committed before any sink, with a position of their own: what has been judged dead once stays dead,
+whatever a second try of the same batch would say.
 """
 
-import datetime
+import hashlib
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,14 +23,17 @@ from pydantic import BaseModel, Field
 
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
 from penstock.delivery.positions import Place, Positions, Stretch
-from penstock.errors import Conflict, NotFound
+from penstock.errors import BadInput, Conflict, NotFound
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.reader import Reader
+from penstock.kafka.topic_limits import TopicLimits, limits_of
 from penstock.kafka.topic_spec import TopicSpec
 
 PREFIX = "penstock."
+NOT_READ = "NotRead"
+"""The error of a record that cannot even be read: its dead letter is a stub."""
 SINK_NAME = "dead"
 ENVELOPE = (
     "pipeline",
@@ -44,10 +50,19 @@ ENVELOPE = (
     "attempt",
     "failed_ms",
     "sink",
+    "timestamp_ms",
+    "stub",
+    "value_bytes",
+    "value_sha256",
 )
 """The headers that a dead letter has behind the record's own, in this order."""
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_MS = datetime.timedelta(milliseconds=1)
+_LARGE = {
+    "max.message.bytes": 100_000_000,
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": 2**63 - 1,
+    "message.timestamp.after.max.ms": 2**63 - 1,
+}
+"""Limits of a dead-letter topic: what any topic has taken, it takes too. By default Kafka would refuse some of it."""
 
 
 class DeadLetter(BaseModel, frozen=True):
@@ -70,7 +85,10 @@ class DeadLetter(BaseModel, frozen=True):
     at: int = Field(description="Offset there.")
     attempt: int = Field(description="How many times it has failed.")
     failed_ms: int = Field(description="When it failed, in milliseconds since 1970.")
-    timestamp_ms: int = Field(description="The record's own timestamp.")
+    timestamp_ms: int = Field(description="The record's own timestamp, as Kafka had it.")
+    stub: str | None = Field(None, description="Why the record itself is not in the letter; none if it is.")
+    value_bytes: int | None = Field(None, description="Size of the value, if that is not in the letter.")
+    value_sha256: str | None = Field(None, description="SHA-256 of the value, if that is not in the letter.")
 
 
 def make_topics(admin: Admin, wanted: Mapping[str, int]) -> dict[str, int]:
@@ -81,9 +99,16 @@ def make_topics(admin: Admin, wanted: Mapping[str, int]) -> dict[str, int]:
             found[name] = topics.partition_count(admin, name)
         except NotFound:
             with suppress(Conflict):  # another pipeline may make it in between
-                topics.create(admin, name, TopicSpec(partitions=partitions, retention="forever"))
+                _create(admin, name, partitions)
             found[name] = topics.partition_count(admin, name)
     return found
+
+
+def _create(admin: Admin, name: str, partitions: int) -> None:
+    try:
+        topics.create(admin, name, TopicSpec(partitions=partitions, retention="forever", config=_LARGE))
+    except BadInput:  # a policy of the cluster, or a broker that does not know one of them: stubs are the last resort
+        topics.create(admin, name, TopicSpec(partitions=partitions, retention="forever"))
 
 
 class DeadLetters:
@@ -98,12 +123,16 @@ class DeadLetters:
         self._scratch = scratch / SINK_NAME
         self._outbox = Outbox(connection, SINK_NAME, group)
         self._partitions: dict[str, int] = {}
+        self._limits: dict[str, TopicLimits] = {}
 
     def open(self, wanted: Mapping[str, int]) -> None:
         """Make the dead-letter topics that are missing, each with so many partitions and no expiry."""
         missing = {name: partitions for name, partitions in wanted.items() if name not in self._partitions}
         if missing:
-            self._partitions |= make_topics(Admin(self._connection), missing)
+            admin = Admin(self._connection)
+            self._partitions |= make_topics(admin, missing)
+            self._limits |= {name: limits_of(admin, name) for name in missing}
+            self._outbox.batch_max_bytes = min(limits.max_bytes for limits in self._limits.values())
 
     def topic_of(self, source: str) -> str:
         """Name the dead-letter topic of a source topic."""
@@ -119,7 +148,9 @@ class DeadLetters:
 
     def stager(self) -> "DeadStagerFactory":
         """Give what tasks stage dead letters with."""
-        return DeadStagerFactory(self._pipeline, self._template, dict(self._partitions), self._scratch)
+        return DeadStagerFactory(
+            self._pipeline, self._template, dict(self._partitions), dict(self._limits), self._scratch
+        )
 
     def commit(self, files: list[Path], expected: Mapping[Place, int | None], ends: Positions) -> int:
         """Send dead letters and move their positions, in one transaction."""
@@ -154,6 +185,7 @@ class DeadStagerFactory:
     pipeline: str
     template: str
     partitions: dict[str, int]
+    limits: dict[str, TopicLimits]
     folder: Path
 
     def __call__(self, stretch: Stretch) -> "DeadStager":
@@ -179,6 +211,8 @@ class DeadStager:
         source = row["_topic"]
         dead_topic = dead_topic_of(source, self._factory.template, self._factory.pipeline)
         known = self._factory.partitions.get(dead_topic, 1)
+        limits = self._factory.limits.get(dead_topic, TopicLimits())
+        now_ms = int(time.time() * 1000)
         told = {
             "pipeline": self._factory.pipeline,
             "stage": error["stage"],
@@ -192,23 +226,40 @@ class DeadStager:
             "at": row["_at"],
             "at_partition": self._partition,
             "attempt": row["_attempt"],
-            "failed_ms": int(time.time() * 1000),
+            "failed_ms": now_ms,
             "sink": sink or row["_sink"] or "",
+            "timestamp_ms": row["_timestamp_ms"],
+            "stub": "",
+            "value_bytes": "",
+            "value_sha256": "",
         }
-        own = [{"name": f"{PREFIX}{name}", "value": str(told[name]).encode()} for name in ENVELOPE]
+        # The envelope comes last: whatever headers the record had, even some of this name, stay as they were.
+        headers = [*((each["name"], each["value"]) for each in row["_headers"] or ()), *_enveloped(told)]
+        key, value = row["_key"], row["_value"]
+        # The envelope has the timestamp; the letter has it too if its topic takes it, and otherwise that of sending.
+        at_ms = row["_timestamp_ms"] if limits.takes_time(row["_timestamp_ms"], now_ms) else 0
+        refusal = limits.refusal(key, value, headers, at_ms, now_ms)
+        if refusal is not None or error["error"] == NOT_READ:
+            digest = {"value_bytes": len(value), "value_sha256": hashlib.sha256(value).hexdigest()} if value else {}
+            told |= {"stub": refusal[1] if refusal is not None else "it cannot be read", **digest}
+            # A compacted topic takes no letter without a key, and keeps all that have different ones.
+            key, value, headers = (uuid.uuid4().bytes if limits.needs_key else None), None, _enveloped(told)
         return {
             "topic": dead_topic,
             "partition": row["_partition"] % known,
-            "key": row["_key"],
-            "value": row["_value"],
-            # The envelope comes last: whatever headers the record had, even some of this name, stay as they were.
-            "headers": [*(row["_headers"] or ()), *own],
-            "timestamp_ms": max(0, (row["_timestamp"] - _EPOCH) // _MS),
+            "key": key,
+            "value": value,
+            "headers": [{"name": name, "value": content} for name, content in headers],
+            "timestamp_ms": at_ms,
         }
 
     def finish(self) -> dict[str, Any]:
         """Close the file."""
         return {"file": self._file.finish()}
+
+
+def _enveloped(told: Mapping[str, Any]) -> list[tuple[str, bytes | None]]:
+    return [(f"{PREFIX}{name}", str(told[name]).encode()) for name in ENVELOPE]
 
 
 def dead_topic_of(source: str, template: str, pipeline: str) -> str:
@@ -217,7 +268,7 @@ def dead_topic_of(source: str, template: str, pipeline: str) -> str:
 
 
 def _listed(rows: pa.RecordBatch) -> list[dict[str, Any]]:
-    names = ["_topic", "_topic_id", "_partition", "_offset", "_timestamp", "_key", "_value", "_headers"]
+    names = ["_topic", "_topic_id", "_partition", "_offset", "_timestamp_ms", "_key", "_value", "_headers"]
     listed: list[dict[str, Any]] = rows.select([*names, "_at", "_attempt", "_sink"]).to_pylist()
     return listed
 
@@ -253,7 +304,10 @@ def understand(message: Message) -> DeadLetter | None:
             at=int(told["at"]),
             attempt=int(told["attempt"]),
             failed_ms=int(told["failed_ms"]),
-            timestamp_ms=message.timestamp()[1],
+            timestamp_ms=int(told["timestamp_ms"]),
+            stub=told["stub"] or None,
+            value_bytes=int(told["value_bytes"]) if told["value_bytes"] else None,
+            value_sha256=told["value_sha256"] or None,
         )
     except (KeyError, ValueError):
         return None

@@ -9,7 +9,7 @@ takes nothing over: a driver that may not run disturbs none that does.
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -36,16 +36,23 @@ RECORDS = pa.schema(
 
 _TRANSACTION_TIMEOUT_MS = 600_000
 _TIMEOUT_S = 30.0
+_BATCH_MAX_BYTES = 1_000_000
+_RECORD_MAX_BYTES = 1_000_000_000
 
 
 class Outbox:
     """One sink's way into Kafka."""
 
-    def __init__(self, connection: Connection, name: str, group: str) -> None:
+    def __init__(
+        self, connection: Connection, name: str, group: str, partitioner: Literal["murmur2", "crc32"] = "murmur2"
+    ) -> None:
         self._connection = connection
         self._name = name
         self.group = group
         self._producer: Producer | None = None
+        self._partitioner = partitioner
+        self.batch_max_bytes = _BATCH_MAX_BYTES
+        """The smallest limit of the topics that it sends to, for Kafka refuses a batch above it."""
         causes = Causes(connection)
         settings: dict[str, Any] = {
             **connection.librdkafka(),
@@ -61,7 +68,14 @@ class Outbox:
     def take_over(self) -> Producer:
         """Open the producer, once, and again if it hung; from here on an older driver cannot commit any more."""
         if self._producer is None or self._producer.hung:
-            options = ProducerOptions(transactional_id=self.group, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS)
+            options = ProducerOptions(
+                partitioner=self._partitioner,
+                batch_max_bytes=min(_BATCH_MAX_BYTES, self.batch_max_bytes),
+                # The topic decides: whoever stages records has compared them with its limits.
+                record_max_bytes=_RECORD_MAX_BYTES,
+                transactional_id=self.group,
+                transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+            )
             self._producer = Producer(self._connection, options)
         return self._producer
 

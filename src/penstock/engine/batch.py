@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from penstock.decoders.decoded import fault
+from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.positions import Place, Positions, Stretch
@@ -23,7 +23,7 @@ from penstock.delivery.standing import Standing
 from penstock.engine.failures import JOB_ERRORS, cause_of
 from penstock.engine.frame import Frame
 from penstock.engine.isolate import Isolation
-from penstock.engine.tasks import Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask, added_up
+from penstock.engine.tasks import RECORDED, Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask, added_up
 from penstock.errors import DataRefused, PenstockError, TopicRecreated, WorkLost
 from penstock.pipeline.columns import where_column
 from penstock.pipeline.spec import PipelineSpec
@@ -96,7 +96,7 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
     recorded = _recorded(parts.dead, stretches, standing)
     for index, stretch in enumerate(stretches):
         for offset, sink in recorded.get(stretch.place, ()):
-            condemned[index].setdefault(offset, {})[sink] = fault("Recorded", "judged dead before", stage="dead")
+            condemned[index].setdefault(offset, {})[sink] = fault(RECORDED, "judged dead before", stage="dead")
     while True:
         read, write = _tasks(parts, stretches, standing, condemned, recorded)
         started = time.monotonic()
@@ -109,7 +109,8 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
             if parts.stopping.is_set():
                 # Ctrl-C reaches the workers too: what they died of is no record's fault.
                 raise WorkLost("stopped in the middle of a batch", safe="Nothing of it was written") from None
-            for index, offset, problem in Isolation(parts.frame, read, parts.notes).guilty(error):
+            for index, offset, problem in Isolation(parts.frame, read, write, parts.notes).guilty(error):
+                _require_first_time(parts.spec.name, stretches[index].place, offset, problem, condemned[index])
                 condemned[index].setdefault(offset, {})[None] = problem
             continue
         _require_rules_kept(parts.spec, manifests, stretches)
@@ -152,6 +153,17 @@ def _recorded(
         if standing.trims[SINK_NAME][each.place] > each.start or not each.place.in_kafka
     ]
     return dead.recorded(judged) if judged else {}
+
+
+def _require_first_time(pipeline: str, place: Place, offset: int, problem: Fault, condemned: Condemned) -> None:
+    """Raise if a record that is condemned already still makes the job fail: that would never end."""
+    if None in condemned.get(offset, {}):
+        raise DataRefused(
+            f"the record at {place} offset {offset} makes the job fail even as a dead letter: {problem['message']}",
+            safe="Nothing of this batch was written",
+            fix=f"To go on without it, run: penstock pipeline skip {pipeline}"
+            f" {place.topic}:{place.partition}:{offset} --reason ...",
+        )
 
 
 def _tasks(

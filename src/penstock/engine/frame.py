@@ -1,7 +1,6 @@
 """From a pipeline's model to one Spark job: read, decode, steps, expectations, conditions of the sinks."""
 
 import itertools
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,12 +122,10 @@ class Frame:
             conditions += [sink.where for sink in self._spec.sinks if sink.where]
         return unasked_columns(schema, [Select(step.sql) for step in steps if isinstance(step, Sql)], conditions)
 
-    def probe(self, read: ReadTask, index: int, start: int, end: int, drain: Task) -> None:
-        """Run the steps over a part of one stretch, and throw the rows away."""
-        part = replace(read.stretches[index], start=start, end=end)
-        self.manifests(
-            replace(read, stretches=[part], condemned=[read.condemned[index]], counted_from=[[]], max_bytes=None), drain
-        )
+    def read_alone(self, read: ReadTask, drain: Task) -> None:
+        """Read and decode without any step, and throw the rows away."""
+        count = len(read.stretches)
+        _in_python(self._spark.range(0, count, 1, count), [read, drain], MANIFEST).collect()
 
 
 class _Way:

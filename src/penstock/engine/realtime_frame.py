@@ -9,6 +9,7 @@ from penstock.decoders.text import Text
 from penstock.delivery.dead_letters import ENVELOPE, PREFIX, dead_topic_of
 from penstock.engine import attempt
 from penstock.errors import BadInput
+from penstock.kafka.topic_limits import NO_TIMESTAMP
 from penstock.pipeline.columns import COORDINATES, rule_column, user_columns
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.kafka import Kafka as KafkaSink
@@ -73,6 +74,7 @@ def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str])
         F.col("partition").alias("_partition"),
         F.col("offset").alias("_offset"),
         F.col("timestamp").alias("_timestamp"),
+        F.unix_millis("timestamp").alias("_timestamp_ms"),
         F.col("key").alias("_key"),
         F.col("value").alias("_value"),
         headers.alias("_headers"),
@@ -106,9 +108,11 @@ def _encoded(spec: PipelineSpec, sink: KafkaSink, frame: "DataFrame") -> "DataFr
         letter_box = dead_topic_of(source, spec.dead_letters.topic, spec.name)
         topic = F.when(dead & (F.col("_topic") == source), F.lit(letter_box)).otherwise(topic)
     told = {name.strip("_"): F.col(name) for name in COORDINATES}
-    own = F.array(*(_header(name, column) for name, column in told.items()))
     no_headers = F.array().cast("array<struct<key:string,value:binary>>")
-    letters = F.concat(F.coalesce(F.col(_HEADERS), no_headers), F.array(*_envelope(spec)))
+    theirs = F.coalesce(F.col(_HEADERS), no_headers)
+    own = F.array(*(_header(name, column) for name, column in told.items()))
+    own = F.concat(theirs, own) if sink.headers else own
+    letters = F.concat(theirs, F.array(*_envelope(spec)))
     return frame.select(
         topic.alias("topic"),
         F.when(dead, F.col("_key")).otherwise(key).alias("key"),
@@ -131,7 +135,9 @@ def _envelope(spec: PipelineSpec) -> "list[Column]":
         "at_partition": F.col("_partition"),
         "attempt": F.lit(1),
         # The time of the record: a clock of the moment is nothing that expressions have in real time.
-        "failed_ms": F.unix_millis("_timestamp"),
+        "failed_ms": F.coalesce(F.unix_millis("_timestamp"), F.lit(NO_TIMESTAMP)),
         "sink": F.lit(""),
+        "timestamp_ms": F.coalesce(F.unix_millis("_timestamp"), F.lit(NO_TIMESTAMP)),
+        **{name: F.lit("") for name in ("stub", "value_bytes", "value_sha256")},
     }
     return [_header(name, told[name]) for name in ENVELOPE]

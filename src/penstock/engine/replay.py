@@ -38,6 +38,16 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
             f"the selection holds dead letters of pipeline '{min(strangers)}', and the file is '{spec.name}'",
             fix=f"Add --pipeline {spec.name}",
         )
+    stub = next((letter for letter in letters if letter.stub is not None), None)
+    if stub is not None:
+        where = f"{stub.dead_topic}/{stub.dead_partition} offset {stub.dead_offset}"
+        record = f"{stub.topic}/{stub.partition} offset {stub.offset}"
+        raise BadInput(
+            f"the dead letter at {where} is a stub, and cannot be replayed: it does not hold its record,"
+            f" {record} ({stub.stub})",
+            safe="Nothing was replayed",
+            fix="While the topic holds the record, penstock pipeline replay reads it there; then discard the letter",
+        )
     chosen: dict[str, dict[int, list[int]]] = {}
     for letter in letters:
         chosen.setdefault(letter.dead_topic, {}).setdefault(letter.dead_partition, []).append(letter.dead_offset)

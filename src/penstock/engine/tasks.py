@@ -5,8 +5,8 @@ ends lie the user's steps. A task may run twice; it touches nothing but files an
 told to the driver in a manifest, of which only the winning attempt's arrives.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from pyspark import TaskContext
 
 from penstock.decoders.decoded import Decoded, Fault, fault
 from penstock.delivery.crash_points import crash_point
+from penstock.delivery.dead_letters import NOT_READ
 from penstock.delivery.positions import Stretch
 from penstock.errors import PenstockError
 from penstock.pipeline.columns import ERROR, TALLY, rule_column, tally, user_columns, whole_rows, whole_schema
@@ -31,12 +32,20 @@ Task = Callable[[Iterator[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
 Condemned = dict[int, dict[str | None, Fault]]
 """Faults that were found before the task began: by offset, then by sink, or None for all sinks."""
 
+RECORDED = "Recorded"
+"""The error of a record that is a dead letter already."""
+
 
 class Reader(Protocol):
     """Reads stretches of a source."""
 
-    def chunks(self, stretch: Stretch, max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Give the reserved columns of each chunk but `_error`, and the offset it reaches."""
+    def chunks(
+        self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = (), /
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Give the reserved columns of each chunk, `_error` only if a record could not be read, and how far it reaches.
+
+        Records at rejected offsets come as bare rows: nothing of them is looked at.
+        """
 
 
 class Decoder(Protocol):
@@ -112,23 +121,39 @@ class ReadTask:
         stretch, condemned = self.stretches[index], self.condemned[index]
         read = dict.fromkeys(self.counted_from[index], 0)
         reached = stretch.start
-        for raw, reached in self.reader.chunks(stretch, self.max_bytes):  # noqa: B007 - told at the end
+        rejected = _rejected(condemned)
+        for raw, reached in self.reader.chunks(stretch, self.max_bytes, rejected):  # noqa: B007 - told at the end
             if not raw.num_rows:
                 continue
             offsets = raw.column("_at").to_numpy()
             for start in read:
                 read[start] += int((offsets >= start).sum())
             decoded = decoder.decode(raw.column("_value").to_pylist())
-            _condemn(decoded.faults, offsets, condemned)
+            _condemn(decoded.faults, offsets, raw, condemned)
             errors = pa.array(decoded.faults, ERROR)
             batch = whole_rows(decoded.columns, raw, errors, schema)
             if any(decoded.dropped):
-                batch = batch.filter(pa.array([not each for each in decoded.dropped]))
+                kept = [not each or bool(fault) for each, fault in zip(decoded.dropped, decoded.faults, strict=True)]
+                batch = batch.filter(pa.array(kept))
             yield batch
         yield tally(schema, {"read": {str(start): count for start, count in read.items()}, "end": reached})
 
+    def on(self, index: int, start: int, end: int) -> "ReadTask":
+        """Give the same over a part of one stretch, whatever its size."""
+        part = replace(self.stretches[index], start=start, end=end)
+        return replace(self, stretches=[part], condemned=[self.condemned[index]], counted_from=[[]], max_bytes=None)
 
-def _condemn(faults: list[Fault | None], offsets: Any, condemned: Condemned) -> None:
+
+def _rejected(condemned: Condemned) -> set[int]:
+    """Give the offsets that are passed over: reading them fails, or nothing of them is needed any more."""
+    judged = ((offset, faults.get(None)) for offset, faults in condemned.items())
+    return {offset for offset, fault in judged if fault is not None and fault["error"] in (RECORDED, NOT_READ)}
+
+
+def _condemn(faults: list[Fault | None], offsets: Any, raw: pa.RecordBatch, condemned: Condemned) -> None:
+    if "_error" in raw.schema.names:
+        for number, found in enumerate(raw.column("_error").to_pylist()):
+            faults[number] = found or faults[number]
     if condemned:
         for number, offset in enumerate(offsets.tolist()):
             found = condemned.get(offset, {}).get(None)
@@ -144,6 +169,10 @@ class DrainTask:
         for _ in batches:
             pass
         yield pa.RecordBatch.from_pydict({"manifest": ["{}"]})
+
+    def on(self, _index: int, _start: int, _end: int) -> "DrainTask":
+        """Give itself: it is the same everywhere."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -236,6 +265,16 @@ class WriteTask:
             "failed_rule": progress.failed_rule,
         }
         yield pa.RecordBatch.from_pydict({"manifest": [orjson.dumps(manifest).decode()]})
+
+    def on(self, index: int, start: int, end: int) -> "WriteTask":
+        """Give the same for a part of one stretch."""
+        return replace(
+            self,
+            sinks=[replace(sink, trims=[sink.trims[index]]) for sink in self.sinks],
+            dead=replace(self.dead, recorded=[self.dead.recorded[index]]),
+            stretches=[replace(self.stretches[index], start=start, end=end)],
+            condemned=[self.condemned[index]],
+        )
 
     def _chunk(self, batch: pa.RecordBatch, index: int, progress: _Progress) -> None:
         stages = pc.struct_field(batch.column("_error"), "stage")

@@ -44,6 +44,13 @@ class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
     )
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field("lz4", description="Compression of batches.")
     linger_ms: int = Field(5, ge=0, description="How long a batch waits for more records.")
+    partitioner: Literal["murmur2", "crc32"] = Field(
+        "crc32", description="How a key chooses its partition: as librdkafka does by itself, or as Java's clients do."
+    )
+    batch_max_bytes: int = Field(1_000_000, ge=1, description="Bytes of a batch of several records.")
+    record_max_bytes: int | None = Field(
+        None, ge=1000, le=1_000_000_000, description="A larger record is refused; librdkafka's million if left out."
+    )
     queue_max_events: int = Field(100_000, ge=1, description="Records that may wait in memory before `send` waits.")
     queue_max_bytes: int = Field(256 * 2**20, ge=2**20, description="Bytes that may wait in memory.")
     delivery_timeout_ms: int = Field(
@@ -73,11 +80,14 @@ class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
             "enable.idempotence": self.acks == "all" if self.idempotent is None else self.idempotent,
             "compression.type": self.compression,
             "linger.ms": self.linger_ms,
-            "batch.size": 1_000_000,
+            "partitioner": {"murmur2": "murmur2_random", "crc32": "consistent_random"}[self.partitioner],
+            "batch.size": self.batch_max_bytes,
             "queue.buffering.max.messages": self.queue_max_events,
             "queue.buffering.max.kbytes": self.queue_max_bytes // 1024,
             "delivery.timeout.ms": self.delivery_timeout_ms,
         }
+        if self.record_max_bytes is not None:
+            settings["message.max.bytes"] = self.record_max_bytes
         if self.transactional_id:
             settings["transactional.id"] = self.transactional_id
             settings["transaction.timeout.ms"] = self.transaction_timeout_ms

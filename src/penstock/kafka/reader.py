@@ -25,6 +25,8 @@ def reading(connection: Connection, causes: Causes, *, committed_only: bool = Tr
     return {
         **FETCHING,
         "queued.max.messages.kbytes": 64 * 1024,
+        # A broker may give one record above every other limit; a client that refuses it could never go on.
+        "receive.message.max.bytes": 2**31 - 1,
         **connection.librdkafka(),
         "error_cb": causes,
         # Required by librdkafka; nothing is ever joined or committed under this name.

@@ -18,7 +18,9 @@ RESERVED = pa.schema(
         ("_topic_id", pa.string()),
         ("_partition", pa.int32()),
         ("_offset", pa.int64()),
+        # Null where no calendar has it, or the record has none. What Kafka has, whatever it is, is `_timestamp_ms`.
         ("_timestamp", pa.timestamp("us", tz="UTC")),
+        ("_timestamp_ms", pa.int64()),
         ("_key", pa.binary()),
         ("_value", pa.binary()),
         ("_headers", HEADERS),

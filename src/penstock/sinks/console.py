@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from penstock.decoders.decoded import Fault
 from penstock.delivery.positions import Place, Stretch
 from penstock.pipeline.columns import COORDINATES
-from penstock.sinks.rows import plain_rows
+from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink
 from penstock.terminal import write_data
 
@@ -81,9 +81,10 @@ class ConsoleStager:
         self._rows: list[dict[str, Any]] = []
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
-        """Keep what there is room for."""
-        self._rows += plain_rows(rows.slice(0, self._limit - len(self._rows)))
-        return []
+        """Keep what there is room for; refuse a row among those that cannot be shown."""
+        shown, _, refused = fitting(rows.slice(0, self._limit - len(self._rows)), lambda some: list(plain_rows(some)))
+        self._rows += shown
+        return refused
 
     def finish(self) -> dict[str, Any]:
         """Hand the rows over."""

@@ -30,6 +30,7 @@ from penstock.delivery.positions import Place, Positions, Stretch, require_unmov
 from penstock.errors import Conflict, PositionLost, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
+from penstock.sinks.rows import fitting
 from penstock.sinks.sink import Sink, Staged
 from penstock.sinks.staging import Staging
 
@@ -240,14 +241,22 @@ class DeltaStager:
         self._bounds: tuple[dict[str, Any], dict[str, Any]] | None = None
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
-        """Collect rows into row groups: many small groups read slowly."""
+        """Collect rows into row groups: many small groups read slowly. Refuse what would make the file unreadable."""
+        rows, _, refused = fitting(rows, self._checked)
+        if not rows.num_rows:
+            return refused
         self._waiting.append(rows)
         if rows.schema.names[-len(COORDINATES) :] == list(COORDINATES):
             self._widen(rows)
         self._rows_waiting += rows.num_rows
         if self._rows_waiting >= _ROWS_PER_GROUP:
             self._flush()
-        return []
+        return refused
+
+    def _checked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Give the rows in the file's types. SQL can make text that is no UTF-8, on which readers of Parquet fail."""
+        rows.validate(full=True)
+        return rows.cast(self._schema)
 
     def _widen(self, rows: pa.RecordBatch) -> None:
         """Keep the lowest and the highest of each coordinate."""
@@ -264,7 +273,7 @@ class DeltaStager:
             return
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
-        table = pa.Table.from_batches(self._waiting).cast(self._schema)
+        table = pa.Table.from_batches(self._waiting)
         self._writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
         self._waiting, self._rows_waiting = [], 0
 

@@ -28,7 +28,7 @@ from penstock.delivery.positions import Place, Positions, Stretch, require_unmov
 from penstock.errors import WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
-from penstock.sinks.rows import plain_rows
+from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink, Staged
 from penstock.sinks.staging import Staging
 
@@ -184,13 +184,15 @@ class JsonStager:
         self._lines: gzip.GzipFile | BinaryIO | None = None
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
-        """Append one line per row."""
-        if self._lines is None:
+        """Append one line per row; refuse a row that no line can hold."""
+        lines, _, refused = fitting(rows, _encoded)
+        if self._lines is None and lines:
             self._file = self._path.open("wb")
             # Neither name nor time in the header: the same rows give the same bytes.
             self._lines = gzip.GzipFile("", "wb", 1, self._file, mtime=0) if self._compress else self._file
-        self._lines.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in plain_rows(rows))
-        return []
+        if self._lines is not None:
+            self._lines.writelines(lines)
+        return refused
 
     def finish(self) -> dict[str, Any]:
         """Close the file and flush it to disk."""
@@ -202,3 +204,7 @@ class JsonStager:
         os.fsync(self._file.fileno())
         self._file.close()
         return {"file": self._path.name}
+
+
+def _encoded(rows: pa.RecordBatch) -> list[bytes]:
+    return [orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in plain_rows(rows)]

@@ -2,11 +2,14 @@
 
 Guarantee: exactly once for readers of committed records. Tasks write records aside; the driver sends a batch and moves
 the position in one transaction. A reader of uncommitted records may see records of attempts that were given up.
-Records of one source partition keep their order.
+Records of one source partition keep their order, key, headers and timestamp. A row that the topic would refuse, for its
+size, its timestamp or a missing key, is a dead letter of stage `sink`.
 """
 
+import time
 import uuid
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,16 +17,19 @@ import orjson
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.decoders.decoded import Fault
+from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
+from penstock.kafka.topic_limits import TopicLimits, limits_of
 from penstock.pipeline.columns import COORDINATES
-from penstock.sinks.rows import plain_rows
+from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink
+
+_RESERVED = (*COORDINATES, "_key", "_headers", "_timestamp_ms")
 
 
 class Kafka(BaseModel, frozen=True, extra="forbid"):
@@ -40,11 +46,23 @@ class Kafka(BaseModel, frozen=True, extra="forbid"):
     value: str | None = Field(
         None, description="Column whose bytes or text become the value; a JSON object of all columns if left out."
     )
+    headers: bool = Field(
+        default=True, description="Also send the record's own headers, before those that name where it came from."
+    )
+    timestamp: Literal["record", "now"] = Field(
+        "record",
+        description="The record's own timestamp, or that of sending; in real time it is always that of sending.",
+    )
+    partitioner: Literal["murmur2", "crc32"] = Field(
+        "murmur2",
+        description="How a key chooses its partition: as in Java's clients, or as librdkafka does by itself. In real"
+        " time it is always the first.",
+    )
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
         """The columns of Penstock that records are made with."""
-        return (*COORDINATES, "_key")
+        return _RESERVED
 
     def sink(self, name: str, group: str, connection: Connection, scratch: Path) -> "KafkaSink":
         """Make the driver's part."""
@@ -61,14 +79,18 @@ class KafkaSink(Sink):
         self._spec = spec
         self._connection = connection
         self._scratch = scratch
-        self._outbox = Outbox(connection, name, group)
+        self._outbox = Outbox(connection, name, group, spec.partitioner)
+        self._limits = TopicLimits()
 
     def open(self, schema: pa.Schema) -> None:
         """Check topic and columns."""
         for column in (self._spec.key, self._spec.value):
             if column is not None and column not in schema.names:
                 raise BadInput(f"sink '{self.name}' names the column '{column}', which there is not")
-        topics.partition_count(Admin(self._connection), self._spec.topic)
+        admin = Admin(self._connection)
+        topics.partition_count(admin, self._spec.topic)
+        self._limits = limits_of(admin, self._spec.topic)
+        self._outbox.batch_max_bytes = self._limits.max_bytes
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read the positions from the group."""
@@ -80,7 +102,7 @@ class KafkaSink(Sink):
 
     def stager(self) -> "KafkaStagerFactory":
         """Give what tasks make records with."""
-        return KafkaStagerFactory(self._spec, self._scratch / self.name)
+        return KafkaStagerFactory(self._spec, self._limits, self._scratch / self.name)
 
     def commit(self) -> None:
         """Send records and positions in one transaction."""
@@ -94,54 +116,78 @@ class KafkaSink(Sink):
         self._outbox.close()
 
 
+@dataclass(frozen=True)
 class KafkaStagerFactory:
     """Opens a file of records per stretch."""
 
-    def __init__(self, spec: Kafka, folder: Path) -> None:
-        self._spec = spec
-        self._folder = folder
+    spec: Kafka
+    limits: TopicLimits
+    folder: Path
 
     def __call__(self, _stretch: Stretch) -> "KafkaStager":
         """Open the file at the first row."""
-        return KafkaStager(self._spec, self._folder / f"{uuid.uuid4().hex}.arrow")
+        return KafkaStager(self.spec, self.limits, self.folder / f"{uuid.uuid4().hex}.arrow")
+
+
+_Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]
+"""Key, value, headers, timestamp in milliseconds."""
 
 
 class KafkaStager:
     """Turns rows into records."""
 
-    def __init__(self, spec: Kafka, path: Path) -> None:
+    def __init__(self, spec: Kafka, limits: TopicLimits, path: Path) -> None:
         self._spec = spec
+        self._limits = limits
         self._file = OutboxFile(path)
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
-        """Encode keys and values; the coordinates go into headers."""
-        count = rows.num_rows
-        shown = rows.drop_columns([*COORDINATES, "_key"])
-        key, value = self._spec.key, self._spec.value
-        keys = (
-            rows.column("_key") if key is None else pa.array(map(_encoded, rows.column(key).to_pylist()), pa.binary())
-        )
-        values = (
-            map(orjson.dumps, plain_rows(shown)) if value is None else map(_encoded, rows.column(value).to_pylist())
-        )
+        """Encode rows; refuse what cannot be encoded, and what the topic would refuse."""
+        made, indexes, refused = fitting(rows, self._records)
+        now_ms = int(time.time() * 1000)
+        taken = []
+        for index, record in zip(indexes, made, strict=True):
+            refusal = self._limits.refusal(*record, now_ms)
+            if refusal is None:
+                taken.append(record)
+            else:
+                refused.append((index, fault(*refusal, stage="sink")))
+        self._file.write(self._staged(taken))
+        return refused
+
+    def _records(self, rows: pa.RecordBatch) -> list[_Record]:
+        spec = self._spec
+        keys = rows.column("_key").to_pylist() if spec.key is None else map(_encoded, rows.column(spec.key).to_pylist())
+        if spec.value is None:
+            values: Iterable[bytes | None] = map(orjson.dumps, plain_rows(rows.drop_columns(list(_RESERVED))))
+        else:
+            values = map(_encoded, rows.column(spec.value).to_pylist())
+        theirs = rows.column("_headers").to_pylist() if spec.headers else [None] * rows.num_rows
         coordinates = zip(*(rows.column(name).to_pylist() for name in COORDINATES), strict=True)
-        headers = [
+        headers = (
             [
-                {"name": f"penstock.{name.strip('_')}", "value": str(part).encode()}
-                for name, part in zip(COORDINATES, parts, strict=True)
+                *((each["name"], each["value"]) for each in listed or ()),
+                *(
+                    (f"penstock.{name.strip('_')}", str(part).encode())
+                    for name, part in zip(COORDINATES, parts, strict=True)
+                ),
             ]
-            for parts in coordinates
-        ]
+            for listed, parts in zip(theirs, coordinates, strict=True)
+        )
+        times_ms = rows.column("_timestamp_ms").to_pylist() if spec.timestamp == "record" else [0] * rows.num_rows
+        return list(zip(keys, values, headers, times_ms, strict=True))
+
+    def _staged(self, made: list[_Record]) -> pa.RecordBatch:
+        headers = [[{"name": name, "value": value} for name, value in listed] for _, _, listed, _ in made]
         columns = [
-            pa.repeat(self._spec.topic, count),
-            pa.repeat(pa.scalar(-1, pa.int32()), count),
-            keys,
-            pa.array(list(values), pa.binary()),
+            pa.repeat(self._spec.topic, len(made)),
+            pa.repeat(pa.scalar(-1, pa.int32()), len(made)),
+            pa.array([key for key, _, _, _ in made], pa.binary()),
+            pa.array([value for _, value, _, _ in made], pa.binary()),
             pa.array(headers, RECORDS.field("headers").type),
-            pa.repeat(pa.scalar(0, pa.int64()), count),
+            pa.array([at_ms for _, _, _, at_ms in made], pa.int64()),
         ]
-        self._file.write(pa.RecordBatch.from_arrays(columns, schema=RECORDS))
-        return []
+        return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
 
     def finish(self) -> dict[str, Any]:
         """Close the file."""

@@ -12,7 +12,8 @@ from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.positions import Stretch
 from penstock.errors import WorkLost
 from penstock.sinks.postgres_server import Server, first_line, outage_is_transient
-from penstock.sinks.postgres_types import each_row
+from penstock.sinks.postgres_types import row_values
+from penstock.sinks.rows import fitting
 
 
 def row_errors() -> tuple[type[Exception], ...]:
@@ -67,14 +68,8 @@ class PostgresStager:
         import psycopg
 
         places = offsets.to_pylist()
-        refused: list[tuple[int, Fault]] = []
-        values, indexes = [], []
-        for index, row in each_row(rows):
-            if isinstance(row, Exception):
-                refused.append((index, fault(type(row).__name__, "a value is beyond what Python holds", stage="sink")))
-            else:
-                values.append([*row, self._name, places[index]])
-                indexes.append(index)
+        listed, indexes, refused = fitting(rows, lambda some: list(row_values(some)))
+        values = [[*row, self._name, places[index]] for index, row in zip(indexes, listed, strict=True)]
         waiting = [(0, len(values))]
         with self._open():
             while waiting:

@@ -37,20 +37,6 @@ def column_type(kind: pa.DataType) -> str:
     return "jsonb"
 
 
-def each_row(rows: pa.RecordBatch) -> Iterator[tuple[int, list[Any] | Exception]]:
-    """Give each row's values with its index, or why Python cannot hold them: a year beyond 9999."""
-    try:
-        yield from enumerate(list(row_values(rows)))
-    except (OverflowError, ValueError):
-        for index in range(rows.num_rows):
-            try:
-                (row,) = row_values(rows.slice(index, 1))
-            except (OverflowError, ValueError) as error:
-                yield index, error
-            else:
-                yield index, row
-
-
 def row_values(rows: pa.RecordBatch) -> Iterator[list[Any]]:
     """Give each row's values in the order of the columns."""
     columns = []

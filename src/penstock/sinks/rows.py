@@ -7,12 +7,45 @@ import base64
 import datetime
 import decimal
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from penstock.decoders.decoded import Fault, fault
+
+Converted = TypeVar("Converted")
+_UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError, KeyError, RecursionError)
+"""What converting a value can raise: a year beyond 9999, text that is no UTF-8, a map that has a key twice."""
+
+
+def fitting(
+    rows: pa.RecordBatch, convert: Callable[[pa.RecordBatch], Converted]
+) -> tuple[Converted, list[int], list[tuple[int, Fault]]]:
+    """Convert rows; give what became of them, the indexes of those that fit, and each that does not with the reason."""
+    try:
+        return convert(rows), list(range(rows.num_rows)), []
+    except _UNFIT:
+        refused = dict(_misfits(rows, convert))
+    kept = [index for index in range(rows.num_rows) if index not in refused]
+    return convert(rows.take(pa.array(kept, pa.int64()))), kept, sorted(refused.items())
+
+
+def _misfits(rows: pa.RecordBatch, convert: Callable[[pa.RecordBatch], object]) -> Iterator[tuple[int, Fault]]:
+    """Halve what cannot be converted until the rows to blame stand alone."""
+    waiting = [(0, rows.num_rows)]
+    while waiting:
+        first, last = waiting.pop()
+        try:
+            convert(rows.slice(first, last - first))
+        except _UNFIT as error:
+            if last - first == 1:
+                yield first, fault(type(error).__name__, f"this row cannot be written: {error}", stage="sink")
+            else:
+                middle = (first + last) // 2
+                waiting += [(middle, last), (first, middle)]
 
 
 def plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:

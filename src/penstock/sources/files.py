@@ -4,10 +4,9 @@ Guarantee: every line of every file once, in order. A line is an event's value; 
 line its offset. Files must not change once they are there; new files may come.
 """
 
-import datetime
 import gzip
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -62,7 +61,9 @@ class FilesFeed:
 class FilesReader:
     """Reads stretches of lines inside of a task."""
 
-    def chunks(self, stretch: Stretch, max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def chunks(
+        self, stretch: Stretch, max_bytes: int | None = None, _rejected: Collection[int] = ()
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give lines as columns, each chunk with the offset it reaches."""
         read_bytes, values, first = 0, [], stretch.start
         with _open(Path(stretch.place.topic)) as file:
@@ -96,11 +97,11 @@ def _count(path: Path) -> int:
 
 def _columns(values: list[bytes], first: int, place: Place) -> pa.RecordBatch:
     count = len(values)
-    written = datetime.datetime.fromtimestamp(Path(place.topic).stat().st_mtime, datetime.UTC)
+    written_ms = Path(place.topic).stat().st_mtime_ns // 1_000_000
     return records(
         place,
         offsets=pa.array(range(first, first + count), pa.int64()),
-        timestamps=pa.repeat(pa.scalar(written, pa.timestamp("us", tz="UTC")), count),
+        timestamps_ms=pa.repeat(pa.scalar(written_ms, pa.int64()), count),
         keys=pa.nulls(count, pa.binary()),
         values=pa.array(values, pa.binary()),
         headers=[None] * count,

@@ -7,13 +7,14 @@ read by each task where it runs, so no plan, no UI and no event log of Spark eve
 
 import re
 import time
-from collections.abc import Iterator
-from typing import Literal, Self
+from collections.abc import Collection, Iterator
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from pydantic import BaseModel, Field, field_validator, model_validator
 
+from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput, BrokerUnavailable, NotFound, RetentionPassed
 from penstock.kafka import topics
@@ -22,6 +23,8 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.positions import Position, committed_bounds, resolve
 from penstock.kafka.reader import reading
+from penstock.kafka.topic_limits import NO_TIMESTAMP
+from penstock.pipeline.columns import ERROR
 from penstock.sources.extent import Extent
 from penstock.sources.records import records
 
@@ -131,10 +134,13 @@ class KafkaReader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def chunks(self, stretch: Stretch, max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def chunks(
+        self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = ()
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give records as columns, each chunk with the offset it reaches.
 
-        Ends at the stretch's end, or earlier once `max_bytes` are read.
+        Of a record at a rejected offset nothing but the offset is looked at. Ends at the stretch's end, or earlier once
+        `max_bytes` are read.
         """
         client, causes = _client(self._connection)
         place = stretch.place
@@ -154,11 +160,11 @@ class KafkaReader:
                 if messages:
                     kept, read_bytes = _within(messages, read_bytes, max_bytes)
                     if len(kept) < len(messages):
-                        yield _columns(kept, place), int(kept[-1].offset() or 0) + 1
+                        yield _columns(kept, place, rejected), int(kept[-1].offset() or 0) + 1
                         return
-                    yield _columns(messages, place), reached
+                    yield _columns(messages, place, rejected), reached
                 elif reached >= stretch.end:
-                    yield _columns([], place), reached
+                    yield _columns([], place, rejected), reached
         finally:
             client.unassign()
 
@@ -235,13 +241,48 @@ def _are_records(heard: list[Message], stretch: Stretch) -> bool:
     )
 
 
-def _columns(messages: list[Message], place: Place) -> pa.RecordBatch:
-    milliseconds = pa.array([at for _, at in map(Message.timestamp, messages)], pa.timestamp("ms", tz="UTC"))
-    return records(
+def _columns(messages: list[Message], place: Place, rejected: Collection[int]) -> pa.RecordBatch:
+    """Turn messages into columns, whatever is in them; `_error` says of which not everything could be read."""
+    offsets = [int(message.offset() or 0) for message in messages]
+    bare = {number for number, offset in enumerate(offsets) if offset in rejected} if rejected else set()
+    read = [message for number, message in enumerate(messages) if number not in bare] if bare else messages
+    headers, faults = _headers(read)
+    columns: list[list[Any]] = [
+        [at_ms for _, at_ms in map(Message.timestamp, read)],
+        list(map(Message.key, read)),
+        list(map(Message.value, read)),
+        headers,
+        faults,
+    ]
+    for number in sorted(bare):
+        for column, nothing in zip(columns, (NO_TIMESTAMP, None, None, None, None), strict=True):
+            column.insert(number, nothing)
+    times_ms, keys, values, headers, faults = columns
+    batch = records(
         place,
-        offsets=pa.array(list(map(Message.offset, messages)), pa.int64()),
-        timestamps=milliseconds.cast(pa.timestamp("us", tz="UTC")),
-        keys=pa.array(list(map(Message.key, messages)), pa.binary()),
-        values=pa.array(list(map(Message.value, messages)), pa.binary()),
-        headers=list(map(Message.headers, messages)),
+        offsets=pa.array(offsets, pa.int64()),
+        timestamps_ms=pa.array(times_ms, pa.int64()),
+        keys=pa.array(keys, pa.binary()),
+        values=pa.array(values, pa.binary()),
+        headers=headers,
     )
+    return batch.append_column("_error", pa.array(faults, ERROR)) if any(faults) else batch
+
+
+def _headers(messages: list[Message]) -> tuple[list[Any], list[Fault | None]]:
+    """Ask each message for its headers, once.
+
+    A name that is no UTF-8 makes the client return a broken list and an error at the same time. Called from C, as here,
+    that is an exception; called from Python it may be noticed somewhere else. Asked again, the broken list is all there
+    is, and to touch it ends the process.
+    """
+    headers: list[Any] = []
+    faults: list[Fault | None] = [None] * len(messages)
+    answers = map(Message.headers, messages)
+    while len(headers) < len(messages):
+        try:
+            headers.extend(answers)
+        except (SystemError, UnicodeDecodeError):
+            faults[len(headers)] = fault("HeadersUnreadable", "the name of a header is no UTF-8: no header is kept")
+            headers.append(None)
+    return headers, faults

@@ -4,7 +4,7 @@ Guarantee: exactly the records of the range, once. The replay's id stands where 
 a position of its own for it, and the live pipeline's positions are not touched. Rows carry their own coordinates.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
@@ -118,8 +118,10 @@ class RangeReader:
         self._reader = reader
         self._topic_ids = topic_ids
 
-    def chunks(self, stretch: Stretch, max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def chunks(
+        self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = ()
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give the records with their own coordinates."""
         place = stretch.place
         real = Place(place.topic, self._topic_ids[place.topic], place.partition)
-        return self._reader.chunks(Stretch(real, stretch.start, stretch.end), max_bytes)
+        return self._reader.chunks(Stretch(real, stretch.start, stretch.end), max_bytes, rejected)

@@ -4,7 +4,7 @@ Guarantee: exactly the selected letters, once. The replay's id stands where a to
 position of its own for it, and a replay that died half way goes on where it was.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.kafka.connection import Connection
 from penstock.sources.extent import Extent
 from penstock.sources.kafka import KafkaReader
+from penstock.sources.records import times
 
 
 class ReplayFeed:
@@ -56,12 +57,17 @@ class ReplayReader:
         self._reader = reader
         self._letters = letters
 
-    def chunks(self, stretch: Stretch, max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def chunks(
+        self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = ()
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give the selected records with their own coordinates, and the attempt raised."""
         chosen = set(self._letters[stretch.place.topic][stretch.place.partition])
-        for batch, reached in self._reader.chunks(stretch, max_bytes):
-            rows = [_restored(row) for row in batch.to_pylist() if row["_at"] in chosen]
-            yield pa.RecordBatch.from_pylist(rows, schema=batch.schema), reached
+        for batch, reached in self._reader.chunks(stretch, max_bytes, rejected):
+            selected = (row for row in batch.to_pylist() if row["_at"] in chosen)
+            rows = [row if row["_at"] in rejected else _restored(row) for row in selected]
+            restored = pa.RecordBatch.from_pylist(rows, schema=batch.schema)
+            at = batch.schema.get_field_index("_timestamp")
+            yield restored.set_column(at, batch.schema.field(at), times(restored.column("_timestamp_ms"))), reached
 
 
 def _restored(row: dict[str, Any]) -> dict[str, Any]:
@@ -72,6 +78,7 @@ def _restored(row: dict[str, Any]) -> dict[str, Any]:
         "_topic_id": told["topic_id"],
         "_partition": int(told["partition"]),
         "_offset": int(told["offset"]),
+        "_timestamp_ms": int(told["timestamp_ms"]),
         "_headers": row["_headers"][: -len(ENVELOPE)],
         "_attempt": int(told["attempt"]) + 1,
         "_sink": told["sink"] or None,

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -153,7 +153,7 @@ def _columns(listed: list[Record], partition: int) -> pa.RecordBatch:
     return records(
         _place(partition),
         offsets=pa.array(range(len(chosen)), pa.int64()),
-        timestamps=pa.array(times, pa.timestamp("us", tz="UTC")),
+        timestamps_ms=pa.array(times, pa.timestamp("ms", tz="UTC")).cast(pa.int64()),
         keys=pa.array([_bytes(each.key) for each in chosen], pa.binary()),
         values=pa.array([_bytes(each.value) for each in chosen], pa.binary()),
         headers=[[(name, _bytes(value)) for name, value in each.headers.items()] for each in chosen],
@@ -169,7 +169,9 @@ class _MemoryReader:
     def count(self, partition: int) -> int:
         return int(self.batches[partition].num_rows)
 
-    def chunks(self, stretch: Stretch, _max_bytes: int | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def chunks(
+        self, stretch: Stretch, _max_bytes: int | None = None, _rejected: Collection[int] = ()
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
         yield self.batches[stretch.place.partition].slice(stretch.start, stretch.end - stretch.start), stretch.end
 
 
