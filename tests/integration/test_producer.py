@@ -10,6 +10,7 @@ from penstock.errors import BadInput, BrokerUnavailable, Conflict, DeliveryFaile
 from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import Reader, read_all
+from penstock.project import LocalCluster
 
 from conftest import RunningKafka
 from support.waiting import until
@@ -136,6 +137,41 @@ def test_what_was_acknowledged_does_not_count_as_missing(kafka: RunningKafka) ->
 
     with pytest.raises(DeliveryFailed, match="1 of 31 records are not acknowledged"):
         producer.flush(timeout_s=0.1)
+
+
+def test_what_was_reported_once_and_sent_again_is_not_reported_again() -> None:
+    producer = Producer(NOBODY, ProducerOptions(delivery_timeout_ms=200))
+    for count in (3, 2):
+        for number in range(count):
+            producer.send("anything", str(number))
+
+        with pytest.raises(DeliveryFailed, match=f"{count} of {count} records are not acknowledged"):
+            producer.flush(timeout_s=10)
+    assert (5, 5) == (producer.sent, producer.failed)
+
+
+def test_a_transaction_is_given_up_in_seconds_when_the_broker_is_gone(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    producer = Producer(kafka.connection, ProducerOptions(transactional_id="given-up"))
+    node = kafka.cluster.node(1).process()
+    assert node is not None
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught, producer, producer.transaction() as transaction:
+            transaction.send(topic, "x")
+            producer.flush()
+            node.kill()
+            node.wait(30)
+            begun = time.monotonic()
+            raise KeyboardInterrupt
+        took_s = time.monotonic() - begun
+    finally:
+        kafka.cluster.up(LocalCluster(port=0))
+    with Producer(kafka.connection, ProducerOptions(transactional_id="given-up")):
+        left = read_all(kafka.connection, topic)
+
+    assert (True, []) == (producer.hung, left)
+    assert took_s < 20
+    assert "aborting a transaction: no answer" in caught.value.__notes__[0]
 
 
 def test_leaving_the_block_by_an_exception_waits_five_seconds_for_a_broker_that_is_down() -> None:

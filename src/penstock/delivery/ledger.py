@@ -98,7 +98,9 @@ class Ledger:
             topics.partition_count(self._admin, TOPIC)
         except NotFound:
             return {}
-        return {message.key() or b"": message.value() or b"" for message in read_all(self._connection, TOPIC)}
+        # Decisions rest on it, so nothing committed may be overlooked. Only Penstock writes here, and never for long.
+        found = read_all(self._connection, TOPIC, wait_for_open_transactions=True)
+        return {message.key() or b"": message.value() or b"" for message in found}
 
     def key_of(self, letter: DeadLetter) -> Letter:
         """Name a letter for good: its topic's id goes along."""

@@ -18,7 +18,15 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as Client
 from pydantic import BaseModel, Field, model_validator
 
-from penstock.errors import BadInput, BrokerUnavailable, Conflict, DeliveryFailed, QueueFull, RecordsRefused
+from penstock.errors import (
+    BadInput,
+    BrokerUnavailable,
+    Conflict,
+    DeliveryFailed,
+    PenstockError,
+    QueueFull,
+    RecordsRefused,
+)
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 
@@ -115,6 +123,8 @@ class Producer:
         self._failures: list[str] = []
         self.sent = 0
         self.failed = 0
+        # Both counts at the last time that somebody was told.
+        self._settled = (0, 0)
         self.hung = False
         settings = {**connection.librdkafka(), **options.librdkafka(), "error_cb": self._causes}
         settings["on_delivery"] = self._delivered
@@ -222,6 +232,7 @@ class Producer:
                 raise self._undelivered(str(self._causes.timeout("waiting for acknowledgements")))
         if self._failures:
             raise self._undelivered(self._failures[0])
+        self._settled = (self.sent, self.failed)
 
     def _waiting(self) -> int:
         """Wait a little and give how many are still unacknowledged; a fatal error ends the waiting."""
@@ -233,20 +244,24 @@ class Producer:
             raise self._undelivered(str(translate(failure, self._connection, doing))) from None
 
     def _undelivered(self, reason: str) -> DeliveryFailed:
-        """Report what failed since the last report; the producer can be used on."""
-        missing = self._missing()
+        """Report what failed since the last report or flush; the producer can be used on."""
+        missing, total = self._missing()
         self._failures.clear()
         return DeliveryFailed(
-            f"{missing} of {self.sent} records are not acknowledged ({reason})",
-            safe=f"{self.sent - missing} are in the topic, and one whose time ran out may be",
+            f"{missing} of {total} records are not acknowledged ({reason})",
+            safe=f"{total - missing} are in the topic, and one whose time ran out may be",
             fix="Send the others again",
         )
 
-    def _missing(self) -> int:
-        """Count what has failed or has no answer yet."""
+    def _missing(self) -> tuple[int, int]:
+        """Count what has failed or has no answer yet, and all, since somebody was last told or all was flushed."""
         # Reports that wait to be heard are answers, and what librdkafka logs waits in the same queue.
         self._client.poll(0)
-        return self.failed + min(len(self._client), self.sent - self.failed)
+        sent, failed = self.sent - self._settled[0], self.failed - self._settled[1]
+        unknown = min(len(self._client), sent - failed)
+        # What failed was told, and is sent again, perhaps: as a record of its own, which counts on its own.
+        self._settled = (self.sent - unknown, self.failed)
+        return failed + unknown, sent
 
     @contextmanager
     def transaction(self) -> Iterator["Transaction"]:
@@ -258,7 +273,7 @@ class Producer:
         """
         if not self._is_transactional:
             raise BadInput("this producer has no transactional_id", fix="Name one in ProducerOptions")
-        before = (self.sent, self.failed)
+        before = (self.sent, self.failed, self._settled)
         transaction = Transaction(self)
         self._transactional("beginning a transaction", self._client.begin_transaction)
         try:
@@ -272,9 +287,14 @@ class Producer:
                 raise
             try:
                 self._abort()
+            except PenstockError as failure:
+                if isinstance(error, PenstockError):
+                    raise
+                # Ctrl-C stays Ctrl-C.
+                error.add_note(str(failure))
             finally:
                 # What was aborted was neither sent nor lost.
-                self.sent, self.failed = before
+                self.sent, self.failed, self._settled = before
                 self._failures.clear()
             raise
 
@@ -382,8 +402,9 @@ class Producer:
             return
         with suppress(KafkaException):
             self._client.flush(_LAST_CHANCE_S)
-        if missing := self._missing():
-            error.add_note(f"{missing} of {self.sent} records sent before this are not acknowledged")
+        missing, total = self._missing()
+        if missing:
+            error.add_note(f"{missing} of {total} records sent before this are not acknowledged")
         self._let_go()
 
 

@@ -5,6 +5,7 @@ transaction that is open nothing is committed yet for a reader, whoever's it is:
 told to wait. Browsing and checking use this, so that they never move anybody's position.
 """
 
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +18,11 @@ from penstock.kafka.connection import FETCHING, Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.positions import EARLIEST, LATEST, Position, resolve, stable_ends
 
+Place = tuple[str, int]
+
 _BATCH = 10_000
+_COMMIT_HEARD_S = 2.0
+_LOOK_EVERY_S = 0.05
 
 
 def reading(connection: Connection, causes: Causes, *, committed_only: bool = True) -> dict[str, Any]:
@@ -38,6 +43,20 @@ def reading(connection: Connection, causes: Causes, *, committed_only: bool = Tr
         "auto.offset.reset": "error",
         "isolation.level": "read_committed" if committed_only else "read_uncommitted",
     }
+
+
+def _within_the_stable(admin: Admin, ends: dict[Place, int]) -> dict[Place, int]:
+    """Cut ends to the last stable offset.
+
+    Kafka acknowledges a commit a moment before the partitions have heard of it: what looks open is given that moment,
+    so that whoever has committed reads it.
+    """
+    deadline = time.monotonic() + _COMMIT_HEARD_S
+    while True:
+        stable = stable_ends(admin, list(ends))
+        if all(stable[place] >= end for place, end in ends.items()) or time.monotonic() > deadline:
+            return {place: min(end, stable[place]) for place, end in ends.items()}
+        time.sleep(_LOOK_EVERY_S)
 
 
 class Reader:
@@ -61,8 +80,7 @@ class Reader:
         starts = resolve(admin, start, places)
         ends = resolve(admin, end, places) if end is not None else None
         if ends and committed_only and not wait_for_open_transactions:
-            stable = stable_ends(admin, places)
-            ends = {place: min(ends[place], stable[place]) for place in places}
+            ends = _within_the_stable(admin, ends)
         self._open = {place: ends[place] if ends else None for place in places}
         for place in [place for place in places if ends and starts[place] >= ends[place]]:
             del self._open[place]
@@ -135,7 +153,7 @@ class Reader:
         self.close()
 
 
-def read_all(connection: Connection, topic: str) -> list[Message]:
+def read_all(connection: Connection, topic: str, *, wait_for_open_transactions: bool = False) -> list[Message]:
     """Read everything committed that is in the topic now."""
-    with Reader(connection, topic) as reader:
+    with Reader(connection, topic, wait_for_open_transactions=wait_for_open_transactions) as reader:
         return list(reader)
