@@ -134,7 +134,7 @@ def test_letters_of_another_pipeline_do_not_go_through_this_one(lab: Lab) -> Non
 def test_a_row_that_one_sink_refuses_is_replayed_to_that_sink_only(lab: Lab, postgres: RunningPostgres) -> None:
     topic = lab.kafka.topic("dead-sink")
     server = postgres.database()
-    login = {**server.model_dump(), "password": f"file:{postgres.password_file}"}
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
     sinks = [{"type": "delta", "path": str(lab.table)}, {"type": "postgres", "table": "landed", "server": login}]
     document = lab.document(topic, sinks=sinks)
     lab.send_ids(topic, range(3))

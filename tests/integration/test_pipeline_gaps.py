@@ -85,7 +85,7 @@ def test_records_deleted_before_they_were_read_are_a_gap_in_every_kind_of_sink(
 ) -> None:
     topic, out = lab.kafka.topic("purged", partitions=2), lab.kafka.topic("purged-out")
     server = postgres.database()
-    login = {**server.model_dump(), "password": f"file:{postgres.password_file}"}
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
     sinks = [
         {"type": "delta", "path": str(lab.table)},
         {"type": "json", "path": str(lab.folder / "json")},

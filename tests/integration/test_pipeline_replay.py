@@ -243,7 +243,7 @@ def test_letters_of_a_range_that_is_half_done_wait_for_its_end_and_are_then_repl
 def test_in_postgres_rows_of_the_range_are_replaced_and_never_newer_ones(lab: Lab, postgres: RunningPostgres) -> None:
     topic = lab.kafka.topic("replay-postgres", partitions=2)
     server = postgres.database()
-    login = {**server.model_dump(), "password": f"file:{postgres.password_file}"}
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
     sinks = [
         {"type": "postgres", "name": "all", "table": "landed", "server": {**login}},
         {"type": "postgres", "name": "newest", "table": "kept", "mode": "upsert", "key": ["id"], "server": login},
@@ -346,7 +346,7 @@ def test_a_replay_that_cannot_be_is_refused_before_anything_runs(
 def test_a_table_of_postgres_and_a_topic_have_names_and_no_paths(lab: Lab, postgres: RunningPostgres) -> None:
     topic = lab.kafka.topic("replay-named")
     lab.send_ids(topic, range(3))
-    login = {**postgres.database().model_dump(), "password": f"file:{postgres.password_file}"}
+    login = {**postgres.database().model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
     sinks = [{"type": "postgres", "table": "landed", "server": login}, {"type": "kafka", "topic": f"{topic}-out"}]
     file = write(lab, lab.document(topic, sinks=sinks))
 

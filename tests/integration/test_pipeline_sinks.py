@@ -82,7 +82,7 @@ def test_one_read_feeds_sinks_of_every_kind_each_with_its_own_condition(
 def test_postgres_appends_every_event_and_upserts_one_row_per_key(lab: Lab, postgres: RunningPostgres) -> None:
     topic = lab.kafka.topic("postgres")
     server = postgres.database()
-    login = {**server.model_dump(), "password": f"file:{postgres.password_file}"}
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
     sinks = [
         {"type": "postgres", "name": "all", "table": "events", "server": login},
         {"type": "postgres", "name": "newest", "table": "newest", "server": login, "mode": "upsert", "key": ["id"]},

@@ -98,7 +98,7 @@ def results(path: Path, *columns: str) -> list[tuple[Any, ...]]:
 def test_aggregates_are_merged_by_key_and_survive_a_lost_checkpoint(lab: Lab, postgres: RunningPostgres) -> None:
     topic = lab.kafka.topic("aggregate")
     server = postgres.database()
-    login = {**server.model_dump(), "password": f"file:{postgres.password_file}"}
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
     sinks = [
         {"type": "delta", "path": str(lab.folder / "results"), "key": ["name"]},
         {"type": "postgres", "table": "results", "server": login, "mode": "upsert", "key": ["name"]},

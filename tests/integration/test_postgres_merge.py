@@ -77,11 +77,29 @@ def test_a_row_that_the_table_refuses_stops_the_pipeline_with_a_line_and_moves_n
 ) -> None:
     sink.merge(results((1, 10)), None, 1)
     ask(server, rule)
+    sink.position()
 
     with pytest.raises(DataRefused, match=f"^the table totals refuses a row of the results: .*{error}"):
         sink.merge(results((2, 50_000), (3, 50_000)), 1, 2)
 
     assert (1, [(1, 10)]) == (sink.position(), ask(server, ALL))
+
+
+@pytest.mark.parametrize(
+    ("change", "position"),
+    [("DROP TABLE totals", None), ("TRUNCATE totals", None), ("VACUUM FULL totals", 1), ("DELETE FROM totals", 1)],
+)
+def test_a_position_is_true_of_the_table_that_holds_the_results(
+    postgres: RunningPostgres, server: Server, sink: PostgresMerge, change: str, position: int | None
+) -> None:
+    sink.merge(results((1, 10)), None, 1)
+    with postgres.connect(server.database) as connection:
+        connection.autocommit = True
+        connection.execute(change)
+
+    assert position == sink.position()
+    sink.merge(results((1, 11)), position, 2)
+    assert (2, [(1, 11)]) == (sink.position(), ask(server, ALL))
 
 
 def test_a_table_without_the_key_is_named_and_nothing_moves(server: Server, sink: PostgresMerge) -> None:

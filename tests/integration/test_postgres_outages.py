@@ -50,19 +50,6 @@ def test_one_staged_row_that_is_gone_is_missed_too(postgres: RunningPostgres) ->
     assert {} == positions_of(server)
 
 
-def test_a_second_driver_that_takes_the_staging_table_away_makes_the_batch_run_again(
-    postgres: RunningPostgres,
-) -> None:
-    server = postgres.database()
-
-    with Driver(server) as first:
-        staged = first.stage([(1, "a")])
-        with Driver(server):
-            pass
-        with pytest.raises(WorkLost):
-            first.prepare(staged)
-
-
 def test_a_staging_table_that_is_dropped_is_lost_work_for_tasks_and_driver(postgres: RunningPostgres) -> None:
     server = postgres.database()
 
@@ -74,6 +61,11 @@ def test_a_staging_table_that_is_dropped_is_lost_work_for_tasks_and_driver(postg
             driver.prepare(staged)
         with pytest.raises(Transient):
             driver.stage([(1, "a")])
+        found = driver.positions
+        driver.write([(1, "a")])
+
+    assert {} == found
+    assert [(1,)] == ask(server, "SELECT id FROM orders")
 
 
 def test_a_killed_server_loses_what_was_staged_and_nothing_that_was_committed(postgres: RunningPostgres) -> None:
@@ -259,21 +251,6 @@ def test_abandoning_and_closing_after_the_connection_was_cut_is_no_error(postgre
         driver.land(staged)
 
     assert {PLACE: 1} == positions_of(server)
-
-
-def test_a_driver_that_finds_the_staging_table_in_use_waits_for_a_while_only(
-    postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_LOCK_TIMEOUT", "100ms")
-    server = postgres.database()
-
-    with Driver(server) as first:
-        first.prepare(first.stage([(1, "a")]))
-        with pytest.raises(SinkUnavailable, match="in use"), Driver(server):
-            pass
-        first.sink.commit()
-
-    assert [(1,)] == ask(server, "SELECT id FROM orders")
 
 
 @pytest.mark.parametrize("reconnected", [False, True], ids=["first connection", "second connection"])

@@ -26,8 +26,6 @@ CANARY = "canary-4711"
         ("varchar(5)", pa.string(), "short", CANARY, "StringDataRightTruncation"),
         ("numeric(6, 2)", pa.decimal128(38, 2), Decimal("9999.99"), Decimal("12345.67"), "NumericValueOutOfRange"),
         ("smallint", pa.int64(), 1, 4_711_471_100, "NumericValueOutOfRange"),
-        ("integer", pa.string(), "1", CANARY, "InvalidTextRepresentation"),
-        ("date", pa.string(), "2026-02-28", "2026-02-30", "DatetimeFieldOverflow"),
         ("uuid", pa.string(), "00000000-0000-0000-0000-000000000000", CANARY, "InvalidTextRepresentation"),
         ("text", pa.string(), "there", f"{CANARY}\x00", "DataError"),
         ("jsonb", pa.list_(pa.string()), ["there"], [f"{CANARY}\x00"], "UntranslatableCharacter"),
@@ -54,9 +52,7 @@ def test_a_row_that_a_column_refuses_is_named_and_the_others_go_in(
     )
 
 
-@pytest.mark.parametrize(
-    "column", ["integer", "uuid", "date", "jsonb", f"text CHECK (value <> '{CANARY}')", "varchar(5)"]
-)
+@pytest.mark.parametrize("column", ["uuid", "jsonb", f"text CHECK (value <> '{CANARY}')", "varchar(5)"])
 def test_the_value_that_is_refused_is_not_in_the_fault(postgres: RunningPostgres, column: str) -> None:
     server = postgres.database()
     ask(server, f"CREATE TABLE orders (value {column}, {COORDINATES})")
@@ -249,6 +245,44 @@ def test_a_column_that_the_table_lacks_is_a_conflict_that_says_how_to_add_it(pos
     assert [("orders",)] == ask(server, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
 
 
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        pytest.param("numeric(10, 2)", pa.decimal128(10, 6), id="rounded"),
+        pytest.param("real", pa.float64(), id="cut"),
+        pytest.param("timestamptz", pa.timestamp("us"), id="moved by the zone"),
+        pytest.param("timestamp(0)", pa.timestamp("us"), id="without microseconds"),
+        pytest.param("price", pa.decimal128(10, 6), id="rounded by a domain"),
+        pytest.param("date", pa.string(), id="a time cut off"),
+    ],
+)
+def test_a_column_that_would_change_values_is_a_conflict_and_nothing_is_written(
+    postgres: RunningPostgres, column: str, kind: pa.DataType
+) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE DOMAIN price AS numeric(10, 2); CREATE TABLE orders (value {column}, {COORDINATES})")
+
+    with (
+        pytest.raises(Conflict, match=r"'value' of the table orders is .*: values could be changed") as caught,
+        Driver(server, {"value": kind}),
+    ):
+        pass
+
+    assert "Cast it in a step" in caught.value.fix
+
+
+def test_a_column_of_a_type_of_ones_own_takes_text(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, f"CREATE TYPE mood AS ENUM ('fine'); CREATE TABLE orders (value mood, {COORDINATES})")
+
+    with Driver(server, {"value": pa.string()}) as driver:
+        staged, refused = driver.try_stage([("fine",), ("unheard of",)])
+        driver.land(staged)
+
+    assert [1] == [index for index, _ in refused]
+    assert [("fine",)] == ask(server, "SELECT value FROM orders")
+
+
 def test_a_column_that_the_table_insists_on_and_the_pipeline_does_not_make_is_a_conflict(
     postgres: RunningPostgres,
 ) -> None:
@@ -327,7 +361,6 @@ def test_a_user_without_rights_is_refused(postgres: RunningPostgres) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param("DROP TABLE orders CASCADE", id="dropped"),
         pytest.param("ALTER TABLE orders DROP COLUMN note", id="column dropped"),
         pytest.param("ALTER TABLE orders ALTER COLUMN note TYPE bigint USING 1", id="type changed"),
     ],
@@ -341,9 +374,9 @@ def test_a_table_that_changes_while_the_pipeline_runs_is_told_and_nothing_is_wri
         driver.write([(1, "a")])
         staged = driver.stage([(2, "b")], start=1)
         ask(server, change)
-        with pytest.raises(Conflict):
-            driver.prepare(staged)
-        driver.sink.abandon()
-        found = driver.positions
+        for _ in range(2):
+            with pytest.raises(Conflict):
+                driver.prepare(staged)
+            driver.sink.abandon()
 
-    assert {PLACE: 1} == found
+    assert [(1,)] == ask(server, "SELECT next_offset FROM penstock_positions")

@@ -118,6 +118,15 @@ def test_a_value_arrives_as_it_is_and_a_null_as_a_null(
     )
 
 
+def test_sessions_run_in_utc_whatever_the_server_says(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, f"ALTER DATABASE {server.database} SET timezone TO 'Pacific/Auckland'")
+
+    zone = ask(server, "SHOW timezone")
+
+    assert [("UTC",)] == zone
+
+
 def test_a_table_in_a_schema_of_its_own_has_everything_there(postgres: RunningPostgres) -> None:
     server = postgres.database()
     ask(server, "CREATE SCHEMA sales")

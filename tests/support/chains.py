@@ -103,7 +103,7 @@ def _sink(kind: str, chain: Chain, postgres: RunningPostgres | None, folder: Pat
     return {
         "type": kind,
         "table": "landed",
-        "server": {**server.model_dump(), "password": f"file:{postgres.password_file}"},
+        "server": {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"},
     }
 
 

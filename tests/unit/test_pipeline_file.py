@@ -327,3 +327,17 @@ def test_a_mistyped_column_that_is_only_passed_on_is_a_warning_and_no_name_of_it
     _, warnings = load_with_warnings(file)
 
     assert [f"{file}:5: steps.0.sql: there is no column 'ordr'; there are order"] == warnings
+
+
+@pytest.mark.parametrize(("host", "count"), [("db.example", 1), ("127.0.0.1", 0)])
+def test_rows_that_go_to_whoever_answers_are_warned_of(tmp_path: Path, host: str, count: int) -> None:
+    file = tmp_path / "p.yaml"
+    server = f"{{host: {host}, database: app, user: app, sslmode: require}}"
+    file.write_text(
+        "name: p\nsource: {topics: [a]}\ndecode: {type: json, schema: order bigint}\n"
+        f"sinks:\n  - type: postgres\n    table: t\n    server: {server}\n"
+    )
+
+    _, warnings = load_with_warnings(file)
+
+    assert [True] * count == ["whoever answers gets the rows" in each for each in warnings]

@@ -14,6 +14,7 @@ from psycopg import sql
 
 from penstock.bench.throwaway import HOST, ThrowawayServer
 from penstock.broker.ports import find_free
+from penstock.broker.secrets_folder import write_private
 from penstock.errors import Unprepared
 from penstock.secret import Secret
 from penstock.sinks.postgres_server import Server
@@ -31,8 +32,8 @@ class RunningPostgres(ThrowawayServer):
     name = "PostgreSQL"
     stop_signal = signal.SIGINT  # sessions are cut, transactions rolled back
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, *, durable: bool = False, tls: bool = False) -> None:
+        super().__init__(folder, tls=tls)
         self._binaries = _find_binaries()
         self._owner = _unprivileged()
         self._fsync = "on" if durable else "off"
@@ -51,13 +52,19 @@ class RunningPostgres(ThrowawayServer):
 
     def start(self) -> None:
         """Start it and wait until it lets us in; after a kill it replays its log first."""
-        settings = {
+        settings: dict[str, Any] = {
             "listen_addresses": HOST,
             "port": self.port,
             "unix_socket_directories": "",
             "dynamic_shared_memory_type": "mmap",  # in the cluster's folder: a kill leaves nothing elsewhere
             "fsync": self._fsync,
         }
+        if self._certificates is not None:
+            chain = self._folder / "data" / "server.pem"
+            write_private(chain, self._certificates.node_pem(1).read_bytes())
+            if self._owner:
+                os.chown(chain, self._owner["user"], self._owner["group"])
+            settings |= {"ssl": "on", "ssl_cert_file": chain, "ssl_key_file": chain}
         command: list[str | Path] = [self._binaries / "postgres", "-D", self._folder / "data"]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
@@ -82,7 +89,8 @@ class RunningPostgres(ThrowawayServer):
             database=unique,
             user=_USER,
             password=Secret.parse(f"file:{self.password_file}"),
-            sslmode="disable",
+            sslmode="disable" if self.ca is None else None,
+            ca_file=self.ca,
         )
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:

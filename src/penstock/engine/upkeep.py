@@ -20,6 +20,8 @@ def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
     reported = runner.lag_report.told(places)
     # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
     runner.take_over()
+    for sink in runner.sinks:
+        sink.recover(places)
     found = {name: keeper.positions(places) for name, keeper in runner.keepers.items()}
     known = {name: dict(positions or {}) for name, positions in found.items()}
     recorded: dict[str, dict[Place, int]] = {}

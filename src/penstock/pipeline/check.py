@@ -104,6 +104,9 @@ def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
             seen[place] = number
         if isinstance(sink, KafkaSink) and TOPIC.fullmatch(sink.topic) is None:
             yield _error(_NO_TOPIC, "sinks", number, "topic")
+        if isinstance(sink, Postgres) and not sink.server.is_local and sink.server.sslmode in {"disable", "require"}:
+            text = "without a certificate that is checked, whoever answers gets the rows: use `verify-full`"
+            yield Problem("warning", ("sinks", number, "server", "sslmode"), text)
         if isinstance(sink, Console | SparkFormat):
             yield Problem(
                 "warning", ("sinks", number, "type"), f"`{sink.type}` is at least once: a crash can double rows"

@@ -16,6 +16,7 @@ from penstock.errors import Conflict, DataRefused, SinkUnavailable
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta, is_table, make_table, table_lock
 from penstock.sinks.postgres import Postgres
+from penstock.sinks.postgres_positions import Row
 from penstock.sinks.postgres_server import outage_is_transient
 from penstock.sinks.postgres_stager import refusal_of, row_errors
 from penstock.sinks.postgres_types import column_type, row_values
@@ -107,7 +108,7 @@ class PostgresMerge(MergingSink):
     def __init__(self, spec: Postgres, name: str, pipeline: str) -> None:
         super().__init__(name)
         self._spec = spec
-        self._sink = spec.sink(name, pipeline)
+        self._sink = spec.sink(name, pipeline, has_coordinates=False)
         self._address = f"{spec.server.host}:{spec.server.port}"
 
     def position(self) -> int | None:
@@ -135,7 +136,10 @@ class PostgresMerge(MergingSink):
             self._refusals_are_named(),
             self._spec.server.connect() as connection,
         ):
-            self._sink.move_position(connection, PLACE, expected, following)
+            self._sink.hold_table(connection)
+            # Results have no coordinates: that there were rows is all that is remembered of them.
+            last = Row(PLACE.topic_id, PLACE.partition, 0) if rows.num_rows else None
+            self._sink.move_position(connection, PLACE, expected, following, last)
             connection.execute(sql.SQL("CREATE TEMPORARY TABLE penstock_changes ({}) ON COMMIT DROP").format(made))
             with connection.cursor().copy(sql.SQL("COPY penstock_changes ({}) FROM STDIN").format(columns)) as copy:
                 for batch in rows.to_batches():

@@ -7,6 +7,7 @@ dead letter of this sink alone; a server that is down makes the pipeline wait.
 """
 
 import hashlib
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -18,55 +19,20 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
+from penstock.sinks.postgres_insert import find_refused, insert, insert_statement
+from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
 from penstock.sinks.postgres_server import Server, outage_is_transient
+from penstock.sinks.postgres_stage import Stage
 from penstock.sinks.postgres_stager import PostgresStagerFactory, refusal_of, row_errors
-from penstock.sinks.postgres_types import column_type
+from penstock.sinks.postgres_table import make_table, require_fitting
 from penstock.sinks.sink import Refusal, Sink, Staged
 
 if TYPE_CHECKING:
     import psycopg
 
-_POSITIONS = "penstock_positions"
-_LOCK_TIMEOUT = "10s"
+    from penstock.sinks.postgres_connection import PostgresConnection
 
-_MAKE_POSITIONS = """
-CREATE TABLE IF NOT EXISTS {table} (
-    pipeline text, sink text, topic_id text, partition integer, topic text NOT NULL, next_offset bigint NOT NULL,
-    PRIMARY KEY (pipeline, sink, topic_id, partition)
-)"""
-_INSERT_POSITION = (
-    "INSERT INTO {} (pipeline, sink, topic_id, partition, topic, next_offset) VALUES (%s, %s, %s, %s, %s, %s)"
-    " ON CONFLICT DO NOTHING"
-)
-_UPDATE_POSITION = """
-UPDATE {} SET next_offset = %s
-WHERE pipeline = %s AND sink = %s AND topic_id = %s AND partition = %s AND next_offset = %s"""
-# Constraints come along, so that most rows that the table would refuse are refused while they are staged.
-_MAKE_STAGE = """
-CREATE UNLOGGED TABLE {stage} (
-    LIKE {table} INCLUDING CONSTRAINTS INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY,
-    _row bigserial, _stage text NOT NULL, _at bigint NOT NULL
-)"""
-_DESCRIBE = """
-SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '' FROM pg_attribute
-WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
-_STAGED = "FROM {stage} WHERE _stage = ANY(%(stages)s) AND _row BETWEEN %(first)s AND %(last)s"
-# ruff: noqa: S608 - names are put in by psycopg, quoted; values are parameters
-_APPEND = f"INSERT INTO {{table}} ({{columns}}) SELECT {{columns}} {_STAGED} ORDER BY _row"
-_UPSERT = f"""
-INSERT INTO {{table}} AS old ({{columns}})
-SELECT {{columns}} FROM (
-    SELECT DISTINCT ON ({{key}}) * {_STAGED} ORDER BY {{key}}, _offset DESC, _row DESC
-) AS newest
-ON CONFLICT ({{key}}) DO UPDATE SET {{assignments}} WHERE {{is_newer}}"""
-_NEWER = (
-    "(old._topic_id, old._partition) IS DISTINCT FROM (excluded._topic_id, excluded._partition)"
-    " OR old._offset < excluded._offset"
-)
-# What is replayed is the past: it gives way to every row of another partition, too, for that may be newer.
-_NEWER_THAN_THE_PAST = (
-    "(old._topic_id, old._partition) = (excluded._topic_id, excluded._partition) AND old._offset < excluded._offset"
-)
+_LOCK_TIMEOUT = "10s"
 _TAKE_OUT = "DELETE FROM {} WHERE _topic_id = %s AND _partition = %s AND _offset >= %s AND _offset < %s"
 
 
@@ -97,31 +63,37 @@ class Postgres(BaseModel, frozen=True, extra="forbid"):
         """The columns of Penstock that go into the table."""
         return COORDINATES
 
-    def sink(self, name: str, pipeline: str, suffix: str = "") -> "PostgresSink":
+    def sink(self, name: str, pipeline: str, suffix: str = "", *, has_coordinates: bool = True) -> "PostgresSink":
         """Make the driver's part; `suffix` keeps the staging of a replay apart from the live driver's."""
-        return PostgresSink(self, name, pipeline, suffix)
+        return PostgresSink(self, name, pipeline, suffix, has_coordinates=has_coordinates)
 
 
 class PostgresSink(Sink):
     """Moves staged rows and positions in one transaction."""
 
-    def __init__(self, spec: Postgres, name: str, pipeline: str, suffix: str = "") -> None:
+    def __init__(
+        self, spec: Postgres, name: str, pipeline: str, suffix: str = "", *, has_coordinates: bool = True
+    ) -> None:
         from psycopg import sql
 
         super().__init__(name)
         self._spec = spec
-        self._pipeline = pipeline
-        self._connection: psycopg.Connection[Any] | None = None
+        self._connection: PostgresConnection | None = None
         schema, _, table = spec.table.rpartition(".")
         mark = hashlib.sha256(f"{pipeline}/{name}/{spec.table}{suffix}".encode()).hexdigest()[:12]
         place = (schema,) if schema else ()
         self.table = sql.Identifier(*place, table)
-        self._positions_table = sql.Identifier(*place, _POSITIONS)
-        self._stage = sql.Identifier(*place, f"penstock_stage_{mark}")
-        self._is_replay = bool(suffix)
-        self._columns: list[str] = []
+        self._stage = Stage(schema, f"{mark}_{secrets.token_hex(4)}", self.table)
+        self._positions = PostgresPositions(
+            spec.table, pipeline, name, is_upsert=bool(spec.key), has_coordinates=has_coordinates
+        )
+        self._schema: pa.Schema = pa.schema([])
+        self._fitting: Identity | None = None
+        """The table as it was when its columns were compared."""
         self._prepared: psycopg.Connection[Any] | None = None
         self._replaced: Mapping[Place, Stretch] | None = None
+        self._is_in_doubt = False
+        """Whether a commit was sent whose answer never came."""
 
     @contextmanager
     def _session(self) -> Iterator["psycopg.Connection[Any]"]:
@@ -129,24 +101,21 @@ class PostgresSink(Sink):
         with outage_is_transient(f"{self._spec.server.host}:{self._spec.server.port}"):
             if self._connection is None or self._connection.closed:
                 self._connection = self._spec.server.connect()
+                self._stage.claim(self._connection)
             yield self._connection
 
     def open(self, schema: pa.Schema) -> None:
         """Make what is missing: the table, the table of positions, and the staging table."""
-        from psycopg import sql
-
         self.make_tables(schema)
         with self._session() as connection, self._explained(connection):
             self._begin(connection)
-            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._stage))
-            connection.execute(sql.SQL(_MAKE_STAGE).format(stage=self._stage, table=self.table))
+            self._stage.drop_orphans(connection)
+            self._stage.make(connection)
             connection.commit()
 
     def make_tables(self, schema: pa.Schema) -> None:
         """Make the table and the table of positions, if they are not there; refuse a table that does not fit."""
-        from psycopg import sql
-
-        self._columns = schema.names
+        self._schema = schema
         missing = [name for name in self._spec.key if name not in schema.names]
         if missing:
             raise Conflict(f"sink '{self.name}' has the key column '{missing[0]}', which the pipeline does not make")
@@ -154,9 +123,9 @@ class PostgresSink(Sink):
             self._begin(connection)
             # CREATE TABLE IF NOT EXISTS of two sessions at once fails in one of them.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('penstock'))")
-            connection.execute(sql.SQL(_MAKE_POSITIONS).format(table=self._positions_table))
-            connection.execute(self._make_table(schema))
-            self._require_fitting(connection)
+            self._positions.make(connection)
+            make_table(connection, self.table, schema, self._spec.key)
+            require_fitting(connection, self.table, self._spec.table, schema)
             connection.commit()
 
     def _begin(self, connection: "psycopg.Connection[Any]") -> None:
@@ -184,55 +153,30 @@ class PostgresSink(Sink):
             connection.rollback()
             raise SinkUnavailable(f"a table of sink '{self.name}' is in use") from None
 
-    def _make_table(self, schema: pa.Schema) -> Any:
-        from psycopg import sql
-
-        columns = [
-            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type(field.type))) for field in schema
-        ]
-        if self._spec.key:
-            columns.append(sql.SQL("PRIMARY KEY ({})").format(_identifiers(self._spec.key)))
-        return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self.table, sql.SQL(", ").join(columns))
-
-    def _require_fitting(self, connection: "psycopg.Connection[Any]") -> None:
-        """Refuse a table that would refuse every row: a mistake in the file is no record's fault."""
-        found = connection.execute(_DESCRIBE, [self.table.as_string(connection)]).fetchall()
-        names = {name for name, _ in found}
-        lacking = [name for name in self._columns if name not in names]
-        if lacking:
-            raise Conflict(
-                f"the table {self._spec.table} has no column '{lacking[0]}'",
-                safe="Nothing was written",
-                fix=f'Add it: ALTER TABLE {self._spec.table} ADD COLUMN "{lacking[0]}" ...',
-            )
-        insisting = [name for name, insists in found if insists and name not in self._columns]
-        if insisting:
-            raise Conflict(
-                f"the table {self._spec.table} insists on '{insisting[0]}', which the pipeline does not make",
-                safe="Nothing was written",
-                fix="Give the column a default, or make it in a step",
-            )
-
     def positions(self, places: Iterable[Place]) -> Positions | None:
-        """Read the positions from their table."""
-        from psycopg import sql
-
-        wanted = {(place.topic_id, place.partition): place for place in places}
-        query = sql.SQL("SELECT topic_id, partition, next_offset FROM {} WHERE pipeline = %s AND sink = %s")
+        """Read the positions that are true of the table as it is now; those of a table that is gone are none."""
         with self._session() as connection:
-            (exists,) = connection.execute(
-                "SELECT to_regclass(%s) IS NOT NULL", [self._positions_table.as_string(connection)]
-            ).fetchone() or (False,)
-            asked = query.format(self._positions_table)
-            rows: list[Any] = connection.execute(asked, [self._pipeline, self.name]).fetchall() if exists else []
-            found = {wanted[each[:2]]: each[2] for each in rows if each[:2] in wanted}
-            connection.rollback()
+            self._begin(connection)
+            found = self._positions.read(connection, places)
+            if self._schema.names and self._positions.seen is not None:
+                if self._positions.seen != self._fitting:
+                    require_fitting(connection, self.table, self._spec.table, self._schema)
+                    self._fitting = self._positions.seen
+                self._stage.make(connection)
+            connection.commit()
             self._prepared = None
             return found
 
+    def recover(self, places: Iterable[Place]) -> None:
+        """Give up positions of a table that is gone; a table restored from an older dump goes on behind its rows."""
+        with self._session() as connection, self._explained(connection):
+            self._begin(connection)
+            self._positions.recover(connection, list(places))
+            connection.commit()
+
     def stager(self) -> PostgresStagerFactory:
         """Give what tasks copy rows with."""
-        return PostgresStagerFactory(self._spec.server, self._stage, self._columns)
+        return PostgresStagerFactory(self._spec.server, self._stage.name, self._schema.names)
 
     def prepare(self, staged: list[Staged], expected: Mapping[Place, int | None]) -> list[Refusal]:
         """Do everything but the commit, in one open transaction; rows that the table refuses are found here."""
@@ -240,19 +184,21 @@ class PostgresSink(Sink):
 
         super().prepare(staged, expected)
         stages = [each.detail["stage"] for each in staged if each.rows]
+        statement = insert_statement(
+            self.table, self._stage.name, self._schema.names, self._spec.key, of_the_past=self._replaced is not None
+        )
         with self._session() as connection:
             self._prepared = None
             self._begin(connection)
+            self._positions.hold(connection)
             for each in staged:
-                self.move_position(connection, each.stretch.place, expected[each.stretch.place], each.stretch.end)
+                self._move(connection, each, expected[each.stretch.place])
             self._require_all_staged(connection, stages, sum(each.rows for each in staged))
             self._take_out(connection, staged)
             try:
-                with connection.transaction():
-                    connection.execute(self._merge(), {"stages": stages, "first": 0, "last": 2**62})
-                    connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                insert(connection, statement, stages)
             except row_errors():
-                return self._find_refused(connection, stages)
+                return self._refusals(connection, statement, stages)
             except (errors.InvalidColumnReference, errors.ObjectNotInPrerequisiteState):
                 if self._spec.mode == "append":
                     raise
@@ -261,9 +207,17 @@ class PostgresSink(Sink):
                     safe="Nothing was written",
                     fix="Make one; an upsert needs it",
                 ) from None
-            self._clear(connection, stages)
+            for real in (self._replaced or {}).values():
+                self._positions.replaced(connection, real.place, real.start, real.end)
+            self._clear(connection)
             self._prepared = connection
         return []
+
+    def _move(self, connection: "psycopg.Connection[Any]", staged: Staged, expected: int | None) -> None:
+        row = staged.detail.get("row")
+        self.move_position(
+            connection, staged.stretch.place, expected, staged.stretch.end, None if row is None else Row(*row)
+        )
 
     def replace(self, real: Mapping[Place, Stretch]) -> None:
         """Let rows take the place of those with the same coordinates."""
@@ -281,23 +235,20 @@ class PostgresSink(Sink):
             bounds = [real.place.topic_id, real.place.partition, each.stretch.start, end]
             connection.execute(sql.SQL(_TAKE_OUT).format(self.table), bounds)
 
+    def hold_table(self, connection: "psycopg.Connection[Any]") -> None:
+        """Keep the table as it is until the transaction ends; raise if it changed since positions were read."""
+        self._positions.hold(connection)
+
     def move_position(
-        self, connection: "psycopg.Connection[Any]", place: Place, expected: int | None, end: int
+        self, connection: "psycopg.Connection[Any]", place: Place, expected: int | None, end: int, row: Row | None
     ) -> None:
-        """Compare and set; the row lock keeps a second driver waiting until this transaction ends."""
-        from psycopg import sql
-
-        key = [self._pipeline, self.name, place.topic_id, place.partition]
-        moved = (
-            connection.execute(sql.SQL(_INSERT_POSITION).format(self._positions_table), [*key, place.topic, end])
-            if expected is None
-            else connection.execute(sql.SQL(_UPDATE_POSITION).format(self._positions_table), [end, *key, expected])
-        )
-        if moved.rowcount != 1:
-            raise self._moved(place)
-
-    def _moved(self, place: Place) -> PositionsMoved:
-        return PositionsMoved(
+        """Compare and set, after `hold_table`; `row` was written last before `end`."""
+        if self._positions.move(connection, place, expected, end, row):
+            return
+        if self._is_in_doubt:
+            # The server has worked off, after its positions were read, what it was sent before it stopped answering.
+            raise WorkLost(f"a commit to sink '{self.name}' that went unanswered has come through")
+        raise PositionsMoved(
             f"another driver has written to sink '{self.name}': {place} no longer stands where this driver left it",
             safe="Nothing of this batch was written to it",
             fix="Let only one driver of a pipeline run",
@@ -307,7 +258,7 @@ class PostgresSink(Sink):
         """Notice staged rows that are gone: a crashed server empties unlogged tables, another driver drops them."""
         from psycopg import errors, sql
 
-        query = sql.SQL("SELECT count(*) FROM {} WHERE _stage = ANY(%s)").format(self._stage)
+        query = sql.SQL("SELECT count(*) FROM {} WHERE _stage = ANY(%s)").format(self._stage.name)
         try:
             with connection.transaction():
                 (found,) = connection.execute(query, [stages]).fetchone() or (0,)
@@ -316,53 +267,20 @@ class PostgresSink(Sink):
         if found != rows:
             raise WorkLost(f"{rows - found} of {rows} rows staged for sink '{self.name}' are gone")
 
-    def _merge(self) -> Any:
-        from psycopg import sql
-
-        # The query has parameters, and psycopg does not double the % of names.
-        columns = [name.replace("%", "%%") for name in self._columns]
-        key = [name.replace("%", "%%") for name in self._spec.key]
-        names = {"table": self.table, "stage": self._stage, "columns": _identifiers(columns)}
-        if self._spec.mode == "append":
-            return sql.SQL(_APPEND).format(**names)
-        assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns)
-        is_newer = sql.SQL(_NEWER if self._replaced is None else _NEWER_THAN_THE_PAST)
-        return sql.SQL(_UPSERT).format(key=_identifiers(key), assignments=assignments, is_newer=is_newer, **names)
-
-    def _find_refused(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
-        """Halve until the rows that the table refuses stand alone; then take everything back."""
-        from psycopg import sql
-
-        query = sql.SQL("SELECT _row, _stage, _at FROM {} WHERE _stage = ANY(%s) ORDER BY _row")
-        rows = connection.execute(query.format(self._stage), [stages]).fetchall()
+    def _refusals(self, connection: "psycopg.Connection[Any]", statement: Any, stages: list[str]) -> list[Refusal]:
+        """Name the rows that the table refuses, and take everything back."""
         places = {each.detail["stage"]: each.stretch.place for each in self._staged}
-        refused: list[Refusal] = []
-        waiting = [(0, len(rows))]
-        while waiting:
-            first, last = waiting.pop()
-            if first >= last:
-                continue
-            try:
-                with connection.transaction():
-                    bounds = {"stages": stages, "first": rows[first][0], "last": rows[last - 1][0]}
-                    connection.execute(self._merge(), bounds)
-                    connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            except row_errors() as error:
-                if last - first == 1:
-                    _, stage, offset = rows[first]
-                    refused.append(Refusal(places[stage], offset, refusal_of(error)))
-                else:
-                    middle = (first + last) // 2
-                    waiting += [(middle, last), (first, middle)]
+        found = find_refused(connection, statement, self._stage.name, stages)
         connection.rollback()
-        if not refused:
+        if not found:
             raise WorkLost(f"the rows that the table of sink '{self.name}' refused are not refused any more")
-        return refused
+        return [Refusal(places[stage], offset, refusal_of(error)) for stage, offset, error in found]
 
-    def _clear(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> None:
+    def _clear(self, connection: "psycopg.Connection[Any]") -> None:
+        """Leave nothing staged, neither what is in the table now nor what lost attempts of tasks have copied."""
         from psycopg import sql
 
-        connection.execute(sql.SQL("DELETE FROM {} WHERE _stage = ANY(%s)").format(self._stage), [stages])
+        connection.execute(sql.SQL("DELETE FROM {}").format(self._stage.name))
 
     def commit(self) -> None:
         """End the transaction that `prepare` left open."""
@@ -373,7 +291,9 @@ class PostgresSink(Sink):
             raise SinkUnavailable(f"PostgreSQL at {server} went away before the commit")
         with outage_is_transient(server, safe="Whether the batch was written, its positions tell at the next try"):
             crash_point("in_commit", self.name)
+            self._is_in_doubt = True
             connection.commit()
+            self._is_in_doubt = False
 
     def abandon(self) -> None:
         """Roll back what was prepared."""
@@ -385,22 +305,14 @@ class PostgresSink(Sink):
                 self._connection.rollback()
 
     def close(self) -> None:
-        """Close the connection; what is not committed is rolled back. A replay's staging table goes with it."""
+        """Close the connection; what is not committed is rolled back, and the staging table goes."""
         import psycopg
-        from psycopg import sql
 
         if self._connection is None:
             return
         with suppress(psycopg.Error):
-            if self._is_replay and not self._connection.closed:
+            if not self._connection.closed:
+                self._connection.is_closing()
                 self._connection.rollback()
-                self._connection.execute("SET LOCAL lock_timeout = '100ms'")
-                self._connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._stage))
-                self._connection.commit()
+                self._stage.drop(self._connection)
         self._connection.close()
-
-
-def _identifiers(names: Iterable[str]) -> Any:
-    from psycopg import sql
-
-    return sql.SQL(", ").join(map(sql.Identifier, names))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.positions import Stretch
 from penstock.errors import WorkLost
+from penstock.pipeline.columns import COORDINATES
 from penstock.sinks.postgres_server import Server, first_line, outage_is_transient
 from penstock.sinks.postgres_types import row_values
 from penstock.sinks.rows import fitting
@@ -59,6 +60,9 @@ class PostgresStager:
 
         self._address = f"{server.host}:{server.port}"
         self._name = uuid.uuid4().hex
+        self._coordinates = [columns.index(name) for name in COORDINATES]
+        self._last: list[Any] | None = None
+        """The coordinates of the row with the highest offset."""
         self._connection = server.connect()
         listed = sql.SQL(", ").join(map(sql.Identifier, [*columns, "_stage", "_at"]))
         self._copy = sql.SQL("COPY {} ({}) FROM STDIN").format(stage, listed)
@@ -78,6 +82,7 @@ class PostgresStager:
                     with self._connection.transaction(), self._connection.cursor().copy(self._copy) as copy:
                         for row in values[first:last]:
                             copy.write_row(row)
+                    self._remember(values[first:last])
                 except psycopg.errors.UndefinedTable:
                     raise WorkLost("the staging table is gone: another driver has dropped it") from None
                 except row_errors() as error:
@@ -87,6 +92,10 @@ class PostgresStager:
                         middle = (first + last) // 2
                         waiting += [(middle, last), (first, middle)]
         return refused
+
+    def _remember(self, rows: list[list[Any]]) -> None:
+        staged = [[row[at] for at in self._coordinates] for row in rows]
+        self._last = max([*staged, *([self._last] if self._last else [])], key=lambda row: int(row[-1]), default=None)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -103,4 +112,4 @@ class PostgresStager:
         with self._open():
             self._connection.commit()
             self._connection.close()
-        return {"stage": self._name}
+        return {"stage": self._name, "row": self._last}

@@ -1,5 +1,6 @@
 """From Arrow to PostgreSQL: types of columns, and values as COPY takes them."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,8 @@ import orjson
 import pyarrow as pa
 
 from penstock.sinks.rows import plain
+
+OF_THE_USER = "user-defined"
 
 _TYPES = {
     pa.string(): "text",
@@ -35,6 +38,46 @@ def column_type(kind: pa.DataType) -> str:
     if pa.types.is_time(kind):
         return "time"
     return "jsonb"
+
+
+_TEXTS = frozenset({"text", "character varying"})
+_PRECISE = re.compile(r"\((?P<numbers>[-\d,]+)\)")
+_HELD = {
+    pa.string(): {"uuid", "json", "jsonb", "xml", OF_THE_USER},
+    pa.bool_(): {"boolean"},
+    pa.int8(): {"smallint", "integer", "bigint", "real", "double precision"},
+    pa.int16(): {"smallint", "integer", "bigint", "real", "double precision"},
+    pa.int32(): {"smallint", "integer", "bigint", "double precision"},
+    pa.int64(): {"smallint", "integer", "bigint"},
+    pa.float32(): {"real", "double precision", "numeric"},
+    pa.float64(): {"double precision", "numeric"},
+    pa.date32(): {"date", "timestamp without time zone"},
+}
+
+
+def holds(kind: pa.DataType, column: str) -> bool:
+    """Tell whether a column of this type gives back every value of `kind` as it was, or refuses it aloud.
+
+    `column` is the type as PostgreSQL writes it, or `OF_THE_USER` for one that it does not come with.
+    """
+    if pa.types.is_null(kind):
+        return True
+    if pa.types.is_binary(kind):
+        return column == "bytea"
+    if _PRECISE.sub("", column) in _TEXTS:
+        return True
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        scale = kind.scale if pa.types.is_decimal(kind) else 0
+        limits = _PRECISE.search(column)
+        if column.startswith("numeric") and (limits is None or int(limits["numbers"].split(",")[1]) >= scale):
+            return True
+    if pa.types.is_nested(kind):
+        return column in {"json", "jsonb"}
+    if pa.types.is_timestamp(kind):
+        return column == f"timestamp with{'' if kind.tz else 'out'} time zone"
+    if pa.types.is_time(kind):
+        return column == "time without time zone"
+    return column in _HELD.get(kind, {column_type(kind)})
 
 
 def row_values(rows: pa.RecordBatch) -> Iterator[list[Any]]:

@@ -68,6 +68,9 @@ class Sink(ABC):
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read the positions that the sink keeps; None if it keeps none, and is therefore at least once."""
 
+    def recover(self, places: Iterable[Place]) -> None:  # noqa: B027 - most sinks keep positions inside of their data
+        """Before a checkpoint is rebuilt: give up positions that are not true of what the sink holds now."""
+
     def take_over(self) -> None:  # noqa: B027 - most sinks compare positions, which is enough
         """Keep an older driver from writing any more; called once it is sure that this one may run."""
 

@@ -1,0 +1,83 @@
+"""How staged rows get into a PostgreSQL table: appended, or merged by key; the rows that it refuses are found."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from penstock.sinks.postgres_stager import row_errors
+
+if TYPE_CHECKING:
+    import psycopg
+
+_STAGED = "FROM {stage} WHERE _stage = ANY(%(stages)s) AND _row BETWEEN %(first)s AND %(last)s"
+# ruff: noqa: S608 - names are put in by psycopg, quoted; values are parameters
+_APPEND = f"INSERT INTO {{table}} ({{columns}}) SELECT {{columns}} {_STAGED} ORDER BY _row"
+_UPSERT = f"""
+INSERT INTO {{table}} AS old ({{columns}})
+SELECT {{columns}} FROM (
+    SELECT DISTINCT ON ({{key}}) * {_STAGED} ORDER BY {{key}}, _offset DESC, _row DESC
+) AS newest
+ON CONFLICT ({{key}}) DO UPDATE SET {{assignments}} WHERE {{is_newer}}"""
+_NEWER = (
+    "(old._topic_id, old._partition) IS DISTINCT FROM (excluded._topic_id, excluded._partition)"
+    " OR old._offset < excluded._offset"
+)
+# What is replayed is the past: it gives way to every row of another partition, too, for that may be newer.
+_NEWER_THAN_THE_PAST = (
+    "(old._topic_id, old._partition) = (excluded._topic_id, excluded._partition) AND old._offset < excluded._offset"
+)
+
+
+def identifiers(names: Iterable[str]) -> Any:
+    """Quote names and list them."""
+    from psycopg import sql
+
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def insert_statement(table: Any, stage: Any, columns: list[str], key: list[str], *, of_the_past: bool) -> Any:
+    """Give what moves staged rows; without a key they are appended."""
+    from psycopg import sql
+
+    # The query has parameters, and psycopg does not double the % of names.
+    columns = [name.replace("%", "%%") for name in columns]
+    key = [name.replace("%", "%%") for name in key]
+    names = {"table": table, "stage": stage, "columns": identifiers(columns)}
+    if not key:
+        return sql.SQL(_APPEND).format(**names)
+    assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns)
+    is_newer = sql.SQL(_NEWER_THAN_THE_PAST if of_the_past else _NEWER)
+    return sql.SQL(_UPSERT).format(key=identifiers(key), assignments=assignments, is_newer=is_newer, **names)
+
+
+def insert(
+    connection: "psycopg.Connection[Any]", statement: Any, stages: list[str], first: int = 0, last: int = 2**62
+) -> None:
+    """Move staged rows; after an error the transaction is as it was before."""
+    with connection.transaction():
+        connection.execute(statement, {"stages": stages, "first": first, "last": last})
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+def find_refused(
+    connection: "psycopg.Connection[Any]", statement: Any, stage: Any, stages: list[str]
+) -> list[tuple[str, int, Exception]]:
+    """Halve until the rows that the table refuses stand alone: give the attempt, the offset and the error of each."""
+    from psycopg import sql
+
+    query = sql.SQL("SELECT _row, _stage, _at FROM {} WHERE _stage = ANY(%s) ORDER BY _row")
+    rows = connection.execute(query.format(stage), [stages]).fetchall()
+    refused: list[tuple[str, int, Exception]] = []
+    waiting = [(0, len(rows))]
+    while waiting:
+        first, last = waiting.pop()
+        if first >= last:
+            continue
+        try:
+            insert(connection, statement, stages, rows[first][0], rows[last - 1][0])
+        except row_errors() as error:
+            if last - first == 1:
+                refused.append((rows[first][1], rows[first][2], error))
+            else:
+                middle = (first + last) // 2
+                waiting += [(middle, last), (first, middle)]
+    return refused

@@ -1,0 +1,220 @@
+"""Where a PostgreSQL sink stands, and which table that is true of.
+
+Positions are rows of `penstock_positions`, in the schema of the sink's table. Each names the table that it belongs to
+by its OID and the files that PostgreSQL keeps it in, and one row that was written last. Dropping, replacing and
+truncating a table changes OID or files, and so do VACUUM FULL and a restored dump. Which of these it was, the row
+tells: if it is in the table, the positions are adopted; if not, they belong to a table that is gone.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.delivery.positions import Place, Positions
+from penstock.errors import WorkLost
+
+if TYPE_CHECKING:
+    import psycopg
+
+_TABLE = "penstock_positions"
+
+# ruff: noqa: S608 - names are put in by psycopg, quoted; values are parameters
+_MAKE = """
+CREATE TABLE IF NOT EXISTS {positions} (
+    pipeline text, sink text, topic_id text, partition integer, topic text NOT NULL, next_offset bigint NOT NULL,
+    table_oid oid NOT NULL, table_files text NOT NULL, row_topic_id text, row_partition integer, row_offset bigint,
+    PRIMARY KEY (pipeline, sink, topic_id, partition)
+)"""
+# A partitioned table has no file of its own; TRUNCATE gives all of its partitions new ones.
+_LOOK = """
+SELECT oid, relkind = 'p',
+    coalesce(
+        (SELECT hashtextextended(string_agg(pg_relation_filenode(relid)::text, ',' ORDER BY relid), 0)::text
+         FROM pg_partition_tree(pg_class.oid)),
+        pg_relation_filenode(oid)::text, ''),
+    (SELECT string_agg(format('%%s %%s %%s', attname, atttypid, atttypmod), ',' ORDER BY attnum) FROM pg_attribute
+     WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped)
+FROM pg_class WHERE oid = to_regclass(%s)"""
+_KEY = "pipeline = %s AND sink = %s AND topic_id = %s AND partition = %s"
+_READ = """
+SELECT topic_id, partition, next_offset, table_oid, table_files, row_topic_id, row_partition, row_offset
+FROM {positions} WHERE pipeline = %s AND sink = %s"""
+_INSERT = """
+INSERT INTO {positions} AS old (
+    pipeline, sink, topic_id, partition, topic, next_offset, table_oid, table_files,
+    row_topic_id, row_partition, row_offset
+) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (pipeline, sink, topic_id, partition) DO UPDATE SET
+    next_offset = excluded.next_offset, table_oid = excluded.table_oid, table_files = excluded.table_files,
+    row_topic_id = excluded.row_topic_id, row_partition = excluded.row_partition, row_offset = excluded.row_offset
+WHERE (old.table_oid, old.table_files) IS DISTINCT FROM (excluded.table_oid, excluded.table_files)"""
+_UPDATE = f"""
+UPDATE {{positions}} SET next_offset = %s,
+    row_topic_id = coalesce(%s, row_topic_id), row_partition = coalesce(%s, row_partition),
+    row_offset = coalesce(%s, row_offset)
+WHERE {_KEY} AND next_offset = %s AND (table_oid, table_files) = (%s::oid, %s::text)"""
+_ADOPT = f"UPDATE {{positions}} SET table_oid = %s, table_files = %s WHERE {_KEY}"
+_FORGET = f"DELETE FROM {{positions}} WHERE {_KEY}"
+_RECOVER = f"""
+UPDATE {{positions}} SET next_offset = %s, table_oid = %s, table_files = %s,
+    row_topic_id = %s, row_partition = %s, row_offset = %s
+WHERE {_KEY}"""
+_FIND = """
+SELECT count(DISTINCT (_topic_id, _partition, _offset)) FROM {table}
+WHERE (_topic_id, _partition, _offset) IN (SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[]))"""
+_LAST = "SELECT max(_offset) FROM {table} WHERE _topic_id = %s AND _partition = %s AND _offset < %s"
+_NAME_ANOTHER = """
+UPDATE {positions} SET row_offset = (SELECT max(_offset) FROM {table} WHERE _topic_id = %s AND _partition = %s)
+WHERE row_topic_id = %s AND row_partition = %s AND row_offset >= %s AND row_offset < %s"""
+
+
+class Row(NamedTuple):
+    """The coordinates of a row in the table."""
+
+    topic_id: str
+    partition: int
+    offset: int
+
+
+class Identity(NamedTuple):
+    """What a table is recognised by."""
+
+    oid: int
+    files: str
+    is_partitioned: bool
+    columns: str
+
+
+@dataclass(frozen=True)
+class _Position:
+    key: tuple[str, int]
+    next_offset: int
+    oid: int
+    files: str
+    row: Row | None
+
+    def belongs_to(self, table: Identity) -> bool:
+        return (self.oid, self.files) == (table.oid, table.files)
+
+
+class PostgresPositions:
+    """The positions of one sink. Every method works inside the transaction of the connection that it is given."""
+
+    def __init__(self, table: str, pipeline: str, sink: str, *, is_upsert: bool, has_coordinates: bool) -> None:
+        from psycopg import sql
+
+        schema, _, name = table.rpartition(".")
+        place = (schema,) if schema else ()
+        self._name = table
+        self._owner = [pipeline, sink]
+        self._is_upsert = is_upsert
+        self._has_coordinates = has_coordinates
+        self._positions = sql.Identifier(*place, _TABLE)
+        self._table = sql.Identifier(*place, name)
+        self.seen: Identity | None = None
+        """The table as it was when positions were read last."""
+
+    def make(self, connection: "psycopg.Connection[Any]") -> None:
+        """Make the table of positions, if it is not there."""
+        connection.execute(self._sql(_MAKE))
+
+    def read(self, connection: "psycopg.Connection[Any]", places: Iterable[Place]) -> Positions:
+        """Give the positions that are true of the table as it is now, and adopt those that turn out to be."""
+        wanted = {(place.topic_id, place.partition): place for place in places}
+        table = self._look(connection)
+        found = [each for each in self._all(connection) if each.key in wanted] if table else []
+        if table and not all(each.belongs_to(table) for each in found):
+            strange = [each for each in found if not each.belongs_to(table)]
+            if self._holds(connection, table, strange):
+                for each in strange:
+                    connection.execute(self._sql(_ADOPT), [table.oid, table.files, *self._owner, *each.key])
+            else:
+                found = [each for each in found if each.belongs_to(table)]
+        self.seen = table
+        return {wanted[each.key]: each.next_offset for each in found}
+
+    def _look(self, connection: "psycopg.Connection[Any]") -> Identity | None:
+        found = connection.execute(_LOOK, [self._table.as_string(connection)]).fetchone()
+        return None if found is None else Identity(found[0], found[2], found[1], found[3])
+
+    def _all(self, connection: "psycopg.Connection[Any]") -> list[_Position]:
+        (exists,) = connection.execute(
+            "SELECT to_regclass(%s) IS NOT NULL", [self._positions.as_string(connection)]
+        ).fetchone() or (False,)
+        rows = connection.execute(self._sql(_READ), self._owner).fetchall() if exists else []
+        return [
+            _Position((topic_id, partition), at, oid, files, None if row[-1] is None else Row(*row))
+            for topic_id, partition, at, oid, files, *row in rows
+        ]
+
+    def _holds(self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]) -> bool:
+        """Tell whether the table has the rows that were written last under these positions."""
+        rows = {each.row for each in strange if each.row is not None}
+        if not rows:
+            return True  # nothing was ever written that could be missing
+        if not self._has_coordinates:
+            (is_filled,) = connection.execute(self._sql("SELECT EXISTS (SELECT FROM {table})")).fetchone() or (False,)
+            return bool(is_filled) and all(each.oid == table.oid for each in strange)
+        columns = [list(each) for each in zip(*rows, strict=True)]
+        (count,) = connection.execute(self._sql(_FIND), columns).fetchone() or (0,)
+        # A row may have given way to one of another partition with its key, or have gone with an old partition.
+        return bool(count > 0 if self._is_upsert or table.is_partitioned else count == len(rows))
+
+    def hold(self, connection: "psycopg.Connection[Any]") -> None:
+        """Keep the table from being dropped or truncated until the transaction ends; raise if that has happened."""
+        from psycopg import errors
+
+        try:
+            with connection.transaction():
+                connection.execute(self._sql("LOCK TABLE {table} IN ROW EXCLUSIVE MODE"))
+        except errors.UndefinedTable:
+            raise WorkLost(f"the table {self._name} was dropped while a batch was running") from None
+        table = self._look(connection)
+        if self.seen is not None and table != self.seen:
+            raise WorkLost(f"the table {self._name} was changed while a batch was running")
+        self.seen = table
+
+    def move(
+        self, connection: "psycopg.Connection[Any]", place: Place, expected: int | None, end: int, row: Row | None
+    ) -> bool:
+        """Compare and set, after `hold`; the row lock keeps a second driver waiting until this transaction ends."""
+        assert self.seen is not None  # noqa: S101 - `hold` has looked
+        key = [*self._owner, place.topic_id, place.partition]
+        table = [self.seen.oid, self.seen.files]
+        last = row or (None, None, None)
+        if expected is None:
+            moved = connection.execute(self._sql(_INSERT), [*key, place.topic, end, *table, *last])
+        else:
+            moved = connection.execute(self._sql(_UPDATE), [end, *last, *key, expected, *table])
+        return moved.rowcount == 1
+
+    def recover(self, connection: "psycopg.Connection[Any]", places: Iterable[Place]) -> None:
+        """Replace positions of a table that is gone: each goes on behind the last row that this table has before it.
+
+        That is where a table stands that was restored from an older dump. Where it has no row, or takes rows twice
+        without harm, the position is forgotten.
+        """
+        known = self.read(connection, places)
+        wanted = {(place.topic_id, place.partition): place for place in places}
+        for each in self._all(connection):
+            if each.key not in wanted or wanted[each.key] in known:
+                continue
+            last = None
+            if self.seen and self._has_coordinates and not self._is_upsert:
+                (last,) = connection.execute(self._sql(_LAST), [*each.key, each.next_offset]).fetchone() or (None,)
+            key = [*self._owner, *each.key]
+            if self.seen is None or last is None:
+                connection.execute(self._sql(_FORGET), key)
+            else:
+                values = [last + 1, self.seen.oid, self.seen.files, *each.key, last, *key]
+                connection.execute(self._sql(_RECOVER), values)
+
+    def replaced(self, connection: "psycopg.Connection[Any]", place: Place, start: int, end: int) -> None:
+        """Name other rows as the last ones, where those of a range were taken out."""
+        record = [place.topic_id, place.partition]
+        connection.execute(self._sql(_NAME_ANOTHER), [*record, *record, start, end])
+
+    def _sql(self, text: str) -> Any:
+        from psycopg import sql
+
+        return sql.SQL(text).format(positions=self._positions, table=self._table)

@@ -1,0 +1,59 @@
+"""The tables of a PostgreSQL sink: made if they are not there, refused if they cannot take what the pipeline makes."""
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import Conflict
+from penstock.sinks.postgres_insert import identifiers
+from penstock.sinks.postgres_types import OF_THE_USER, column_type, holds
+
+if TYPE_CHECKING:
+    import psycopg
+
+_DESCRIBE = """
+SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '', format_type(atttypid, atttypmod),
+    CASE WHEN typtype = 'd' THEN format_type(typbasetype, typtypmod)
+         WHEN typnamespace = 'pg_catalog'::regnamespace THEN format_type(atttypid, atttypmod) END
+FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
+
+
+def make_table(connection: "psycopg.Connection[Any]", table: Any, schema: pa.Schema, key: list[str]) -> None:
+    """Make the table with a type for every column, if it is not there."""
+    from psycopg import sql
+
+    columns = [
+        sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type(field.type))) for field in schema
+    ]
+    if key:
+        columns.append(sql.SQL("PRIMARY KEY ({})").format(identifiers(key)))
+    connection.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table, sql.SQL(", ").join(columns)))
+
+
+def require_fitting(connection: "psycopg.Connection[Any]", table: Any, shown: str, schema: pa.Schema) -> None:
+    """Refuse a table that would refuse every row, which is no record's fault, or change values without a word."""
+    found = connection.execute(_DESCRIBE, [table.as_string(connection)]).fetchall()
+    types = {name: (shown_type, basic or OF_THE_USER) for name, _, shown_type, basic in found}
+    lacking = [name for name in schema.names if name not in types]
+    if lacking:
+        raise Conflict(
+            f"the table {shown} has no column '{lacking[0]}'",
+            safe="Nothing was written",
+            fix=f'Add it: ALTER TABLE {shown} ADD COLUMN "{lacking[0]}" ...',
+        )
+    insisting = [name for name, insists, _, _ in found if insists and name not in schema.names]
+    if insisting:
+        raise Conflict(
+            f"the table {shown} insists on '{insisting[0]}', which the pipeline does not make",
+            safe="Nothing was written",
+            fix="Give the column a default, or make it in a step",
+        )
+    for field in schema:
+        if not holds(field.type, types[field.name][1]):
+            raise Conflict(
+                f"the column '{field.name}' of the table {shown} is {types[field.name][0]}, and the pipeline makes"
+                f" {field.type}: values could be changed without a word",
+                safe="Nothing was written",
+                fix=f"Cast it in a step, or make the column {column_type(field.type)}",
+            )

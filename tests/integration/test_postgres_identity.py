@@ -1,0 +1,210 @@
+"""Tables that are dropped, emptied, replaced or restored: positions are true of the table that holds their rows."""
+
+import pytest
+
+from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.errors import WorkLost
+from penstock.sinks.postgres_server import Server
+
+from support.postgres_driver import OTHER, PLACE, Driver, ask
+
+# ruff: noqa: S608 - the statements are made of constants
+MADE = "CREATE TABLE orders (id bigint, note text, _topic_id text, _partition int, _offset bigint)"
+COPY = "CREATE TABLE copy AS SELECT * FROM orders"
+SWAP = "ALTER TABLE orders RENAME TO old; ALTER TABLE copy RENAME TO orders"
+PARTITIONED = f"{MADE} PARTITION BY LIST (_partition)"
+PARTS = "; ".join(f"CREATE TABLE orders_{n} PARTITION OF orders FOR VALUES IN ({n})" for n in (0, 1))
+IDS = "SELECT id FROM orders ORDER BY id"
+
+
+def fill(server: Server, **spec: object) -> None:
+    with Driver(server, **spec) as driver:  # type: ignore[arg-type]
+        driver.land(driver.stage([(1, "a"), (2, "b")]), driver.stage([(3, "c")], place=OTHER))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("DROP TABLE orders", id="dropped"),
+        pytest.param(f"DROP TABLE orders; {MADE}", id="dropped and made"),
+        pytest.param("TRUNCATE orders", id="truncated"),
+        pytest.param("TRUNCATE orders; INSERT INTO orders (id) VALUES (9)", id="truncated, and other rows"),
+        pytest.param(f"{COPY} WITH NO DATA; {SWAP}", id="replaced by an empty one"),
+        pytest.param(f"{COPY} WHERE _partition = 0 AND _offset = 0; {SWAP}", id="replaced by an older copy"),
+        pytest.param(f"{COPY} WHERE _partition = 0; {SWAP}", id="replaced by a copy of one partition"),
+    ],
+)
+def test_a_table_that_lacks_the_rows_of_its_positions_has_none(postgres: RunningPostgres, change: str) -> None:
+    server = postgres.database()
+    fill(server)
+    ask(server, change)
+
+    with Driver(server) as driver:
+        found = driver.positions
+
+    assert {} == found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("VACUUM FULL orders", id="vacuumed"),
+        pytest.param("ALTER TABLE orders ADD COLUMN seen timestamptz DEFAULT clock_timestamp()", id="rewritten"),
+        pytest.param("ALTER TABLE orders ALTER COLUMN id TYPE numeric", id="type changed"),
+        pytest.param("DELETE FROM orders", id="rows deleted"),
+        pytest.param("UPDATE orders SET note = 'changed'", id="rows changed"),
+        pytest.param(f"{COPY}; {SWAP}", id="replaced by a copy"),
+        pytest.param("BEGIN; TRUNCATE orders; ROLLBACK", id="truncated and taken back"),
+    ],
+)
+def test_a_table_that_is_kept_up_keeps_its_positions(postgres: RunningPostgres, change: str) -> None:
+    server = postgres.database()
+    fill(server)
+    with postgres.connect(server.database) as connection:
+        connection.autocommit = True
+        connection.execute(change)
+
+    with Driver(server) as driver:
+        found = driver.positions
+        driver.write([(4, "d")], start=2)
+        again = driver.positions
+
+    assert {PLACE: 2, OTHER: 1} == found
+    assert {PLACE: 3, OTHER: 1} == again
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_dump_of_rows_and_positions_goes_on_where_it_was_taken(postgres: RunningPostgres, mode: str) -> None:
+    server = postgres.database()
+    spec = {"mode": mode, "key": ["id"] if mode == "upsert" else []}
+    fill(server, **spec)
+    dumped = {table: ask(server, f"SELECT * FROM {table}") for table in ("orders", "penstock_positions")}
+    with Driver(server, **spec) as driver:  # type: ignore[arg-type]
+        driver.write([(1, "newer")], start=2)
+        ask(server, "DROP TABLE orders, penstock_positions CASCADE")
+
+    with Driver(server, **spec) as driver:  # type: ignore[arg-type]
+        for table, rows in dumped.items():
+            for row in rows:
+                ask(server, f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(row))})", *row)
+        found = driver.positions
+        driver.write([(1, "newer")], start=2)
+
+    assert {PLACE: 2, OTHER: 1} == found
+    assert 1 == len(ask(server, "SELECT * FROM orders WHERE note = 'newer'"))
+
+
+def test_an_upserted_table_is_known_by_any_of_its_last_rows(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+
+    with Driver(server, mode="upsert", key=["id"]) as driver:
+        driver.write([(1, "gives way"), (2, "b")])
+        driver.write([(2, "takes the place of the last row of the other partition")], place=OTHER)
+        ask(server, f"{COPY}; ALTER TABLE copy ADD PRIMARY KEY (id); {SWAP}")
+        found = driver.positions
+
+    assert {PLACE: 2, OTHER: 1} == found
+
+
+def test_a_partitioned_table_may_lose_an_old_part_and_is_missed_as_a_whole(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, f"{PARTITIONED}; {PARTS}")
+    fill(server)
+
+    with Driver(server) as driver:
+        ask(server, "DROP TABLE orders_1")
+        without_a_part = driver.positions
+        ask(server, "TRUNCATE orders")
+        empty = driver.positions
+
+    assert {PLACE: 2, OTHER: 1} == without_a_part
+    assert {} == empty
+
+
+def test_another_table_in_the_file_does_not_go_on_from_the_position_of_the_first(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    fill(server)
+
+    with Driver(server, table="others") as other:
+        there = other.positions
+        other.write([(1, "a")])
+        filled = other.positions
+    with Driver(server) as driver:
+        back = driver.positions
+
+    assert ({}, {PLACE: 1}) == (there, filled)
+    assert {PLACE: 1, OTHER: 1} == back, "the row that the other table holds last is in this one, too"
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE orders CASCADE", "TRUNCATE orders", f"{COPY} WITH NO DATA; {SWAP}"])
+def test_a_table_that_goes_under_a_running_batch_gets_nothing_of_it(postgres: RunningPostgres, change: str) -> None:
+    server = postgres.database()
+
+    with Driver(server) as driver:
+        driver.write([(1, "a")])
+        staged = driver.stage([(2, "b")], start=1)
+        expected = driver.positions
+        ask(server, change)
+        with pytest.raises(WorkLost, match=r"the table orders was (dropped|changed) while a batch was running"):
+            driver.prepare(staged, expected=expected)
+        driver.sink.abandon()
+        found = driver.positions
+
+    assert {} == found
+    assert [("orders",)] * (change[:4] != "DROP") == ask(
+        server, "SELECT tablename FROM pg_tables WHERE tablename = 'orders'"
+    )
+
+
+def test_a_position_without_rows_is_true_of_any_table(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    with Driver(server) as driver:
+        driver.land(driver.stage([], start=0), driver.stage([], place=OTHER))
+    ask(server, "TRUNCATE orders")
+
+    with Driver(server) as driver:
+        found = driver.positions
+
+    assert {PLACE: 0, OTHER: 0} == found
+
+
+@pytest.mark.parametrize(
+    ("change", "positions"),
+    [
+        pytest.param("TRUNCATE orders", {}, id="empty"),
+        pytest.param("DELETE FROM orders WHERE _offset = 1; VACUUM FULL orders", {PLACE: 1, OTHER: 1}, id="older"),
+        pytest.param("VACUUM FULL orders", {PLACE: 2, OTHER: 1}, id="whole"),
+        pytest.param(f"{COPY} WHERE _partition = 1; {SWAP}", {OTHER: 1}, id="of one partition"),
+    ],
+)
+def test_recovering_goes_on_behind_the_rows_that_the_table_has(
+    postgres: RunningPostgres, change: str, positions: dict[object, int]
+) -> None:
+    server = postgres.database()
+    fill(server)
+    with postgres.connect(server.database) as connection:
+        connection.autocommit = True
+        for each in change.split("; "):
+            connection.execute(each)
+
+    with Driver(server) as driver:
+        driver.sink.recover([PLACE, OTHER])
+        found = driver.positions
+        start = (found or {}).get(PLACE, 0)
+        driver.write([(number + 1, "x") for number in range(start, 3)], start=start)
+
+    assert positions == found
+    assert [(1,), (2,), (3,)] == ask(server, "SELECT id FROM orders WHERE _partition = 0 ORDER BY id")
+
+
+def test_a_table_that_was_filled_again_is_the_new_owner_of_its_positions(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    fill(server)
+    ask(server, "DROP TABLE orders")
+
+    with Driver(server) as driver:
+        driver.write([(1, "a")])
+        found = driver.positions
+
+    assert {PLACE: 1} == found
+    assert [(1,)] == ask(server, IDS)
