@@ -14,8 +14,8 @@ from psycopg import sql
 
 from penstock.bench.throwaway import HOST, ThrowawayServer
 from penstock.broker.ports import find_free
-from penstock.broker.secrets_folder import write_private
 from penstock.errors import Unprepared
+from penstock.private import write_private
 from penstock.secret import Secret
 from penstock.sinks.postgres_server import Server
 
