@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,8 @@ from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
 from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.cluster import Cluster
 from penstock.broker.jars import KAFKA, JarSet, ensure
+from penstock.broker.java_properties import properties_text
+from penstock.broker.properties import server_properties
 from penstock.errors import Unprepared
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
@@ -107,6 +110,26 @@ def three_nodes(jar_folder: Path) -> Iterator[RunningKafka]:
 def secure_kafka(jar_folder: Path) -> Iterator[RunningKafka]:
     """One node with TLS, SCRAM users and ACLs."""
     yield from _run(LocalCluster(port=0, secure=True), jar_folder, KAFKA)
+
+
+@pytest.fixture(scope="session")
+def careless_kafka(jar_folder: Path) -> Iterator[RunningKafka]:
+    """One node that makes every topic that is asked for, as Kafka's defaults have it, and soon forgets what rests."""
+    careless = {
+        "auto.create.topics.enable": "true",
+        "transactional.id.expiration.ms": 4000,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 200,
+        "offsets.retention.minutes": 1,
+        "offsets.retention.check.interval.ms": 500,
+    }
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                "penstock.broker.cluster.server_properties",
+                lambda *known: server_properties(*known) + properties_text(careless),
+            )
+            kafka = stack.enter_context(contextmanager(_run)(LocalCluster(port=0), jar_folder, KAFKA))
+        yield kafka
 
 
 @pytest.fixture(scope="session")

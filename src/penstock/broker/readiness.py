@@ -82,9 +82,10 @@ def _probe(admin: Admin, node_id: int) -> bool:
 
 def _partition_led_by(admin: Admin, node_id: int) -> int | None:
     """Find the probe partition on a node; make it if the node has none, and come back later."""
-    topic = admin.metadata("looking for the probe topic", PROBE_TOPIC).topics[PROBE_TOPIC]
-    placed = {part.id: list(part.replicas) for part in topic.partitions.values()}
-    led = [part.id for part in topic.partitions.values() if part.leader == node_id]
+    topic = admin.metadata("looking for the probe topic").topics.get(PROBE_TOPIC)
+    parts = list(topic.partitions.values()) if topic is not None else []
+    placed = {part.id: list(part.replicas) for part in parts}
+    led = [part.id for part in parts if part.leader == node_id]
     if led:
         return led[0]
     if [node_id] in placed.values():

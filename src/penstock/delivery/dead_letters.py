@@ -12,7 +12,6 @@ import hashlib
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from pydantic import BaseModel, Field
 
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
 from penstock.delivery.positions import Place, Positions, Stretch
-from penstock.errors import BadInput, Conflict, NotFound
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -92,23 +90,16 @@ class DeadLetter(BaseModel, frozen=True):
 
 
 def make_topics(admin: Admin, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Make the dead-letter topics that are missing, with no expiry; give how many partitions each has."""
-    found = {}
-    for name, partitions in wanted.items():
-        try:
-            found[name] = topics.partition_count(admin, name)
-        except NotFound:
-            with suppress(Conflict):  # another pipeline may make it in between
-                _create(admin, name, partitions)
-            found[name] = topics.partition_count(admin, name)
-    return found
-
-
-def _create(admin: Admin, name: str, partitions: int) -> None:
-    try:
-        topics.create(admin, name, TopicSpec(partitions=partitions, retention="forever", config=_LARGE))
-    except BadInput:  # a policy of the cluster, or a broker that does not know one of them: stubs are the last resort
-        topics.create(admin, name, TopicSpec(partitions=partitions, retention="forever"))
+    """Make the dead-letter topics that are missing, and see that none expires; give how many partitions each has."""
+    return {
+        name: topics.ensure(
+            admin,
+            name,
+            TopicSpec(partitions=partitions, cleanup="delete", retention="forever", retention_size="unlimited"),
+            wishes=_LARGE,
+        )
+        for name, partitions in wanted.items()
+    }
 
 
 class DeadLetters:

@@ -7,7 +7,6 @@ or opened, and a record that is none of ours is passed over.
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Annotated, Literal
 
 import orjson
@@ -186,8 +185,7 @@ class Ledger:
         replay: Replay | None,
         require_free: Callable[[set[Letter], Entries], None],
     ) -> int:
-        with suppress(Conflict):
-            topics.create(self._admin, TOPIC, TopicSpec(partitions=1, cleanup="compact"))
+        topics.ensure(self._admin, TOPIC, TopicSpec(partitions=1, cleanup="compact"))
         chosen = {self.key_of(letter) for letter in letters}
         options = ProducerOptions(transactional_id=TOPIC)
         with Producer(self._connection, options) as producer, producer.transaction() as transaction:

@@ -181,7 +181,7 @@ class Stage:
 
     def partitions(self, topic: str) -> dict[int, PartitionMetadata]:
         """Give leader and ISR of every partition."""
-        return self.admin.metadata(f"looking at topic '{topic}'", topic).topics[topic].partitions
+        return self.admin.metadata(f"looking at topic '{topic}'").topics[topic].partitions
 
     def group(self, name: str) -> GroupDetail | None:
         """Look at a group; None until it is there and settled."""

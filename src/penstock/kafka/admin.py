@@ -7,7 +7,7 @@ from concurrent.futures import TimeoutError as NotYet
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from penstock.errors import BrokerUnavailable, Transient
 from penstock.kafka.connection import Connection
@@ -54,25 +54,23 @@ class Admin:
         """Wait for several answers, in order."""
         return [self.result(future, doing) for future in futures.values()]
 
-    def metadata(self, doing: str, topic: str | None = None) -> ClusterMetadata:
-        """Ask for nodes, topics and partitions."""
+    def metadata(self, doing: str) -> ClusterMetadata:
+        """Ask for nodes, topics and partitions; all of them, for asking for one may make it (`auto.create.topics`)."""
         deadline = time.monotonic() + self.timeout_s
         while True:
             try:
                 wait_s = max(0.1, min(1.0, deadline - time.monotonic()))
-                answer: ClusterMetadata = (
-                    self.client.list_topics(topic, timeout=wait_s) if topic else self.client.list_topics(timeout=wait_s)
-                )
+                answer: ClusterMetadata = self.client.list_topics(timeout=wait_s)
             except KafkaException:
                 self._raise_if_hopeless(deadline, doing)
             else:
                 self._causes.forget_outage()
                 return answer
 
-    def settle(self, topic: str, done: Callable[[TopicMetadata], bool], doing: str) -> None:
+    def settle(self, is_done: Callable[[], bool], doing: str) -> None:
         """Wait until a change that Kafka accepted is visible, so that the next call sees it."""
         deadline = time.monotonic() + self.timeout_s
-        while not done(self.metadata(doing, topic).topics[topic]):
+        while not is_done():
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(f"{doing}: accepted by Kafka, but not visible after {self.timeout_s:.0f} s")
             time.sleep(_LOOK_EVERY_S / 5)

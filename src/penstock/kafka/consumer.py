@@ -29,6 +29,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.connection import FETCHING, Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.positions import EARLIEST, Position, resolve
+from penstock.kafka.topics import identify
 
 Partitions = list[tuple[str, int]]
 OnPartitions = Callable[[Partitions], None]
@@ -152,10 +153,7 @@ class Consumer:
            so no progress can be overwritten; of two first members that start together, either's place will do.
         3. Kafka refuses because a member is in: that one has done step 2 already.
         """
-        found = self._admin.metadata(f"subscribing to topic '{topic}'", topic).topics[topic]
-        if found.error is not None:
-            raise translate(found.error, self._connection, f"subscribing to topic '{topic}'")
-        places = [(topic, number) for number in sorted(found.partitions)]
+        places = [(topic, number) for number in identify(self._admin, [topic], "subscribing to")[topic][1]]
         if groups.committed(self._admin, self.group, places):
             return
         with suppress(Conflict):

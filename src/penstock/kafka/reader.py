@@ -13,6 +13,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.errors import NotFound
+from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import FETCHING, Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
@@ -65,7 +66,7 @@ class Reader:
     def __init__(
         self,
         connection: Connection,
-        *topics: str,
+        *names: str,
         start: Position = EARLIEST,
         end: Position | None = LATEST,
         partition: int | None = None,
@@ -74,9 +75,9 @@ class Reader:
     ) -> None:
         self._connection = connection
         self._causes = Causes(connection)
-        self._doing = f"reading topic '{topics[0]}'" + (f" and {len(topics) - 1} more" if len(topics) > 1 else "")
+        self._doing = f"reading topic '{names[0]}'" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
         admin = Admin(connection)
-        places = [place for topic in topics for place in self._places(admin, topic, partition)]
+        places = [place for name in names for place in self._places(admin, name, partition)]
         starts = resolve(admin, start, places)
         ends = resolve(admin, end, places) if end is not None else None
         if ends and committed_only and not wait_for_open_transactions:
@@ -90,12 +91,10 @@ class Reader:
         self._client.assign([TopicPartition(*place, starts[place]) for place in self._open])
 
     def _places(self, admin: Admin, topic: str, partition: int | None) -> list[tuple[str, int]]:
-        found = admin.metadata(self._doing, topic).topics[topic]
-        if found.error is not None:
-            raise translate(found.error, self._connection, f"reading topic '{topic}'")
-        if partition is not None and partition not in found.partitions:
-            raise NotFound(f"topic '{topic}' has no partition {partition}; it has 0 to {len(found.partitions) - 1}")
-        return [(topic, number) for number in sorted(found.partitions) if partition in (None, number)]
+        numbers = topics.identify(admin, [topic], "reading")[topic][1]
+        if partition is not None and partition not in numbers:
+            raise NotFound(f"topic '{topic}' has no partition {partition}; it has 0 to {len(numbers) - 1}")
+        return [(topic, number) for number in numbers if partition in (None, number)]
 
     def batches(self, *, max_events: int = _BATCH, max_wait_s: float = 0.1) -> Iterator[list[Message]]:
         """Give records as they come; an empty list says that `max_wait_s` passed without any."""

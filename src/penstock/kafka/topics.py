@@ -1,10 +1,11 @@
 """Topics: making, looking, changing, emptying, deleting."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
-from confluent_kafka import KafkaError, TopicCollection, TopicPartition
+from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -14,13 +15,12 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
     TopicDescription,
-    TopicMetadata,
 )
 from pydantic import BaseModel, Field
 
-from penstock.errors import BadInput, Conflict, NotFound
+from penstock.errors import BadInput, Conflict, NotFound, Refused, Settling
 from penstock.kafka.admin import Admin
-from penstock.kafka.failures import translate
+from penstock.kafka.failures import who
 from penstock.kafka.positions import bounds
 from penstock.kafka.topic_spec import TopicSpec
 
@@ -104,9 +104,9 @@ def _readable(topic_id: object) -> str:
     return str(topic_id).replace("+", "-").replace("/", "_")
 
 
-def identify(admin: Admin, names: list[str]) -> dict[str, tuple[str, list[int]]]:
+def identify(admin: Admin, names: list[str], doing: str = "looking up") -> dict[str, tuple[str, list[int]]]:
     """Give each topic's id and partition numbers."""
-    found = _looked_up(admin, names, "looking up")
+    found = _looked_up(admin, names, doing)
     return {
         name: (_readable(topic.topic_id), sorted(part.id for part in topic.partitions)) for name, topic in found.items()
     }
@@ -131,7 +131,51 @@ def create(admin: Admin, name: str, spec: TopicSpec) -> None:
     )
     futures = admin.client.create_topics([wanted], request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
     admin.results(futures, f"creating topic '{name}'")
-    admin.settle(name, lambda topic: _led_partitions(topic) > 0, f"creating topic '{name}'")
+    admin.settle(lambda: bool(_led_partitions(admin, name)), f"creating topic '{name}'")
+
+
+def ensure(admin: Admin, name: str, spec: TopicSpec, *, wishes: Mapping[str, str | int | bool] | None = None) -> int:
+    """Make a topic that Penstock keeps its own records in, unless it is there; give how many partitions it has.
+
+    A topic that is there must have the settings of `spec`. Those that it only has from the cluster's defaults are put
+    right, as in a topic that Kafka made by itself; one that somebody gave to this very topic is refused. A client that
+    may not look at settings trusts whoever made the topic. A topic that is made here also gets what is wished for, by
+    Kafka's names, unless a policy of the cluster forbids it or the broker does not know it.
+    """
+    try:
+        count = partition_count(admin, name)
+    except NotFound:
+        with suppress(Conflict):  # another may make it in between
+            try:
+                create(admin, name, spec.model_copy(update={"config": {**spec.config, **(wishes or {})}}))
+            except BadInput:
+                create(admin, name, spec)
+        count = partition_count(admin, name)
+    with suppress(Refused):
+        _put_right(admin, name, spec.kafka_config(), config(admin, name))
+    return count
+
+
+def _put_right(admin: Admin, name: str, wanted: dict[str, str], found: dict[str, tuple[str, bool]]) -> None:
+    wrong = {key: found[key] for key, value in wanted.items() if key in found and found[key][0] != value}
+    if not wrong:
+        return
+    told = ", ".join(f"{key} {value} instead of {wanted[key]}" for key, (value, _) in wrong.items())
+    chosen = [key for key, (_, is_own) in wrong.items() if is_own]
+    safe = "Nothing was written; records that Penstock needs could be deleted there"
+    if chosen:
+        unset = " ".join(f"--unset {key}" for key in chosen)
+        raise Conflict(
+            f"topic '{name}' has {told}", safe=safe, fix=f"Let Penstock set it: penstock topic alter {name} {unset}"
+        )
+    try:
+        alter_config(admin, name, {key: wanted[key] for key in wrong})
+    except Refused:
+        raise Conflict(
+            f"topic '{name}' has {told}, and {who(admin.connection)} may not change that",
+            safe=safe,
+            fix="Give it the right alter_configs on the topic, or change it as an administrator",
+        ) from None
 
 
 def alter_config(admin: Admin, name: str, changes: dict[str, str | None]) -> None:
@@ -159,14 +203,14 @@ def add_partitions(admin: Admin, name: str, total: int) -> None:
         raise Conflict(f"topic '{name}' has {have} partitions already")
     futures = admin.client.create_partitions([NewPartitions(name, total)], request_timeout=admin.timeout_s)
     admin.results(futures, f"adding partitions to topic '{name}'")
-    admin.settle(name, lambda topic: _led_partitions(topic) == total, f"adding partitions to topic '{name}'")
+    admin.settle(lambda: _led_partitions(admin, name) == total, f"adding partitions to topic '{name}'")
 
 
 def delete(admin: Admin, name: str) -> None:
     """Delete a topic and every record in it."""
     futures = admin.client.delete_topics([name], request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
     admin.results(futures, f"deleting topic '{name}'")
-    admin.settle(name, lambda topic: not topic.partitions, f"deleting topic '{name}'")
+    admin.settle(lambda: _led_partitions(admin, name) is None, f"deleting topic '{name}'")
 
 
 def purge(admin: Admin, name: str, before: dict[int, int] | None = None) -> dict[int, int]:
@@ -190,17 +234,25 @@ def purge(admin: Admin, name: str, before: dict[int, int] | None = None) -> dict
     }
 
 
-def _led_partitions(topic: TopicMetadata) -> int:
-    """Count partitions; zero while one of them has no leader."""
-    return len(topic.partitions) if all(part.leader >= 0 for part in topic.partitions.values()) else 0
+def _led_partitions(admin: Admin, name: str) -> int | None:
+    """Count partitions; zero while one of them has no leader, None while there is no such topic."""
+    try:
+        (found,) = _look_up(admin, [name], "looking up").values()
+    except NotFound:
+        return None
+    except Settling:
+        return 0
+    return len(found.partitions) if all(part.leader is not None for part in found.partitions) else 0
+
+
+def _look_up(admin: Admin, names: list[str], doing: str) -> dict[str, TopicDescription]:
+    """Describe topics. Nothing else looks one up by name: a plain request for its metadata may make it."""
+    futures = admin.client.describe_topics(TopicCollection(names), request_timeout=admin.timeout_s)
+    return {name: admin.result(future, f"{doing} topic '{name}'") for name, future in futures.items()}
 
 
 def _looked_up(admin: Admin, names: list[str], doing: str) -> dict[str, TopicDescription]:
-    def look() -> dict[str, TopicDescription]:
-        futures = admin.client.describe_topics(TopicCollection(names), request_timeout=admin.timeout_s)
-        return {name: admin.result(future, f"{doing} topic '{name}'") for name, future in futures.items()}
-
-    return _patiently(admin, look)
+    return _patiently(admin, lambda: _look_up(admin, names, doing))
 
 
 def _patiently(admin: Admin, look: Callable[[], Found]) -> Found:
@@ -217,13 +269,8 @@ def _patiently(admin: Admin, look: Callable[[], Found]) -> Found:
 
 def partition_count(admin: Admin, name: str) -> int:
     """Give the number of partitions; raise `NotFound` for a topic that is not there."""
-    return _patiently(admin, lambda: _partition_count(admin, name))
-
-
-def _partition_count(admin: Admin, name: str) -> int:
-    found = admin.metadata(f"looking up topic '{name}'", name).topics[name]
-    if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        raise translate(found.error, admin.connection, f"looking up topic '{name}'")
-    if found.error is not None or not found.partitions:
-        raise NotFound(f"there is no topic '{name}'", fix="List them with: penstock topic list")
+    try:
+        (found,) = _looked_up(admin, [name], "looking up").values()
+    except NotFound:
+        raise NotFound(f"there is no topic '{name}'", fix="List them with: penstock topic list") from None
     return len(found.partitions)
