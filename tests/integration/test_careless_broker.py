@@ -1,5 +1,7 @@
 """A broker that makes every topic that somebody asks for, and forgets what is not used."""
 
+import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,14 +9,20 @@ import pytest
 
 from penstock.delivery.dead_letters import make_topics
 from penstock.delivery.ledger import TOPIC, Ledger
-from penstock.errors import Conflict, NotFound
+from penstock.delivery.outbox import Outbox
+from penstock.delivery.positions import Place, Positions
+from penstock.engine import runner as runners
+from penstock.engine.home import Progress
+from penstock.errors import Conflict, NotFound, SinkUnavailable
 from penstock.kafka import topics
+from penstock.kafka.connection import Connection
 from penstock.kafka.consumer import Consumer
-from penstock.kafka.reader import read_all
+from penstock.kafka.reader import Reader, read_all
 from penstock.kafka.topic_spec import TopicSpec
 
 from conftest import Cli, RunningKafka
 from support.pipelines import Lab
+from support.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,3 +91,135 @@ def test_a_ledger_that_kafka_made_by_itself_is_compacted_before_anything_is_sett
     assert {"cleanup.policy": "compact"} == settings(careless.kafka, TOPIC, "cleanup.policy")
     assert ["discarded"] == [each.state for each in ledger.entries().settled.values()]
     topics.delete(careless.kafka.admin(), TOPIC)
+
+
+def positions(lab: Lab, topic: str, sink: str) -> Positions:
+    """Read what Kafka has of a sink's positions."""
+    topic_id, numbers = topics.identify(lab.kafka.admin(), [topic])[topic]
+    outbox = Outbox(lab.connection, sink, f"penstock.{topic}.{sink}")
+    found = outbox.positions([Place(topic, topic_id, number) for number in numbers])
+    outbox.close()
+    return found
+
+
+def has_positions(lab: Lab, topic: str, sink: str) -> bool:
+    return bool(positions(lab, topic, sink))
+
+
+def has_no_positions(lab: Lab, topic: str, sink: str) -> bool:
+    return not positions(lab, topic, sink)
+
+
+def forget(lab: Lab, topic: str, sink: str) -> None:
+    """Let Kafka forget a sink's positions, as it does by itself after `offsets.retention.minutes`."""
+    admin = lab.kafka.admin()
+    admin.results(admin.client.delete_consumer_groups([f"penstock.{topic}.{sink}"]), "forgetting")
+
+
+def is_forgotten(connection: Connection, transactional_id: str) -> bool:
+    """Tell whether Kafka has struck the id off its own record."""
+    with Reader(connection, "__transaction_state", committed_only=False) as reader:
+        last = {message.key(): message.value() for message in reader}
+    return [None] == [value for key, value in last.items() if transactional_id.encode() in (key or b"")]
+
+
+def into_kafka(lab: Lab, topic: str) -> list[dict[str, str]]:
+    return [{"type": "delta", "path": str(lab.table)}, {"type": "kafka", "topic": lab.kafka.topic(f"{topic}-out")}]
+
+
+def test_a_driver_whose_transactional_ids_and_positions_kafka_has_forgotten_goes_on(careless: Lab) -> None:
+    topic = careless.kafka.topic("quiet")
+    spec = careless.spec(topic, speed="stream", sinks=into_kafka(careless, topic))
+    careless.send_ids(topic, range(3))
+    waited_for: list[str] = []
+
+    def quiet_week(progress: Progress) -> None:
+        if progress.waiting_for:
+            waited_for.append(progress.waiting_for)
+        elif progress.report is not None and progress.report.batch == 1:
+            for sink in ("dead", "kafka"):
+                until(partial(is_forgotten, careless.connection, f"penstock.{topic}.{sink}"))
+                forget(careless, topic, sink)
+            careless.send_ids(topic, range(3, 6))
+        else:
+            runner.stopping.set()
+
+    with careless.runner(spec) as runner:
+        runner.run(quiet_week)
+
+    assert list(range(6)) == careless.ids()
+    assert 6 == len(read_all(careless.connection, spec.sinks[1].topic))  # type: ignore[union-attr]
+    assert waited_for
+    assert all("Kafka has forgotten the transactional id" in each for each in waited_for)
+
+
+def test_an_idle_partition_that_kafka_forgot_is_no_loss_when_a_batch_elsewhere_is_tried_again(
+    careless: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = careless.kafka.topic("idle", partitions=2)
+    spec = careless.spec(topic)
+    careless.send_ids(topic, range(3), partition=0)
+    careless.send_ids(topic, range(3, 6), partition=1)
+    careless.run(spec)
+    forget(careless, topic, "dead")
+    careless.send_ids(topic, range(6, 9), partition=0)
+
+    with careless.runner(spec) as runner:
+        commit = runner.sinks[0].commit
+
+        def blip() -> None:
+            monkeypatch.undo()
+            assert commit == runner.sinks[0].commit
+            raise SinkUnavailable("away for a moment")
+
+        monkeypatch.setattr(runner.sinks[0], "commit", blip)
+        runner.run(lambda _progress: None)
+
+    assert list(range(9)) == careless.ids()
+    assert [3, 6] == sorted(positions(careless, topic, "dead").values())
+
+
+def test_a_driver_with_nothing_to_do_keeps_kafka_from_forgetting_its_positions(
+    careless: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "_REFRESH_S", 0.2)
+    topic = careless.kafka.topic("resting")
+    spec = careless.spec(topic, speed="stream", sinks=into_kafka(careless, topic))
+    careless.send_ids(topic, range(3))
+    is_done = threading.Event()
+
+    with careless.runner(spec) as runner:
+        driver = threading.Thread(target=runner.run, args=[lambda _progress: is_done.set()])
+        driver.start()
+        try:
+            until(is_done.is_set)
+            for sink in ("dead", "kafka"):
+                forget(careless, topic, sink)
+                until(partial(has_positions, careless, topic, sink))
+        finally:
+            runner.stopping.set()
+            driver.join()
+
+
+@pytest.mark.soak
+def test_a_driver_that_rests_for_longer_than_kafka_remembers_goes_on(careless: Lab) -> None:
+    topic = careless.kafka.topic("week", partitions=2)
+    spec = careless.spec(topic, speed="stream", sinks=into_kafka(careless, topic))
+    careless.send_ids(topic, range(3), partition=0)
+    careless.send_ids(topic, range(3, 6), partition=1)
+
+    def quiet_week(progress: Progress) -> None:
+        if progress.report is None:
+            return
+        if 3 in careless.ids() and 6 not in careless.ids():
+            for sink in ("dead", "kafka"):
+                until(partial(has_no_positions, careless, topic, sink), timeout_s=120)
+            careless.send_ids(topic, range(6, 9), partition=1)
+        elif 6 in careless.ids():
+            runner.stopping.set()
+
+    with careless.runner(spec) as runner:
+        runner.run(quiet_week)
+
+    assert list(range(9)) == careless.ids()
+    assert 9 == len(read_all(careless.connection, spec.sinks[1].topic))  # type: ignore[union-attr]

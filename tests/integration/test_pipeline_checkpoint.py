@@ -154,6 +154,39 @@ def test_a_driver_that_was_overtaken_from_another_home_stops_and_nothing_is_doub
     assert list(range(9)) == lab.ids()
 
 
+def test_an_older_driver_that_still_commits_a_batch_to_its_sink_ends_and_the_newer_one_goes_on(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lab.kafka.topic("late")
+    spec = lab.spec(topic, batch={"max_events": 3})
+    lab.send_ids(topic, range(3))
+    lab.run(spec)
+    elsewhere = Home(lab.folder / "elsewhere")
+    shutil.copytree(lab.home(topic).folder, elsewhere.folder)
+    lab.send_ids(topic, range(3, 9))
+    lab.send(topic, b"poison")
+
+    with lab.runner(spec) as older, lab.runner(spec, elsewhere) as newer:
+        committed_late, commit = older.sinks[0].commit, newer.sinks[0].commit
+
+        def stand_between_dead_letters_and_sink() -> None:
+            monkeypatch.setattr(older.sinks[0], "commit", committed_late)
+            drive(newer)
+
+        def be_overtaken() -> None:
+            monkeypatch.setattr(newer.sinks[0], "commit", commit)
+            committed_late()
+            commit()
+
+        monkeypatch.setattr(older.sinks[0], "commit", stand_between_dead_letters_and_sink)
+        monkeypatch.setattr(newer.sinks[0], "commit", be_overtaken)
+        with pytest.raises(PositionsMoved):
+            older.run(lambda _progress: None)
+
+    assert list(range(9)) == lab.ids()
+    assert 1 == len(lab.letters(topic))
+
+
 def test_a_driver_that_finds_everything_done_by_another_ends_well(lab: Lab) -> None:
     topic = lab.kafka.topic("outrun")
     spec = lab.spec(topic)

@@ -48,6 +48,18 @@ def test_a_plan_alone_changes_nothing_of_what_was_committed(checkpoint: Checkpoi
     )
 
 
+def test_only_places_of_a_batch_that_was_left_unfinished_are_unsettled(checkpoint: Checkpoint) -> None:
+    other = Place("orders", "id-1", 1)
+    checkpoint.create(COMMITTED)
+    fresh = checkpoint.settled(COMMITTED, [PLACE, other])
+    checkpoint.plan(8, [Stretch(PLACE, 42, 50)])
+    planned = checkpoint.settled(COMMITTED, [PLACE, other])
+    done = checkpoint.settled(Committed(8, {PLACE: 0}), [PLACE, other])
+
+    assert {PLACE, other} == fresh == done
+    assert {other} == planned
+
+
 @pytest.mark.parametrize("name", ["metadata.json", "committed.json"])
 def test_a_file_that_is_missing_loses_the_checkpoint(checkpoint: Checkpoint, name: str) -> None:
     checkpoint.create(COMMITTED)

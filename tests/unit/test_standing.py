@@ -23,6 +23,12 @@ class Kept:
     kept: Positions = field(default_factory=dict)
     positions_expire: bool = False
 
+    def hold(self, positions: Positions) -> None:
+        """Forget nothing anyway."""
+
+    def refresh(self) -> None:
+        """Forget nothing anyway."""
+
     def positions(self, places: Iterable[Place]) -> Positions | None:
         return {place: self.kept[place] for place in places if place in self.kept}
 
@@ -31,6 +37,12 @@ class Forgetful:
     """A sink that keeps no positions."""
 
     positions_expire = False
+
+    def hold(self, positions: Positions) -> None:
+        """Have nothing to hold."""
+
+    def refresh(self) -> None:
+        """Have nothing to write."""
 
     def positions(self, _places: Iterable[Place]) -> Positions | None:
         return None
@@ -262,17 +274,21 @@ def test_shares_are_fair_and_never_exceed_the_batch(seed: int) -> None:
     assert max(shares.values(), default=0) <= min(left_hungry, default=10**9) + 1
 
 
-@pytest.mark.parametrize("is_settled", [True, False])
-def test_a_position_that_kafka_forgot_is_taken_from_the_checkpoint_unless_a_batch_was_left_unfinished(
-    *, is_settled: bool
-) -> None:
-    place = Place("orders", "id", 0)
-    committed = Committed(3, {place: 0}, {"kafka": {place: 70}})
-    keepers = {"kafka": Kept(positions_expire=True)}
+def test_a_position_that_kafka_forgot_is_taken_from_the_checkpoint_where_no_batch_was_left_unfinished() -> None:
+    committed = Committed(3, {A: 0, B: 0}, {"kafka": {A: 70, B: 7}})
+    keepers = {"kafka": Kept({B: 8}, positions_expire=True)}
 
-    if is_settled:
-        standing = stands.read("p", keepers, committed, [place], is_settled=True)
-        assert ({"kafka": {place: None}}, {"kafka": {place: 70}}) == (standing.expected, standing.trims)
-    else:
-        with pytest.raises(PositionLost):
-            stands.read("p", keepers, committed, [place], is_settled=False)
+    standing = stands.read("p", keepers, committed, [A, B], settled={A})
+
+    assert {"kafka": {A: None, B: 8}} == standing.expected
+    assert {"kafka": {A: 70, B: 8}} == standing.trims == standing.held
+    assert ["kafka"] == standing.forgotten()
+    with pytest.raises(PositionLost):
+        stands.read("p", keepers, committed, [A, B], settled={B})
+
+
+def test_a_sink_that_has_never_written_somewhere_has_nothing_to_hold_there() -> None:
+    standing = stands.read("p", {"kafka": Kept({B: 8}, positions_expire=True)}, Committed(0, {A: 0, B: 0}), [A, B])
+
+    assert {"kafka": {B: 8}} == standing.held
+    assert [] == standing.forgotten()

@@ -8,7 +8,7 @@ anew, a pipeline that ran elsewhere. For sinks without positions of their own it
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ import msgspec
 import orjson
 
 from penstock.delivery.durable import write_json
-from penstock.delivery.positions import Positions, Stretch, from_json, to_json
+from penstock.delivery.positions import Place, Positions, Stretch, from_json, to_json
 from penstock.errors import CheckpointLost, Conflict
 
 _FORMAT = 1
@@ -117,9 +117,16 @@ class Checkpoint:
         ]
         write_json(self._planned, {"batch": batch, "stretches": rows})
 
-    def is_settled(self, committed: Committed) -> bool:
-        """Tell whether every batch that was planned got to its end, so that the sinks stand where this says."""
-        return not self._planned.exists() or bool(self._read(self._planned).get("batch") == committed.batch)
+    def settled(self, committed: Committed, places: Iterable[Place]) -> frozenset[Place]:
+        """Give the places at which every planned batch got to its end, so that the sinks stand where this says."""
+        planned = self._read(self._planned) if self._planned.exists() else None
+        if planned is None or planned.get("batch") == committed.batch:
+            return frozenset(places)
+        try:
+            unfinished = {Place(*stretch[:3]) for stretch in planned["stretches"]}
+        except (KeyError, TypeError):
+            raise self._lost(f"{self._planned.name} makes no sense") from None
+        return frozenset(places) - unfinished
 
     def commit(self, committed: Committed) -> None:
         """Say where everything stands, after every sink has committed."""

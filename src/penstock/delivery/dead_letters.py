@@ -54,7 +54,7 @@ ENVELOPE = (
     "value_sha256",
 )
 """The headers that a dead letter has behind the record's own, in this order."""
-_LARGE = {
+_LARGE: dict[str, str | int | bool] = {
     "max.message.bytes": 100_000_000,
     "message.timestamp.type": "CreateTime",
     "message.timestamp.before.max.ms": 2**63 - 1,
@@ -136,6 +136,18 @@ class DeadLetters:
     def take_over(self) -> None:
         """Fence any older driver."""
         self._outbox.take_over()
+
+    def hold(self, positions: Positions) -> None:
+        """Let these positions go along with every transaction."""
+        self._outbox.hold(positions)
+
+    def refresh(self) -> None:
+        """Keep Kafka from forgetting positions and transactional id."""
+        self._outbox.refresh()
+
+    def holds_fence(self) -> bool:
+        """Tell whether this driver is the newest."""
+        return self._outbox.holds_fence()
 
     def stager(self) -> "DeadStagerFactory":
         """Give what tasks stage dead letters with."""

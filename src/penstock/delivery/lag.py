@@ -3,6 +3,8 @@
 It is a report, never read back as a position; that is why resetting the group is refused.
 """
 
+from threading import Thread
+
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.delivery.positions import Place, Positions
@@ -21,9 +23,20 @@ class LagReport:
         settings = {**connection.librdkafka(), "group.id": group_of(pipeline), "enable.auto.commit": False}
         with opening(connection):
             self._client = Consumer(settings, logger=logger)
+        self._telling: Thread | None = None
 
     def tell(self, positions: Positions) -> bool:
         """Report positions; tell whether that worked. A report that fails costs nothing but the view."""
+        if self._telling is not None and self._telling.is_alive():
+            return False
+        told: list[bool] = []
+        # On a thread of its own: librdkafka's commit has no time limit, and a broker may hang.
+        self._telling = Thread(target=lambda: told.append(self._commit(positions)), daemon=True)
+        self._telling.start()
+        self._telling.join(_TIMEOUT_S)
+        return told == [True]
+
+    def _commit(self, positions: Positions) -> bool:
         offsets = [
             TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
             for place, offset in positions.items()
@@ -52,8 +65,9 @@ class LagReport:
         }
 
     def close(self) -> None:
-        """Let go of the client."""
-        self._client.close()
+        """Let go of the client, unless it hangs."""
+        if self._telling is None or not self._telling.is_alive():
+            self._client.close()
 
 
 def group_of(pipeline: str) -> str:

@@ -3,7 +3,8 @@
 Guarantee: exactly once for readers of committed records. One transaction holds a batch's records and the offsets of the
 group that is the position; it either happens whole or not at all. The transactional id is the pipeline's and the
 sink's, so that taking over ends whatever an older driver had open, and fences that driver for good. Reading positions
-takes nothing over: a driver that may not run disturbs none that does.
+takes nothing over: a driver that may not run disturbs none that does. Kafka forgets offsets and transactional ids that
+are not used; so all positions go along with every transaction, and with one now and then when there is nothing to send.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.positions import Place, Positions, require_unmoved
-from penstock.errors import Conflict, PenstockError, PositionsMoved
+from penstock.errors import BrokerUnavailable, Conflict, PenstockError, PositionsMoved
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.producer import Producer, ProducerOptions
@@ -38,6 +39,7 @@ _TRANSACTION_TIMEOUT_MS = 600_000
 _TIMEOUT_S = 30.0
 _BATCH_MAX_BYTES = 1_000_000
 _RECORD_MAX_BYTES = 1_000_000_000
+_HUNG_TIMEOUT_S = 5.0
 
 
 class Outbox:
@@ -53,6 +55,7 @@ class Outbox:
         self._partitioner = partitioner
         self.batch_max_bytes = _BATCH_MAX_BYTES
         """The smallest limit of the topics that it sends to, for Kafka refuses a batch above it."""
+        self._held: Positions = {}
         causes = Causes(connection)
         settings: dict[str, Any] = {
             **connection.librdkafka(),
@@ -85,42 +88,83 @@ class Outbox:
         if not asked:
             return {}
         try:
-            found = self._group_client.committed([TopicPartition(*each) for each in asked], _TIMEOUT_S)
-        except KafkaException as failure:
-            raise translate(failure, self._connection, f"reading the positions of sink '{self._name}'") from None
+            found = self._committed(list(asked))
+        except BrokerUnavailable:
+            if not self._is_hung:
+                raise
+            # What this driver's producer has left open holds the positions back until it is ended, which a new producer
+            # does. Had another driver taken over, that one would have ended it.
+            self.take_over()
+            found = self._committed(list(asked))
         return {
             asked[each.topic, each.partition]: each.offset
             for each in found
             if each.offset >= 0 and each.metadata == asked[each.topic, each.partition].topic_id
         }
 
+    @property
+    def _is_hung(self) -> bool:
+        return self._producer is not None and self._producer.hung
+
+    def _committed(self, asked: list[tuple[str, int]]) -> list[TopicPartition]:
+        timeout_s = _HUNG_TIMEOUT_S if self._is_hung else _TIMEOUT_S
+        try:
+            return self._group_client.committed([TopicPartition(*each) for each in asked], timeout_s)
+        except KafkaException as failure:
+            raise translate(failure, self._connection, f"reading the positions of sink '{self._name}'") from None
+
+    def hold(self, positions: Positions) -> None:
+        """Say where the sink stands everywhere; these positions go along with every transaction from here on."""
+        self._held = {place: at for place, at in positions.items() if place.in_kafka}
+
+    def refresh(self) -> None:
+        """Commit the positions as they stand, so that Kafka forgets neither them nor the transactional id."""
+        if self._held:
+            self.send([], {}, {})
+
+    def holds_fence(self) -> bool:
+        """Tell whether this driver is the newest, by a transaction that changes nothing."""
+        try:
+            self.refresh()
+        except PositionsMoved:
+            return False
+        return bool(self._held)
+
     def send(self, files: Iterable[Path], expected: Mapping[Place, int | None], ends: Positions) -> int:
         """Send staged records and move the positions, in one transaction; give how many records went."""
-        ours = {place: at for place, at in expected.items() if place.in_kafka}
-        if self._producer is not None and self._producer.hung:
+        ours = {**self._held, **{place: at for place, at in expected.items() if place.in_kafka}}
+        moved = {**self._held, **{place: end for place, end in ends.items() if place.in_kafka}}
+        if self._is_hung:
             # Meanwhile another driver may have taken over. Then it is the one to go on, and must not be fenced.
-            require_unmoved(self._name, ours, self.positions(expected))
+            self._require_unmoved(ours)
         producer = self.take_over()
-        require_unmoved(self._name, ours, self.positions(expected))
+        self._require_unmoved(ours)
         try:
             with producer.transaction() as transaction:
                 before = producer.sent
+                # Positions first: there is an answer to these, so a producer that Kafka has forgotten shows here.
+                if moved:
+                    offsets = [
+                        TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
+                        for place, offset in moved.items()
+                    ]
+                    transaction.send_offsets(offsets, self._group_client.consumer_group_metadata())
                 for path in files:
                     _send_file(producer, path)
-                offsets = [
-                    TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
-                    for place, offset in ends.items()
-                    if place.in_kafka
-                ]
-                if offsets:
-                    transaction.send_offsets(offsets, self._group_client.consumer_group_metadata())
                 sent = producer.sent - before
                 crash_point("in_commit", self._name)
         except Conflict as error:
             raise PositionsMoved(
                 f"another driver has taken over sink '{self._name}'", safe=error.safe, fix=error.fix
             ) from None
+        self._held = moved
         return sent
+
+    def _require_unmoved(self, expected: Mapping[Place, int | None]) -> None:
+        """Raise if another driver has moved a position; one that Kafka forgot in the meantime was moved by nobody."""
+        found = self.positions(expected)
+        forgotten = {place: at for place, at in expected.items() if at is not None and place not in found}
+        require_unmoved(self._name, expected, {**found, **forgotten})
 
     def close(self) -> None:
         """Let go of both clients."""

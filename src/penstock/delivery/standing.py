@@ -4,8 +4,8 @@ Read from the sinks at every start and after every failure, and compared with th
 written, the checkpoint knows what should be there. Where the two cannot be told apart from a loss, the pipeline stops.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.delivery.checkpoint import Checkpoint, Committed, lost
@@ -23,6 +23,12 @@ class Keeper(Protocol):
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read them; None if it keeps none."""
 
+    def hold(self, positions: Positions) -> None:
+        """Take note of them all, if they could be forgotten."""
+
+    def refresh(self) -> None:
+        """Write those that could be forgotten again."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -31,8 +37,18 @@ class Standing:
     expected: dict[str, dict[Place, int | None]]
     trims: dict[str, Positions]
     """The same with a number everywhere: where each sink's part of a stretch begins."""
+    held: dict[str, Positions] = field(default_factory=dict)
+    """Per sink, the positions that it has, or had before Kafka forgot them."""
     kept: frozenset[str] = frozenset()
     """The sinks that keep their positions themselves."""
+
+    def forgotten(self) -> list[str]:
+        """Name the sinks whose positions, or some of them, Kafka has forgotten."""
+        return [
+            name
+            for name, held in self.held.items()
+            if name in self.kept and any(place.in_kafka and self.expected[name][place] is None for place in held)
+        ]
 
     def start(self, place: Place) -> int:
         """Give the first offset that any sink still needs."""
@@ -90,15 +106,20 @@ def require_same_topics(pipeline: str, committed: Committed, topic_ids: Mapping[
 
 
 def read(
-    pipeline: str, keepers: Mapping[str, Keeper], committed: Committed, places: list[Place], *, is_settled: bool = False
+    pipeline: str,
+    keepers: Mapping[str, Keeper],
+    committed: Committed,
+    places: list[Place],
+    settled: Container[Place] = (),
 ) -> Standing:
     """Ask every sink where it stands.
 
-    `is_settled` says that no batch was left unfinished: then the checkpoint knows every position, and one that Kafka
-    has forgotten is taken from there.
+    `settled` are places at which no batch was left unfinished: there the checkpoint knows every position, and one that
+    Kafka has forgotten is taken from it.
     """
     expected: dict[str, dict[Place, int | None]] = {}
     trims: dict[str, Positions] = {}
+    held: dict[str, Positions] = {}
     kept = set()
     for name, keeper in keepers.items():
         known = committed.sinks.get(name, {})
@@ -109,12 +130,14 @@ def read(
             found = {place: known[place] for place in places if place in known}
         elif keeper.positions_expire:
             # Of files, no group can have a position: the checkpoint has it, and what was judged is looked up.
-            _require_found(pipeline, name, known, found, [each for each in places if each.in_kafka and not is_settled])
+            unsettled = [each for each in places if each.in_kafka and each not in settled]
+            _require_found(pipeline, name, known, found, unsettled)
         else:
             _require_found(pipeline, name, known, found, places)
         expected[name] = {place: found.get(place) for place in places}
-        trims[name] = {place: found.get(place, known.get(place, _first(name, place, committed))) for place in places}
-    return Standing(expected, trims, frozenset(kept))
+        held[name] = {**{place: known[place] for place in places if place in known}, **found}
+        trims[name] = {place: held[name].get(place, _first(name, place, committed)) for place in places}
+    return Standing(expected, trims, held, frozenset(kept))
 
 
 def _require_found(pipeline: str, name: str, known: Positions, found: Positions, places: list[Place]) -> None:

@@ -279,7 +279,7 @@ def _commit(
     ends: Positions,
 ) -> int:
     expected = standing.expected[SINK_NAME]
-    moving = {place: max(end, expected[place] or 0) for place, end in ends.items()}
+    moving = {place: max(end, standing.trims[SINK_NAME][place]) for place, end in ends.items()}
     files = [Path(each["dead"]["file"]) for each in manifests if each["dead"]["file"]]
     dead = parts.dead.commit(files, {place: expected[place] for place in moving}, moving)
     crash_point("sink_committed", SINK_NAME)

@@ -26,7 +26,7 @@ from penstock.engine.frame import Frame
 from penstock.engine.home import Home, Progress, Tell
 from penstock.engine.rate import RateLimit
 from penstock.engine.shipping import ship
-from penstock.errors import BadInput, LogTruncated, Transient
+from penstock.errors import BadInput, LogTruncated, PositionsMoved, Transient
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.console import Console
@@ -47,6 +47,8 @@ _POLL_S = 0.2
 _LOOK_AGAIN_S = 5.0
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
+# Kafka forgets offsets and transactional ids that were not used for a week, or what its administrator says.
+_REFRESH_S = 600.0
 
 
 class Runner:
@@ -72,6 +74,8 @@ class Runner:
         self._replay = replay
         self._left: dict[str, Positions] = {}
         self._tried: Positions = {}
+        self._refreshed_at = time.monotonic()
+        self._moved = 0
         self._rate = RateLimit(spec.rate, home.folder)
         # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
         self._suffix = f".replay-{replay.id}" if replay else ""
@@ -183,7 +187,7 @@ class Runner:
         pause_s, failing_since, truncated = _FIRST_PAUSE_S, None, False
         while not self.stopping.is_set():
             try:
-                committed, more = self._step(committed, targets, tell)
+                committed, more = self._step_if_newest(committed, targets, tell)
             except LogTruncated:
                 # A new leader may not know its end for a moment: look once more before believing it.
                 if truncated:
@@ -205,6 +209,24 @@ class Runner:
             if not more and targets is not None:
                 return
 
+    def _step_if_newest(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
+        """Run one batch, and look again if a sink has moved but no newer driver is there.
+
+        1. An older driver has committed its dead letters. 2. This one takes over, and reads where the sinks stand.
+        3. The older one commits the same batch to its sinks, which know no fence, and ends at its next dead letters.
+        4. This one finds the sinks moved. If it ended, too, there would be none.
+        """
+        try:
+            return self._step(committed, targets, tell)
+        except PositionsMoved:
+            self._moved += 1
+            if self._moved > len(self.sinks) or not self.dead.holds_fence():
+                raise
+        self._left, self._tried = {}, {}
+        for sink in self.sinks:
+            sink.abandon()
+        return committed, True
+
     def _step(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
         """Run one batch if there is enough to read; tell whether there may be more."""
         found = self._awaited(committed, targets)
@@ -217,32 +239,62 @@ class Runner:
             self.spec.name, committed, {each.place.topic: each.place.topic_id for each in extents}
         )
         committed = stands.with_new_places(committed, extents)
-        standing = stands.read(
-            self.spec.name,
-            self.keepers,
-            committed,
-            [each.place for each in extents],
-            is_settled=self.checkpoint.is_settled(committed),
-        )
+        standing = self.standing(committed, extents)
+        if forgotten := standing.forgotten():
+            # Put back before a batch begins: what an unfinished one has moved, the checkpoint cannot tell.
+            for name in forgotten:
+                self.keepers[name].refresh()
+            standing = self.standing(committed, extents)
         self._require_alone(standing)
         # Against what the source holds, not against the targets: a sink may be past those, if another driver was here.
         stands.require_readable(self.spec.name, standing, found)
         most = self.spec.batch.max_events
         stretches = stands.plan(standing, extents, most if allowed is None else min(most, allowed))
         if not stretches:
+            self._refresh(standing)
             return committed, False
         number = committed.batch + 1
         self.dead.open(self._dead_topics(extents))
+        known = {
+            **committed.sinks,
+            **{name: {**committed.sinks.get(name, {}), **standing.held[name]} for name in self.keepers},
+        }
+        if known != committed.sinks:
+            # A batch was left unfinished. What it got done is put on record before a plan takes the place of its own.
+            committed = Committed(committed.batch, committed.starts, known)
+            self.checkpoint.commit(committed)
         self.checkpoint.plan(number, stretches)
         crash_point("planned")
         self._tried |= {each.place: max(each.end, self._tried.get(each.place, 0)) for each in stretches}
         report = run_batch(self.parts, number, stretches, standing)
         self._rate.take(report.read)
         committed = self._commit(committed, standing, report)
-        stands_at = [committed.sinks[name] for name in self.keepers]
-        self.lag_report.tell({place: min(at[place] for at in stands_at) for place in report.ends})
+        stands_at = [{**standing.trims[name], **committed.sinks[name]} for name in self.keepers]
+        self._refreshed_at = time.monotonic()
+        self.lag_report.tell({each.place: min(at[each.place] for at in stands_at) for each in extents})
         tell(Progress(report, self._lag(committed, extents)))
         return committed, True
+
+    def standing(self, committed: Committed, extents: list[Extent]) -> Standing:
+        """Ask every sink where it stands, and have those hold on to it that Kafka could make forget it."""
+        places = [each.place for each in extents]
+        settled = self.checkpoint.settled(committed, places)
+        standing = stands.read(self.spec.name, self.keepers, committed, places, settled)
+        for name, keeper in self.keepers.items():
+            keeper.hold(standing.held[name])
+        return standing
+
+    @property
+    def _is_refresh_due(self) -> bool:
+        return time.monotonic() - self._refreshed_at >= _REFRESH_S
+
+    def _refresh(self, standing: Standing) -> None:
+        """Commit every position in Kafka again, now and then: one that is never touched is forgotten in the end."""
+        if self._is_refresh_due:
+            for keeper in self.keepers.values():
+                keeper.refresh()
+            self.lag_report.tell({place: standing.start(place) for place in standing.expected[SINK_NAME]})
+            self._refreshed_at = time.monotonic()
 
     def _awaited(self, committed: Committed, targets: Positions | None) -> list[Extent]:
         """Look at the source until a batch is full or has waited long enough."""
@@ -256,7 +308,7 @@ class Runner:
             if pending and pending_since is None:
                 pending_since = time.monotonic()
             waited = pending_since is not None and time.monotonic() - pending_since >= wait_s
-            if waited or pending >= self.spec.batch.max_events or self.stopping.is_set():
+            if waited or pending >= self.spec.batch.max_events or self.stopping.is_set() or self._is_refresh_due:
                 return extents
             self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
 
@@ -265,6 +317,9 @@ class Runner:
         for name, left in self._left.items():
             found = {place: at for place, at in standing.expected[name].items() if at is not None}
             left_at = {place: at for place, at in left.items() if place in standing.expected[name]}
+            if self.keepers[name].positions_expire:
+                # Another driver would have left a position; where there is none, Kafka has forgotten it.
+                left_at = {place: at for place, at in left_at.items() if place in found}
             # How far a batch got that failed, only the sink knows; but it cannot have got beyond its own end.
             own = {place for place, at in left_at.items() if at < found.get(place, 0) <= self._tried.get(place, 0)}
             require_unmoved(name, {place: at for place, at in left_at.items() if place not in own}, found)
@@ -277,7 +332,7 @@ class Runner:
         done = Committed(report.batch, committed.starts, sinks)
         self.checkpoint.commit(done)
         crash_point("committed")
-        self._tried = {}
+        self._tried, self._moved = {}, 0
         self._left = {
             name: {place: sinks[name][place] for place in report.ends if place.in_kafka} for name in standing.kept
         }

@@ -52,7 +52,7 @@ def skip_gaps(runner: Runner) -> list[Gap]:
     if not found:
         return []
     records.record(runner.home.folder, found)
-    standing = stands.read(runner.spec.name, runner.keepers, committed, [each.place for each in runner.extents])
+    standing = runner.standing(committed, runner.extents)
     sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
     for gap in stands.missing(standing, runner.extents):
         place, end = gap.place, gap.end
@@ -87,7 +87,7 @@ def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
         },
     )
     committed = stands.with_new_places(committed, runner.extents)
-    standing = stands.read(runner.spec.name, runner.keepers, committed, [each.place for each in runner.extents])
+    standing = runner.standing(committed, runner.extents)
     missing = [_gap(runner, each, "retention", end_is_known=True) for each in stands.missing(standing, runner.extents)]
     return committed, [*found, *missing]
 

@@ -361,6 +361,13 @@ class Producer:
                         safe="It has happened as a whole, or not at all",
                         fix="Open a new producer with the same transactional id, which ends it, and look",
                     ) from None
+                if error.code() == KafkaError.INVALID_PRODUCER_ID_MAPPING:
+                    self.hung = True
+                    raise BrokerUnavailable(
+                        f"{doing}: Kafka has forgotten the transactional id, which was not used for a long time",
+                        safe="Nothing of this transaction counts",
+                        fix="Open a new producer with the same transactional id",
+                    ) from None
                 if error.code() in {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}:  # noqa: SLF001
                     raise Conflict(
                         f"{doing}: a newer producer with the same transactional id has taken over",
@@ -422,7 +429,7 @@ class Transaction:
 
         When the group's coordinator goes away under it, librdkafka may wait for good, whatever the time limit. Then
         this raises `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which
-        ends what this one has open.
+        ends what this one has open. So it is when Kafka has forgotten the transactional id, after a quiet week.
         """
         client = self._producer._client  # noqa: SLF001 - a transaction is part of its producer
         failures: list[Exception] = []
@@ -442,14 +449,14 @@ class Transaction:
         # In small steps: a process that was stopped and goes on must not find its time over.
         for _ in range(round(_OFFSETS_TIMEOUT_S / _JOIN_S)):
             thread.join(_JOIN_S)
-            self._producer.hung = thread.is_alive()
-            if not self._producer.hung:
+            if not thread.is_alive():
                 break
-        if self._producer.hung:
+        if thread.is_alive():
             raise BrokerUnavailable(
                 f"committing offsets in a transaction: no answer within {_OFFSETS_TIMEOUT_S:.0f} s",
                 safe="Nothing of this transaction counts",
                 fix="Open a new producer with the same transactional id",
             )
+        self._producer.hung = any(isinstance(failure, BrokerUnavailable) for failure in failures)
         if failures:
             raise failures[0]

@@ -100,6 +100,14 @@ class KafkaSink(Sink):
         """Fence any older driver."""
         self._outbox.take_over()
 
+    def hold(self, positions: Positions) -> None:
+        """Let these positions go along with every transaction."""
+        self._outbox.hold(positions)
+
+    def refresh(self) -> None:
+        """Keep Kafka from forgetting positions and transactional id."""
+        self._outbox.refresh()
+
     def stager(self) -> "KafkaStagerFactory":
         """Give what tasks make records with."""
         return KafkaStagerFactory(self._spec, self._limits, self._scratch / self.name)

@@ -74,6 +74,12 @@ class Sink(ABC):
     def take_over(self) -> None:  # noqa: B027 - most sinks compare positions, which is enough
         """Keep an older driver from writing any more; called once it is sure that this one may run."""
 
+    def hold(self, positions: Positions) -> None:  # noqa: B027 - most sinks keep their positions for good
+        """Take note of where the sink stands everywhere, if its positions could be forgotten."""
+
+    def refresh(self) -> None:  # noqa: B027
+        """Write positions that could be forgotten again, as they stand; called now and then while nothing comes."""
+
     def replace(self, real: Mapping[Place, Stretch]) -> None:
         """From here on, let the rows of each stretch take the place of those that its records gave before.
 
