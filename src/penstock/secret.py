@@ -1,8 +1,9 @@
 """A secret that is named rather than written: `env:NAME` or `file:PATH`.
 
-The value is read at the moment of use and is in no repr, no dump and no error.
+The value is read at the moment of use and is in no repr, no dump, no pickle and no error.
 """
 
+import functools
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +34,14 @@ def _from_base(path: Path, info: ValidationInfo) -> Path:
 
 PathFromFile = Annotated[Path, AfterValidator(_from_base)]
 """A path that, in a project file, counts from that file's folder."""
+
+
+@functools.cache
+def _in_memory(value: str) -> str:
+    """Keep a value in a file without a name, which is gone with this process; give where others of the user read it."""
+    descriptor = os.memfd_create("penstock-secret")
+    os.write(descriptor, value.encode())
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 class Secret:
@@ -78,6 +87,13 @@ class Secret:
         if not value:
             raise BadInput(f"the secret file {name} is empty")
         return value
+
+    def __reduce__(self) -> "tuple[type[Secret], tuple[str]]":
+        """Travel by name only, to processes of this user on this machine: what is pickled may come to lie anywhere."""
+        return Secret, (self._source if self._value is None else f"file:{_in_memory(self._value)}",)
+
+    def __deepcopy__(self, _memo: object) -> "Secret":
+        return self
 
     def __repr__(self) -> str:
         return f"Secret({self._source})"

@@ -67,7 +67,10 @@ def load(
     file = project_file or (Path(named) if named else _nearest_project_file())
     loaded = project.load(file) if file else project.Project()
     base = file.parent if file else Path.cwd()
-    chosen_home = home or Path(environment.get("PENSTOCK_HOME", base / HOME_NAME))
+    named_home = home or (Path(environment["PENSTOCK_HOME"]) if "PENSTOCK_HOME" in environment else None)
+    chosen_home = named_home or base / HOME_NAME
+    if named_home is None and chosen_home.exists():
+        _require_trusted(chosen_home, f"--home {chosen_home}")
     outside = _outside(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
     return Settings(
         home=chosen_home.resolve(),
@@ -84,20 +87,22 @@ def _nearest_project_file() -> Path | None:
     here = Path.cwd()
     candidates = (folder / project.FILE_NAME for folder in (here, *here.parents))
     found = next((path for path in candidates if path.is_file()), None)
-    for place in (found, found.parent) if found else ():
-        if (distrust := _distrust(place.stat())) is not None:
-            raise BadInput(
-                f"{found} was found by search and is not trusted: {place} {distrust}",
-                safe="It was not read",
-                fix=f"If it is meant: --project {found}",
-            )
+    if found is not None:
+        for place in (found, found.parent):
+            _require_trusted(place, f"--project {found}")
     return found
 
 
-def _distrust(place: os.stat_result) -> str | None:
-    if place.st_uid not in {0, os.geteuid()}:
-        return f"belongs to another user ({place.st_uid})"
-    return "is writable by everybody" if place.st_mode & stat.S_IWOTH else None
+def _require_trusted(place: Path, option: str) -> None:
+    """Refuse what nobody has named and somebody else could have put there."""
+    found = place.stat()
+    if found.st_uid not in {0, os.geteuid()}:
+        distrust = f"belongs to another user ({found.st_uid})"
+    elif found.st_mode & stat.S_IWOTH:
+        distrust = "is writable by everybody"
+    else:
+        return
+    raise BadInput(f"{place} {distrust}, so it is not trusted", safe="It was not read", fix=f"If it is meant: {option}")
 
 
 def cache_folder() -> Path:

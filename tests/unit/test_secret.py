@@ -1,3 +1,7 @@
+import copy
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +129,21 @@ def test_the_json_schema_allows_references_only() -> None:
     expected = {"type": "string", "pattern": "^(env|file):.+"}
 
     assert expected == TypeAdapter(Secret).json_schema()
+
+
+def test_a_secret_that_the_program_holds_is_pickled_by_name_and_read_by_its_children(tmp_path: Path) -> None:
+    packed = pickle.dumps(Secret.of(CANARY))
+    (tmp_path / "packed").write_bytes(packed)
+    read = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).reveal())"
+
+    told = subprocess.run([sys.executable, "-c", read, tmp_path / "packed"], capture_output=True, text=True, check=True)
+
+    assert CANARY.encode() not in packed
+    assert CANARY == told.stdout.strip() == pickle.loads(packed).reveal()  # noqa: S301 - made a line above
+
+
+def test_a_copy_of_a_secret_is_the_secret() -> None:
+    held, named = Secret.of(CANARY), Secret.parse("env:NAME")
+
+    assert (held, named) == (copy.deepcopy(held), copy.deepcopy(named))
+    assert named == pickle.loads(pickle.dumps(named))  # noqa: S301 - made in this line

@@ -140,6 +140,17 @@ def test_a_strangers_project_file_is_not_read_unless_it_is_named(
     assert named is not None
 
 
+def test_a_strangers_home_folder_is_not_used_unless_it_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = write(here / "deep/deeper/.penstock/broker/cluster.json").parent.parent
+    give_away(home, monkeypatch)
+
+    with pytest.raises(BadInput, match="belongs to another user") as refused:
+        settings.load()
+
+    assert f"--home {home}" in refused.value.fix
+    assert home == settings.load(home=home).home
+
+
 @pytest.mark.parametrize("whose", ["file", "folder"])
 def test_a_project_file_that_everybody_may_change_is_not_read_unless_it_is_named(here: Path, whose: str) -> None:
     file = write(here / "penstock.yaml", OUTSIDE)
