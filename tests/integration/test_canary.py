@@ -1,0 +1,259 @@
+"""A secret in every place where one can be given, then looked for in every place where none belongs.
+
+Everything runs as a user has it, with a umask of 000 and failures on the way.
+"""
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.broker.cluster import Cluster
+from penstock.broker.entrance import local_connection
+from penstock.kafka import acls, topics
+from penstock.kafka.acls import Acl, Resource
+from penstock.kafka.admin import Admin
+from penstock.kafka.reader import read_all
+from penstock.kafka.topic_spec import TopicSpec
+from penstock.private import write_private
+
+from conftest import Said
+
+CANARY = "canary-5e1f"
+_numbers = itertools.count(1)
+TRANSPORTS = """
+from penstock.errors import PenstockError
+from penstock.transports.address import open_transport
+for address in ("redis://app@127.0.0.1:1/0?password=env:IN_ADDRESS", "amqp://app@127.0.0.1:1/?password=env:IN_ADDRESS"):
+    try:
+        open_transport(address).send("place", [])
+    except (PenstockError, TypeError, AttributeError) as error:
+        print(repr(error), error)
+"""
+
+
+def canary() -> str:
+    """Give a secret that is like no other and known as one at a glance."""
+    return f"{CANARY}-{next(_numbers)}"
+
+
+class Watch(threading.Thread):
+    """Looks at the command lines of all processes, and at the ports and environments of those that we started."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.lines: set[str] = set()
+        self.addresses: set[str] = set()
+        self.nodes: dict[int, dict[str, str]] = {}
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        me = psutil.Process()
+        while not self._over.wait(0.1):
+            for process in psutil.process_iter():
+                with_line(self, process)
+            for process in me.children(recursive=True):
+                try:
+                    listening = [each for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN]
+                except psutil.Error:
+                    continue
+                self.addresses |= {each.laddr[0] for each in listening}
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join(30)
+
+
+def with_line(watch: Watch, process: psutil.Process) -> None:
+    try:
+        line = process.cmdline()
+        watch.lines.add("\0".join(line))
+        if "kafka.Kafka" in line and process.pid not in watch.nodes:
+            watch.nodes[process.pid] = {**process.environ(), "line": " ".join(line)}
+    except psutil.Error:
+        pass  # it has ended, or belongs to somebody else
+
+
+@dataclass
+class Place:
+    """A project with a cluster of its own, whose commands hold secrets that they need and secrets that they do not."""
+
+    folder: Path
+    environment: dict[str, str]
+    said: list[Said] = field(default_factory=list)
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "project" / ".penstock"
+
+    def run(self, *arguments: str | Path, fails: bool = False, stdin: str = "", **environment: str) -> Said:
+        command = [sys.executable, "-m", "penstock", *map(str, arguments)]
+        return self.program(command, fails=fails, stdin=stdin, environment=environment)
+
+    def program(self, command: list[str], *, fails: bool = False, stdin: str = "", environment: dict[str, str]) -> Said:
+        done = subprocess.run(
+            command,
+            cwd=self.folder / "project",
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+            umask=0,
+            env={**os.environ, **self.environment, **environment},
+        )
+        said = Said(done.returncode, done.stdout, done.stderr)
+        self.said.append(said)
+        assert fails == (said.code != 0), said.err.replace(CANARY, "(secret)")
+        return said
+
+
+@pytest.fixture
+def place(tmp_path: Path, jar_folder: Path) -> Iterator[Place]:
+    for name in ("project", "tmp", "given"):
+        (tmp_path / name).mkdir(mode=0o755)
+    environment = {
+        "TMPDIR": str(tmp_path / "tmp"),
+        "KAFKA_PASSWORD": canary(),
+        "IN_ADDRESS": canary(),
+        "AWS_SECRET_ACCESS_KEY": canary(),
+        "PENSTOCK_DEBUG": "1",
+    }
+    made = Place(tmp_path, environment)
+    yield made
+    cluster = Cluster(made.home / "broker", jar_folder)
+    if cluster.state() is not None:
+        cluster.down()
+
+
+def pipeline(place: Place, postgres: RunningPostgres, password: Path) -> Path:
+    server = postgres.database("canary")
+    sink = {
+        "type": "postgres",
+        "table": "orders",
+        "mode": "append",
+        "server": {
+            "host": server.host,
+            "port": server.port,
+            "database": server.database,
+            "user": server.user,
+            "password": f"file:{password}",
+            "sslmode": "disable",
+        },
+    }
+    document = {
+        "name": "canary",
+        "source": {"type": "kafka", "topics": ["orders"]},
+        "decode": {"type": "json", "schema": "id bigint NOT NULL"},
+        "steps": [{"sql": "SELECT *, 1 / id AS share FROM events"}],
+        "sinks": [sink, {"type": "kafka", "topic": "copies"}],
+        "speed": "scheduled",
+    }
+    file = place.folder / "project" / f"{password.stem}.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def greeting(server: str) -> str:
+    """Give what a port says to somebody who just asks."""
+    host, _, port = server.partition(":")
+    with socket.create_connection((host, int(port)), timeout=5) as asking:
+        asking.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        asking.settimeout(2)
+        try:
+            return asking.recv(65536).decode("latin-1")
+        except OSError:
+            return ""
+
+
+def test_no_secret_is_where_it_does_not_belong(place: Place, postgres: RunningPostgres) -> None:
+    watch = Watch()
+    watch.start()
+    given = {name: place.folder / "given" / f"{name}.password" for name in ("shop", "wrong")}
+    for name, file in given.items():
+        write_private(file, (place.environment["KAFKA_PASSWORD"] if name == "shop" else canary()).encode())
+    postgres_password = place.folder / "given" / "postgres.password"
+    write_private(postgres_password, postgres.password.encode())
+
+    place.run("up", "--secure", "--port", "0", "--heap", "256MB")
+    place.run("user", "add", "shop", "--password-file", given["shop"])
+    broker = place.home / "broker"
+    admin = Admin(local_connection(broker))
+    for topic in ("orders", "copies"):
+        topics.create(admin, topic, TopicSpec())
+    resources: tuple[Resource, ...] = ("topic", "group", "transactional_id")
+    acls.allow(admin, [Acl(user="shop", operation="all", resource=each, name="*") for each in resources])
+    project = {
+        "cluster": {
+            "type": "outside",
+            "bootstrap_servers": local_connection(broker).bootstrap_servers,
+            "security": {
+                "type": "scram",
+                "username": "shop",
+                "password": "env:KAFKA_PASSWORD",
+                "ca_file": str(broker / "secrets/ca.pem"),
+            },
+        }
+    }
+    (place.folder / "project/penstock.yaml").write_text(yaml.safe_dump(project))
+    place.run("produce", "orders", stdin='{"id": 1}\n{"id": 0}\nmalformed\n')
+    place.run("topic", "list", fails=True, KAFKA_PASSWORD=canary())
+    place.run(
+        "topic",
+        "list",
+        fails=True,
+        PENSTOCK_SECURITY_TYPE="plain",
+        PENSTOCK_SECURITY_USERNAME="shop",
+        PENSTOCK_SECURITY_PASSWORD=canary(),
+        PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
+    )
+    pem = str(broker / "secrets/node-1.pem")
+    place.run(
+        "topic",
+        "list",
+        fails=True,
+        PENSTOCK_SECURITY_TYPE="mtls",
+        PENSTOCK_SECURITY_CERTIFICATE_FILE=pem,
+        PENSTOCK_SECURITY_KEY_FILE=pem,
+        PENSTOCK_SECURITY_KEY_PASSWORD=canary(),
+        PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
+    )
+    place.program([sys.executable, "-c", TRANSPORTS], environment={})
+    place.run("pipeline", "run", pipeline(place, postgres, given["wrong"]), "--master", "local[1,4]", fails=True)
+    place.run("pipeline", "run", pipeline(place, postgres, postgres_password), "--master", "local[1,4]")
+    dead = place.run("dead", "list", "orders.dead", "--letters", "--json")
+    messages = [
+        repr((message.key(), message.value(), message.headers()))
+        for topic in admin.metadata("looking").topics
+        for message in read_all(admin.connection, topic)
+    ]
+    answers = [greeting(each) for each in admin.connection.bootstrap_servers.split(",")]
+    watch.stop()
+
+    secrets = (CANARY, postgres.password)
+
+    def leaks(text: str) -> bool:
+        return any(each in text for each in secrets)
+
+    kept = {*given.values(), postgres_password, *(broker / "secrets/users").iterdir()}
+    files = [path for path in place.folder.rglob("*") if path.is_file() and path not in kept]
+    assert 2 == len(dead.json), "two records failed"
+    assert len(messages) > 5, "messages were looked at"
+    assert [] == [said.code for said in place.said if leaks(said.out + said.err)]
+    assert [] == [line.split("\0")[:3] for line in watch.lines if leaks(line)]
+    assert [] == [path for path in files if leaks(path.read_bytes().decode("latin-1"))]
+    assert [] == [index for index, text in enumerate([*messages, *answers]) if leaks(text)]
+    ours = [each for pid, each in watch.nodes.items() if str(broker) in each["line"]]
+    assert (1, []) == (len(ours), [each for each in ours if leaks(str(each))])
+    assert {"127.0.0.1"} == {address.removeprefix("::ffff:") for address in watch.addresses}
+    assert [] == [path for path in [place.home, *place.home.rglob("*")] if path.lstat().st_mode & 0o077]
