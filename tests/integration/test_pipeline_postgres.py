@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
+import yaml
 
+from penstock import settings
 from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.engine import upkeep
+from penstock.engine import range_replay, upkeep
 from penstock.errors import PositionLost
+from penstock.sinks import postgres as module
 from penstock.sinks.postgres_server import Server
 
 from support.pipelines import Lab
@@ -49,3 +52,47 @@ def test_a_table_that_is_gone_stops_the_pipeline_and_a_rebuild_fills_it_once(
     lab.run(spec)
 
     assert [(each,) for each in (0, 1, 2, 3, 4, 10)] == ask(server, IDS.replace("landed", table))
+
+
+@pytest.mark.parametrize("dies_at", ["all", "newest"])
+def test_a_replay_that_dies_inside_of_a_commit_goes_on_and_replaces_each_row_once(
+    lab: Lab, postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch, dies_at: str
+) -> None:
+    topic = lab.kafka.topic("replaced")
+    server = postgres.database()
+    sinks = [
+        sink(server, postgres, name="all"),
+        sink(server, postgres, name="newest", table="kept", mode="upsert", key=["id"]),
+    ]
+    old, new = ([{"sql": f"SELECT id, '{name}' AS name FROM events"}] for name in ("old", "new"))
+    lab.send_ids(topic, [0, 1, 2, 0, 1, 3, 4, 5])
+    lab.run(lab.spec(topic, sinks=sinks, steps=old))
+    file = lab.folder / "changed.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic, sinks=sinks, steps=new, batch={"max_events": 3})))
+    given = settings.load(home=lab.kafka.home)
+    begun = range_replay.begin(given, file, "0", "7", {}, replace=True)
+    commits: list[str] = []
+
+    def die_in_the_second_batch(point: str, name: str) -> None:
+        commits.append(f"{point} {name}")
+        if commits.count(f"in_commit {dies_at}") == 2:
+            raise KeyboardInterrupt
+
+    def go_on() -> None:
+        range_replay.run(given, range_replay.find(given, topic, begun.range.id), show=lambda _status: None)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "crash_point", die_in_the_second_batch)
+        with pytest.raises(KeyboardInterrupt):
+            go_on()
+    half = ask(server, "SELECT id FROM kept ORDER BY id")
+    go_on()
+    lab.send_ids(topic, [6])
+    lab.run(lab.spec(topic, sinks=sinks, steps=old))
+
+    assert [(number,) for number in range(6)] == half
+    names = ["new"] * 7 + ["old", "old"]
+    assert list(enumerate(names)) == ask(server, "SELECT _offset, name FROM landed ORDER BY _offset")
+    assert [(0, "new"), (1, "new"), (2, "new"), (3, "new"), (4, "new"), (5, "old"), (6, "old")] == ask(
+        server, "SELECT id, name FROM kept ORDER BY id"
+    )

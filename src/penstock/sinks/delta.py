@@ -30,6 +30,7 @@ from penstock.delivery.positions import Place, Positions, Stretch, require_unmov
 from penstock.errors import Conflict, PositionLost, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
+from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.rows import fitting
 from penstock.sinks.sink import Sink, Staged
 from penstock.sinks.staging import Staging
@@ -78,12 +79,17 @@ class DeltaSink(Sink):
         """The folder of the table's log, held open: no other folder can be mistaken for it."""
 
     def open(self, schema: pa.Schema) -> None:
-        """Make the table, or check that it has these columns."""
+        """Make the table, or check that it has these columns and asks for nothing that is not kept."""
         from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
 
         self._schema = schema
         make_table(self.path, schema, self._pipeline)
-        self._table = DeltaTable(str(self.path))
+        try:
+            self._table = DeltaTable(str(self.path))
+        except DeltaError as error:
+            reason = str(error).splitlines()[0]
+            raise Conflict(f"the table {self.path} cannot be read: {reason}", safe="Nothing was written") from None
         self._log = os.open(self.path / "_delta_log", os.O_RDONLY)
         there = pa.schema(self._table.schema().to_arrow())
         if [(each.name, each.type) for each in there] != [(each.name, each.type) for each in schema]:
@@ -92,7 +98,7 @@ class DeltaSink(Sink):
                 safe="Nothing was written",
                 fix="Write to another path, or change the pipeline back",
             )
-
+        self._require_plain()
         self._staging.open(self._withdraw)
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
@@ -101,8 +107,12 @@ class DeltaSink(Sink):
             return {}
         self._require_same_table(self._log)
         self._table.update_incremental()
+        self._require_plain()
         found = {place: self._table.transaction_version(self._app(place)) for place in places}
         return {place: version for place, version in found.items() if version is not None}
+
+    def _require_plain(self) -> None:
+        require_plain(self._table, self.path, self._schema, replaces=self._replaced is not None)
 
     def _require_same_table(self, log: int) -> None:
         """Notice that the table was dropped: the library would go on from what it remembers of it."""

@@ -15,6 +15,7 @@ from penstock.delivery.positions import Place, require_unmoved
 from penstock.errors import Conflict, DataRefused, SinkUnavailable
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta, is_table, make_table, table_lock
+from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.postgres_positions import Row
 from penstock.sinks.postgres_server import outage_is_transient
@@ -88,6 +89,7 @@ class DeltaMerge(MergingSink):
         with table_lock(self._spec.path):
             for _ in range(_ATTEMPTS):
                 table = self._table()
+                require_plain(table, self._spec.path, rows.schema, in_partitions=True)
                 found = table.transaction_version(self._app)
                 require_unmoved(self.name, {PLACE: expected}, {} if found is None else {PLACE: found})
                 try:

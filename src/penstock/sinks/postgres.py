@@ -19,7 +19,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
-from penstock.sinks.postgres_insert import find_refused, insert, insert_statement
+from penstock.sinks.postgres_insert import find_refused, insert, insert_statement, take_out
 from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
 from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_stage import Stage
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from penstock.sinks.postgres_connection import PostgresConnection
 
 _LOCK_TIMEOUT = "10s"
-_TAKE_OUT = "DELETE FROM {} WHERE _topic_id = %s AND _partition = %s AND _offset >= %s AND _offset < %s"
 
 
 class Postgres(BaseModel, frozen=True, extra="forbid"):
@@ -194,7 +193,10 @@ class PostgresSink(Sink):
             for each in staged:
                 self._move(connection, each, expected[each.stretch.place])
             self._require_all_staged(connection, stages, sum(each.rows for each in staged))
-            self._take_out(connection, staged)
+            if self._replaced is not None:
+                names = {"table": self.table, "stage": self._stage.name}
+                for each in staged:
+                    take_out(connection, names, self._spec.key, each, self._replaced[each.stretch.place])
             try:
                 insert(connection, statement, stages)
             except row_errors():
@@ -222,18 +224,6 @@ class PostgresSink(Sink):
     def replace(self, real: Mapping[Place, Stretch]) -> None:
         """Let rows take the place of those with the same coordinates."""
         self._replaced = real
-
-    def _take_out(self, connection: "psycopg.Connection[Any]", staged: list[Staged]) -> None:
-        from psycopg import sql
-
-        if self._replaced is None:
-            return
-        for each in staged:
-            real = self._replaced[each.stretch.place]
-            # Of a key, an earlier record may be what is left of the range: everything later makes room for it first.
-            end = each.stretch.end if self._spec.mode == "append" else real.end
-            bounds = [real.place.topic_id, real.place.partition, each.stretch.start, end]
-            connection.execute(sql.SQL(_TAKE_OUT).format(self.table), bounds)
 
     def hold_table(self, connection: "psycopg.Connection[Any]") -> None:
         """Keep the table as it is until the transaction ends; raise if it changed since positions were read."""

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from penstock.delivery.positions import Stretch
 from penstock.sinks.postgres_stager import row_errors
+from penstock.sinks.sink import Staged
 
 if TYPE_CHECKING:
     import psycopg
@@ -26,6 +28,9 @@ _NEWER_THAN_THE_PAST = (
     "(old._topic_id, old._partition) = (excluded._topic_id, excluded._partition) AND old._offset < excluded._offset"
 )
 
+_WITHIN = "DELETE FROM {table} WHERE _topic_id = %s AND _partition = %s AND _offset >= %s AND _offset < %s"
+_WITHIN_OF_KEYS = f"{_WITHIN} AND ({{key}}) IN (SELECT {{key}} FROM {{stage}} WHERE _stage = ANY(%s))"
+
 
 def identifiers(names: Iterable[str]) -> Any:
     """Quote names and list them."""
@@ -47,6 +52,24 @@ def insert_statement(table: Any, stage: Any, columns: list[str], key: list[str],
     assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns)
     is_newer = sql.SQL(_NEWER_THAN_THE_PAST if of_the_past else _NEWER)
     return sql.SQL(_UPSERT).format(key=identifiers(key), assignments=assignments, is_newer=is_newer, **names)
+
+
+def take_out(
+    connection: "psycopg.Connection[Any]", names: dict[str, Any], key: list[str], staged: Staged, real: Stretch
+) -> None:
+    """Make room for staged rows of the past: those of the same records go.
+
+    Of a key, an earlier record may be what is left of the range, so a later row of it goes, too; the others stay until
+    it is their turn, and a replay that dies half way leaves no key without a row.
+    """
+    from psycopg import sql
+
+    place = [real.place.topic_id, real.place.partition]
+    connection.execute(sql.SQL(_WITHIN).format(**names), [*place, staged.stretch.start, staged.stretch.end])
+    if key and staged.rows:
+        columns = identifiers(name.replace("%", "%%") for name in key)
+        bounds = [*place, staged.stretch.end, real.end, [staged.detail["stage"]]]
+        connection.execute(sql.SQL(_WITHIN_OF_KEYS).format(key=columns, **names), bounds)
 
 
 def insert(

@@ -1,0 +1,77 @@
+"""What a Delta table may demand of its writers: what Penstock does not keep up, it refuses before it writes.
+
+Files are added to the log as they are, so nobody but us would see to partitions, constraints and values that the table
+computes; and a table whose features the library does not know can be written to in its own tools only.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import Conflict
+
+_KEPT = frozenset(
+    {
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "generatedColumns",
+        "invariants",
+        "timestampNtz",
+        "v2Checkpoint",
+    }
+)
+_LISTS_FEATURES = 7
+_NEWEST_KEPT = 4  # 5 brings column mapping, 6 identity columns
+_COMPUTED = ("delta.generationExpression", "delta.identity.start")
+
+
+def require_plain(
+    table: Any, path: Path, schema: pa.Schema, *, replaces: bool = False, in_partitions: bool = False
+) -> None:
+    """Raise `Conflict` if rows of this schema cannot be written as the table wants them.
+
+    `replaces` says that rows are taken out, too, and `in_partitions` that the writer sees to those.
+    """
+    reasons = chain(
+        _in_settings(table.metadata(), replaces=replaces, in_partitions=in_partitions),
+        _in_columns(table.schema().fields, schema),
+        _in_protocol(table.protocol()),
+    )
+    for reason in reasons:
+        raise Conflict(
+            f"the table {path} {reason}",
+            safe="Nothing was written",
+            fix="Write to another path, and let the table be made there",
+        )
+
+
+def _in_settings(metadata: Any, *, replaces: bool, in_partitions: bool) -> Iterator[str]:
+    if metadata.partition_columns and not in_partitions:
+        yield f"is partitioned by {', '.join(metadata.partition_columns)}, and Penstock writes no partitions"
+    for name, value in metadata.configuration.items():
+        if name.startswith("delta.constraints."):
+            yield f"has the constraint '{name.removeprefix('delta.constraints.')}' ({value}), which nobody would check"
+        if (name, value) == ("delta.appendOnly", "true") and replaces:
+            yield "is append-only: no row of it can be replaced"
+
+
+def _in_columns(fields: list[Any], schema: pa.Schema) -> Iterator[str]:
+    for field in fields:
+        if any(name in field.metadata for name in _COMPUTED):
+            yield f"computes the column '{field.name}' itself"
+        if "delta.invariants" in field.metadata:
+            yield f"has a condition on the column '{field.name}', which nobody would check"
+        if not field.nullable and field.name in schema.names and schema.field(field.name).nullable:
+            yield f"takes no nulls in the column '{field.name}', and the pipeline may make some"
+
+
+def _in_protocol(protocol: Any) -> Iterator[str]:
+    version = protocol.min_writer_version
+    if _NEWEST_KEPT < version < _LISTS_FEATURES:
+        yield f"asks for version {version} of Delta's protocol, and Penstock keeps {_NEWEST_KEPT}"
+    for feature in sorted({*(protocol.writer_features or ()), *(protocol.reader_features or ())} - _KEPT):
+        yield f"asks for the feature '{feature}' of Delta, which Penstock does not keep"

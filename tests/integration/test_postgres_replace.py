@@ -1,0 +1,53 @@
+"""Rows of the past that are replaced in a real PostgreSQL, batch by batch: what others see in between, and after."""
+
+from dataclasses import replace
+
+from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.delivery.positions import Place, Stretch
+
+from support.postgres_driver import PLACE, Driver, Row, ask
+
+REPLAY = Place("orders", "range-of-orders", 0)
+ROWS = "SELECT id, note, _offset FROM orders ORDER BY id"
+
+
+def land(driver: Driver, start: int, end: int, *rows: tuple[Row, int]) -> None:
+    """Land what the records from `start` to `end` give now, each row with the offset of its record."""
+    staged = driver.stage([row for row, _ in rows], start, offsets=[offset for _, offset in rows])
+    driver.land(replace(staged, stretch=Stretch(REPLAY, start, end)))
+
+
+def test_a_replay_that_is_half_done_leaves_no_key_without_a_row_and_ends_with_what_the_records_give(
+    postgres: RunningPostgres,
+) -> None:
+    server = postgres.database()
+    with Driver(server, mode="upsert", key=["id"]) as live:
+        live.write([(1, "old"), (2, "old"), (1, "old"), (3, "old"), (4, "later")])
+
+    with Driver(server, mode="upsert", key=["id"]) as replay:
+        replay.sink.replace({REPLAY: Stretch(PLACE, 0, 4)})
+        land(replay, 0, 2, ((1, "new"), 0), ((2, "new"), 1))
+        half = ask(server, ROWS)
+        # The record at offset 2 gives no row any more: of its key, the one at offset 0 is what is left.
+        land(replay, 2, 4, ((3, "new"), 3))
+
+    assert [(1, "new", 0), (2, "new", 1), (3, "old", 3), (4, "later", 4)] == half
+    assert [(1, "new", 0), (2, "new", 1), (3, "new", 3), (4, "later", 4)] == ask(server, ROWS)
+
+
+def test_a_table_whose_last_row_was_replaced_by_none_is_still_known(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    with Driver(server) as live:
+        live.write([(1, "old"), (2, "old"), (3, "old")])
+    with Driver(server) as replay:
+        replay.sink.replace({REPLAY: Stretch(PLACE, 0, 3)})
+        land(replay, 0, 3, ((1, "new"), 0))
+    with postgres.connect(server.database) as connection:
+        connection.autocommit = True
+        connection.execute("VACUUM FULL orders")
+
+    with Driver(server) as live:
+        found = live.positions
+
+    assert {PLACE: 3} == found
+    assert [(1, "new", 0)] == ask(server, ROWS)
