@@ -1,5 +1,6 @@
 """Pipelines into PostgreSQL when the world changes under them: noticed, told, and mended by one command."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -8,12 +9,13 @@ import yaml
 from penstock import settings
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.engine import range_replay, upkeep
+from penstock.engine.home import Progress
 from penstock.errors import PositionLost
 from penstock.sinks import postgres as module
 from penstock.sinks.postgres_server import Server
 
 from support.pipelines import Lab
-from support.postgres_driver import ask
+from support.postgres_driver import ask, hung
 
 IDS = "SELECT id FROM landed ORDER BY id"
 
@@ -54,6 +56,30 @@ def test_a_table_that_is_gone_stops_the_pipeline_and_a_rebuild_fills_it_once(
     assert [(each,) for each in (0, 1, 2, 3, 4, 10)] == ask(server, IDS.replace("landed", table))
 
 
+def test_a_server_that_hangs_is_waited_for_and_told_of_and_then_gets_every_event_once(
+    lab: Lab, postgres: RunningPostgres
+) -> None:
+    topic = lab.kafka.topic("hangs")
+    server = postgres.database().model_copy(update={"statement_timeout": 1000})
+    lab.send_ids(topic, range(6))
+    spec = lab.spec(topic, sinks=[sink(server, postgres)], batch={"max_events": 2})
+    told: list[str] = []
+
+    with ExitStack() as stack, lab.runner(spec) as runner:
+
+        def tell(progress: Progress) -> None:
+            if progress.waiting_for is not None:
+                told.append(progress.waiting_for)
+                stack.close()
+            elif not told:
+                stack.enter_context(hung(postgres))
+
+        runner.run(tell)
+
+    assert "does not answer" in told[0]
+    assert [(number,) for number in range(6)] == ask(server, IDS)
+
+
 @pytest.mark.parametrize("dies_at", ["all", "newest"])
 def test_a_replay_that_dies_inside_of_a_commit_goes_on_and_replaces_each_row_once(
     lab: Lab, postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch, dies_at: str
@@ -64,7 +90,7 @@ def test_a_replay_that_dies_inside_of_a_commit_goes_on_and_replaces_each_row_onc
         sink(server, postgres, name="all"),
         sink(server, postgres, name="newest", table="kept", mode="upsert", key=["id"]),
     ]
-    old, new = ([{"sql": f"SELECT id, '{name}' AS name FROM events"}] for name in ("old", "new"))
+    old, new = ([{"sql": f"SELECT id, '{name}' AS name FROM events"}] for name in ("old", "new"))  # noqa: S608
     lab.send_ids(topic, [0, 1, 2, 0, 1, 3, 4, 5])
     lab.run(lab.spec(topic, sinks=sinks, steps=old))
     file = lab.folder / "changed.yaml"

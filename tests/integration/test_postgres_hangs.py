@@ -1,12 +1,9 @@
 """A PostgreSQL whose processes all hang: everything that waits for it ends, and what it did meanwhile is found out."""
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-import psutil
 import pytest
 
 from penstock.bench.throwaway_postgres import RunningPostgres
@@ -14,20 +11,7 @@ from penstock.errors import SinkUnavailable, Transient
 from penstock.sinks import postgres_connection
 from penstock.sinks.postgres_server import Server
 
-from support.postgres_driver import PLACE, Driver, ask, positions_of
-
-
-@contextmanager
-def hung(postgres: RunningPostgres) -> Iterator[None]:
-    """Stop the server and everything that it has started, in the way that nothing of it notices."""
-    processes = [psutil.Process(pid) for pid in postgres.process_ids]
-    for each in processes:
-        each.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for each in processes:
-            each.send_signal(signal.SIGCONT)
+from support.postgres_driver import PLACE, Driver, ask, hung, positions_of
 
 
 @pytest.fixture

@@ -14,7 +14,11 @@ ROWS = "SELECT id, note, _offset FROM orders ORDER BY id"
 def land(driver: Driver, start: int, end: int, *rows: tuple[Row, int]) -> None:
     """Land what the records from `start` to `end` give now, each row with the offset of its record."""
     staged = driver.stage([row for row, _ in rows], start, offsets=[offset for _, offset in rows])
-    driver.land(replace(staged, stretch=Stretch(REPLAY, start, end)))
+    found = driver.sink.positions([REPLAY]) or {}
+    assert [] == driver.prepare(
+        replace(staged, stretch=Stretch(REPLAY, start, end)), expected={REPLAY: found.get(REPLAY)}
+    )
+    driver.sink.commit()
 
 
 def test_a_replay_that_is_half_done_leaves_no_key_without_a_row_and_ends_with_what_the_records_give(

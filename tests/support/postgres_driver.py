@@ -1,10 +1,14 @@
 """What the engine does to a PostgreSQL sink, in the same order, without Spark and Kafka."""
 
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
+import psutil
 import pyarrow as pa
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.decoders.decoded import Fault
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.pipeline.columns import COORDINATES, RESERVED
@@ -31,6 +35,19 @@ def cut(server: Server) -> None:
         "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
     )
     assert ask(server, query, server.database)
+
+
+@contextmanager
+def hung(postgres: RunningPostgres) -> Iterator[None]:
+    """Stop the server and everything that it has started, in the way that nothing of it notices."""
+    processes = [psutil.Process(pid) for pid in postgres.process_ids]
+    for each in processes:
+        each.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for each in processes:
+            each.send_signal(signal.SIGCONT)
 
 
 class Driver:
