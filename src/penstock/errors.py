@@ -8,6 +8,7 @@ PenstockError
 │   ├── OwnershipLost           a rebalance moved the partitions: the batch is delivered again elsewhere
 │   ├── SinkUnavailable         a database or a disk that a pipeline writes to does not answer
 │   └── WorkLost                Spark lost tasks or staged rows for a reason that is no record's fault
+│       └── SparkDied           Spark's JVM was killed or ran out of memory: a new driver goes on
 └── Terminal                    the same call will fail again
     ├── BadInput           2    what the user gave cannot be used
     │   └── RecordsRefused 2    some records can never be taken; all the others of the call were
@@ -135,6 +136,10 @@ class SinkUnavailable(Transient):
 
 class WorkLost(Transient):
     """Spark lost tasks, or what they had staged is gone; the batch runs again from its start."""
+
+
+class SparkDied(WorkLost):
+    """Spark's JVM was killed or ran out of memory; this driver ends, and the next one goes on where it was."""
 
 
 class PositionsMoved(Conflict):

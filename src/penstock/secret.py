@@ -5,6 +5,7 @@ The value is read at the moment of use and is in no repr, no dump, no pickle and
 
 import functools
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,13 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from penstock.errors import BadInput, NotFound
+
+_SECRET_SETTING = re.compile(r"(secret|password|token|access[._]?key|secret[._]?key)$", re.IGNORECASE)
+
+
+def holds_secret(setting: str) -> bool:
+    """Tell by its name whether the value of somebody else's setting, such as one of Spark's, is a secret."""
+    return _SECRET_SETTING.search(setting) is not None
 
 
 def base_folder(info: ValidationInfo) -> Path:
@@ -67,6 +75,11 @@ class Secret:
         if not isinstance(reference, str) or kind not in {"env", "file"} or not name:
             raise ValueError("a secret is not written here: name it as env:NAME or file:PATH")
         return cls(reference if kind == "env" else f"file:{base / _expanded(Path(name))}")
+
+    @property
+    def source(self) -> str:
+        """Say where the value is kept: `env:NAME` or `file:PATH`."""
+        return self._source
 
     def reveal(self) -> str:
         """Read the value now."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -21,24 +22,36 @@ def shipped(row):
 """
 
 
+def command_line(pid: int) -> list[str]:
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return []
+
+
 @pytest.mark.timeout(600)
 def test_a_worker_killed_in_mid_batch_costs_nothing_but_time(kafka: RunningKafka, tmp_path: Path) -> None:
     chain = make_chain(["delta", "json", "kafka"], kafka, None, tmp_path, max_events=3000)
     document = yaml.safe_load(chain.file.read_text())
     document["steps"] = [{"python": "rules:shipped"}, {"sql": "SELECT *, n + 0 AS same FROM events"}]
     document["steps"].append({"sql": "SELECT * EXCEPT (same) FROM events"})
-    document["spark"] = {"spark.executorEnv.SHIPPED_SETTING": "here", "spark.executor.memory": "512m"}
-    chain.file.write_text(yaml.safe_dump(document))
+    settings = {"spark.executorEnv.SHIPPED_SETTING": "here", "spark.executor.memory": "512m"}
     (tmp_path / "rules.py").write_text(RULES)
     chain.journal.send(30_000)
 
     with running(tmp_path / "cluster") as cluster:
+        secret = (tmp_path / "cluster" / "secret").read_text()
+        chain.file.write_text(yaml.safe_dump({**document, "spark": {**settings, **cluster.settings}}))
         driver = chain.drive(None, "--master", cluster.master)
         driver.reach(lambda: landed_so_far(chain, "delta") > 3000 and cluster.is_working)
+        lines = [line for pid in psutil.pids() for line in command_line(pid)]
         cluster.kill_a_worker()
         landed_at_the_kill = landed_so_far(chain, "delta")
         code = driver.wait()
 
+    assert any("CoarseGrainedExecutorBackend" in line for line in lines)
+    assert [] == [line for line in lines if secret in line]
+    assert secret not in (kafka.home / "pipelines" / chain.name / "logs" / "spark.log").read_text()
     assert landed_at_the_kill < 24_000
     assert 0 == code, driver.said
     assert [] == chain.faults()

@@ -10,10 +10,12 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
+from penstock.engine import history
 from penstock.engine.home import Progress
 from penstock.kafka import groups
 
 from conftest import Cli
+from support.drivers import end_leftovers, start_driver
 from support.pipelines import Lab
 from support.waiting import until
 
@@ -34,12 +36,26 @@ def processes_with(word: Path) -> list[int]:
     return found
 
 
+def jvm_of(driver: int) -> int:
+    return next(each.pid for each in psutil.Process(driver).children(recursive=True) if each.name() == "java")
+
+
+def listening(driver: int) -> set[str]:
+    """Give the addresses on which a driver and all that it started listen."""
+    processes = [psutil.Process(driver), *psutil.Process(driver).children(recursive=True)]
+    found = [each for process in processes for each in process.net_connections() if each.status == psutil.CONN_LISTEN]
+    return {each.laddr.ip.removeprefix("::ffff:") for each in found}
+
+
 @pytest.mark.timeout(240)
-def test_a_supervised_pipeline_outlives_a_killed_driver_and_stops_cleanly(lab: Lab, cli: Cli) -> None:
+def test_a_supervised_pipeline_outlives_a_killed_driver_and_a_killed_spark_and_stops_cleanly(
+    lab: Lab, cli: Cli
+) -> None:
     topic = lab.kafka.topic("supervised")
     home = lab.kafka.home
     file = lab.folder / "pipeline.yaml"
-    file.write_text(yaml.safe_dump(lab.document(topic, speed="stream", batch={"max_wait": "100ms"})))
+    spark = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
+    file.write_text(yaml.safe_dump(lab.document(topic, speed="stream", batch={"max_wait": "100ms"}, spark=spark)))
 
     def status() -> dict[str, Any]:
         said = cli("pipeline", "status", topic, "--json", home=home)
@@ -58,6 +74,10 @@ def test_a_supervised_pipeline_outlives_a_killed_driver_and_stops_cleanly(lab: L
         until(lambda: landed(lab) == list(range(20)), 90)
         until(lambda: status()["state"] == "running")
         restarted = status()
+        addresses = listening(restarted["pid"])
+        os.kill(jvm_of(restarted["pid"]), signal.SIGKILL)
+        lab.send_ids(topic, range(20, 30))
+        until(lambda: landed(lab) == list(range(30)), 90)
         logs = cli("pipeline", "logs", topic, home=home)
     finally:
         stopped = cli("pipeline", "stop", topic, home=home)
@@ -71,12 +91,39 @@ def test_a_supervised_pipeline_outlives_a_killed_driver_and_stops_cleanly(lab: L
     ]
     assert running["pid"] != restarted["pid"]
     assert "the driver ended with signal 9; starting it again" in logs.out
+    assert {"127.0.0.1"} == addresses
+    assert "Spark's JVM ended while the pipeline ran: killed by signal 9" in logs.out
+    assert "the driver ended with exit code 4; starting it again" in logs.out
     assert 0 == stopped.code, stopped.err
     assert "by force" not in stopped.err
     assert "stopped" == status()["state"]
     until(lambda: not processes_with(file))
-    assert list(range(20)) == landed(lab)
+    assert list(range(30)) == landed(lab)
     assert 6 == cli("pipeline", "stop", topic, home=home).code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", ["spark starts", "it streams"])
+@pytest.mark.timeout(120)
+def test_a_driver_that_is_told_to_end_does_so_at_once(lab: Lab, moment: str, number: signal.Signals) -> None:
+    topic = lab.kafka.topic("ended")
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic, speed="stream", batch={"max_wait": "100ms"})))
+    lab.send_ids(topic, range(10))
+    driver = start_driver(lab.kafka.home, file, lab.folder / "driver.log", "--master", "local[1,4]")
+    try:
+        if moment == "spark starts":
+            driver.reach(lambda: any(each.name() == "java" for each in psutil.Process(driver.process.pid).children()))
+        else:
+            driver.reach(lambda: landed(lab) == list(range(10)))
+        driver.process.send_signal(number)
+        code = driver.wait(20)
+    finally:
+        end_leftovers()
+
+    assert 0 == code, driver.said
+    assert "Traceback" not in driver.said
+    assert ["stopped"] == [each.state for each in history.runs(lab.kafka.home, topic, 5)]
 
 
 def test_the_lag_group_shows_how_far_behind_a_pipeline_is_and_cannot_be_reset(lab: Lab, cli: Cli) -> None:

@@ -6,10 +6,8 @@ checkpoint is there to notice what positions alone cannot show: a table that was
 anew, a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
 """
 
-import fcntl
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,9 +16,11 @@ import msgspec
 import orjson
 
 from penstock.delivery.durable import write_json
+from penstock.delivery.holding import held
 from penstock.delivery.positions import Place, Positions, Stretch, from_json, to_json
 from penstock.errors import CheckpointLost, Conflict
 
+DRIVER_LOCK = "driver.lock"
 _FORMAT = 1
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Rows = list[tuple[str, str, _Count, _Count]]
@@ -67,11 +67,9 @@ class Checkpoint:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the checkpoint for one driver; the system lets go of it when the driver dies, however it dies."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder.parent / "driver.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stack.enter_context(held(self.folder.parent / DRIVER_LOCK))
             except BlockingIOError:
                 raise Conflict(
                     f"pipeline '{self.pipeline}' is running already",
@@ -79,8 +77,6 @@ class Checkpoint:
                     fix=f"See it with: penstock pipeline status {self.pipeline}",
                 ) from None
             yield
-        finally:
-            os.close(descriptor)
 
     @property
     def exists(self) -> bool:

@@ -64,6 +64,7 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
     write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
     status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
     runner: AnyRunner | None = None
+    is_open = False
     record = RunRecord(settings.home, status)
     listeners: list[Callable[[Progress], None]] = [record.batch]
 
@@ -77,28 +78,48 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
     def stop() -> None:
         if runner is not None:
             runner.stopping.set()
+        if not is_open or session.is_starting():
+            # There is no batch to finish yet, and whatever else is under way survives a kill.
+            raise KeyboardInterrupt
 
     try:
         with ExitStack() as stack:
             stack.enter_context(_on_signal(stop))
+            runner = make_runner(spec, settings, file, master)
             if spec.metrics is not None:
                 metrics = stack.enter_context(MetricsServer(spec.metrics, status, home.folder))
                 listeners.append(metrics.tell)
-            with make_runner(spec, settings, file, master) as runner:
-                status.save(home.folder)
-                show(status)
+            stack.enter_context(runner)
+            is_open = True
+            status.save(home.folder)
+            show(status)
+            with _end_told(status, home.folder, runner), session.death_named():
                 runner.run(tell)
-                status.state = "stopped" if runner.stopping.is_set() else "finished"
-                status.metrics = ""  # served until a moment from now, and nobody shall look for it later
-                status.save(home.folder)
+    except KeyboardInterrupt:
+        status.state = "stopped"
     except PenstockError as error:
         status.state, status.reason = "failed", str(error)
-        if runner is not None:
-            status.save(home.folder)
         raise
     finally:
         record.end()
     return status
+
+
+@contextmanager
+def _end_told(status: Status, folder: Path, runner: AnyRunner) -> Iterator[None]:
+    """Write down how it ended, while the lock is held: the status of the next driver comes after it."""
+    try:
+        yield
+        status.state = "stopped" if runner.stopping.is_set() else "finished"
+    except KeyboardInterrupt:
+        status.state = "stopped"
+        raise
+    except PenstockError as error:
+        status.state, status.reason = "failed", str(error)
+        raise
+    finally:
+        status.metrics = ""  # served until a moment from now, and nobody shall look for it later
+        status.save(folder)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
 from penstock.delivery.positions import Positions, require_unmoved
 from penstock.delivery.standing import Keeper, Standing
+from penstock.engine import session
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
 from penstock.engine.frame import Frame
 from penstock.engine.home import Home, Progress, Tell
@@ -199,7 +200,8 @@ class Runner:
                 failing_since = failing_since or time.monotonic()
                 for sink in self.sinks:
                     sink.abandon()
-                if time.monotonic() - failing_since > self.spec.retry.give_up_after / 1000:
+                waited_s = time.monotonic() - failing_since
+                if session.has_died() or waited_s > self.spec.retry.give_up_after / 1000:
                     raise
                 tell(Progress(None, -1, waiting_for=str(error)))
                 self.stopping.wait(pause_s)

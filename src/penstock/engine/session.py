@@ -1,18 +1,29 @@
-"""The Spark session that pipelines run in."""
+"""The Spark session that pipelines run in.
+
+Who connects to Spark's ports has to know a secret, for whatever is sent there is deserialised. On this machine alone
+(`local[...]`) Spark makes one up for each driver, and listens on the loopback only. A cluster has its own, which
+`spark.authenticate.secret` names. No secret is on a command line: the JVM gets them over the gateway, once it runs.
+"""
 
 import atexit
 import logging
 import os
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from penstock.broker.java import find_java
 from penstock.broker.log4j import log4j_properties
 from penstock.engine import class_archive
-from penstock.errors import WorkLost
+from penstock.errors import BadInput, SparkDied, WorkLost
+from penstock.secret import Secret, holds_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +31,10 @@ if TYPE_CHECKING:
     from penstock.pipeline.spec import PipelineSpec
 
 _END_S = 120.0
+_DEATH_SHOWS_S = 2.0
+_LOOPBACK = "127.0.0.1"
+_OUT_OF_MEMORY = 3
+_starting = threading.Event()
 
 
 def start(
@@ -38,7 +53,6 @@ def start(
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
-    from pyspark.sql import SparkSession
 
     java, _ = find_java()
     os.environ["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
@@ -51,8 +65,9 @@ def start(
         "spark.app.name": f"penstock-{name}",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}"
-        f" {class_archive.options(java) if java_options is None else java_options}",
+        f" -XX:+ExitOnOutOfMemoryError {class_archive.options(java) if java_options is None else java_options}",
         "spark.python.daemon.module": "penstock.engine.daemon",
+        "spark.authenticate": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -70,19 +85,25 @@ def start(
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.databricks.delta.snapshotPartitions": "4",  # 50 by default: tasks for a table's log, at each look
         }
-    if master.startswith("local") or "127.0.0.1" in master:
+    if master.startswith("local") or _LOOPBACK in master:
         # Executors elsewhere have to find the driver; those of this machine need no open port.
-        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-    builder = SparkSession.builder.master(master)
-    for key, value in {**settings, **(wishes or {})}.items():
-        builder = builder.config(key, value)
+        settings |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
+        os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # nothing else tells Spark's web pages where to listen
+    settings |= {"spark.master": master, **revealed(wishes or {})}
     # PySpark repeats on stderr what it raises, as JSON; what it raises is handled.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger().addFilter(_is_not_of_py4j)
     try:
-        with _stderr_into(folder / "spark-console.log"):
-            spark = builder.getOrCreate()
+        with _being_started():
+            spark = _started(settings, folder / "spark-console.log")
     except (Py4JError, PySparkRuntimeError) as error:
+        if "spark.authenticate.secret" in str(error):
+            raise BadInput(
+                f"Spark at {master} needs the cluster's secret, which the pipeline file does not name",
+                safe="Nothing ran",
+                fix="Add it to `spark`, as in `spark.authenticate.secret: env:NAME`; for a cluster that has none,"
+                ' on a network that only you are on, `spark.authenticate: "false"`',
+            ) from None
         reason = next(line for line in str(error).splitlines() if line.strip())
         raise WorkLost(
             f"Spark does not start at {master}: {reason[:300]}",
@@ -103,6 +124,116 @@ def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path
     return lambda: start(spec.name, folder, master=master, jars=jars, wishes=spec.spark)
 
 
+def is_starting() -> bool:
+    """Tell whether Spark is being started right now: nothing runs in it yet, so it may be interrupted."""
+    return _starting.is_set()
+
+
+@contextmanager
+def death_named() -> Iterator[None]:
+    """Turn whatever fails because Spark's JVM is gone into `SparkDied`, which says how it went."""
+    try:
+        yield
+    except Exception as error:
+        ended = _jvm_ended(error)
+        if ended is None:
+            raise
+        raise SparkDied(
+            f"Spark's JVM ended while the pipeline ran: {ended}",
+            safe="Nothing is lost or doubled: the next start goes on where this one was",
+            fix="If it needs more memory, give it more with `spark.driver.memory` in the pipeline file",
+        ) from None
+
+
+def has_died() -> bool:
+    """Tell whether the JVM of this process was there and is gone."""
+    process = _jvm()
+    return process is not None and process.poll() is not None
+
+
+def _jvm() -> "subprocess.Popen[bytes] | None":
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public tells of the JVM
+
+
+def _jvm_ended(error: Exception) -> str | None:
+    """Say how the JVM ended; None if it runs, or never did."""
+    from py4j.protocol import Py4JError
+
+    process = _jvm()
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        # Its connections break a moment before the system tells that it has ended.
+        process.wait(_DEATH_SHOWS_S if isinstance(error, Py4JError | ConnectionError | WorkLost) else 0)
+    code = process.poll()
+    if code is None:
+        return None
+    if code < 0:
+        return f"killed by signal {-code}"
+    return "out of memory" if code == _OUT_OF_MEMORY else f"exit code {code}"
+
+
+@contextmanager
+def _being_started() -> Iterator[None]:
+    """Mark the time in which Spark starts, and leave neither a half-started JVM nor PySpark's handler of Ctrl-C."""
+    handler = signal.getsignal(signal.SIGINT)
+    before = set(psutil.Process().children(recursive=True))
+    _starting.set()
+    try:
+        yield
+    except BaseException:
+        for process in set(psutil.Process().children(recursive=True)) - before:
+            with suppress(psutil.Error):
+                process.kill()
+        raise
+    finally:
+        _starting.clear()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+def _started(settings: Mapping[str, str], console: Path) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    if SparkContext._gateway is None:  # noqa: SLF001 - PySpark's own way puts every setting on the command line
+        launched = SparkConf(loadDefaults=False)
+        for name, value in settings.items():
+            if not holds_secret(name):
+                launched.set(name, value)
+        with os.fdopen(os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
+            gateway = launch_gateway(launched, {"stderr": log})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def guard_callbacks(spark: "SparkSession") -> None:
+    """Let the JVM alone call back into this process; PySpark starts the server for that without a token."""
+    from py4j.java_gateway import JavaObject
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - nothing public has the token
+    token = gateway.java_parameters.auth_token
+    gateway.python_parameters.auth_token = token
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    # Py4J's client forgets its own token when it is told the port, and has no way to set it again.
+    field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
+    field.setAccessible(True)
+    server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)  # noqa: SLF001
+    field.set(server.getCallbackClient(), token)
+
+
+def revealed(wishes: Mapping[str, str]) -> dict[str, str]:
+    """Give settings with the secrets among them read from where they are kept."""
+    return {name: Secret.parse(value).reveal() if holds_secret(name) else value for name, value in wishes.items()}
+
+
 def _end(spark: "SparkSession") -> None:
     """Stop Spark, its workers and its JVM before this process ends: a command leaves nothing running behind it."""
     process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public ends the JVM
@@ -112,18 +243,3 @@ def _end(spark: "SparkSession") -> None:
     if process is not None and process.poll() is None:
         process.stdin.close()
         process.wait(_END_S)
-
-
-@contextmanager
-def _stderr_into(log: Path) -> Iterator[None]:
-    """Let the JVM, which inherits it, have a log for its stderr; this process gets its own back."""
-    sys.stderr.flush()
-    own = os.dup(2)
-    other = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.dup2(other, 2)
-        yield
-    finally:
-        os.dup2(own, 2)
-        os.close(own)
-        os.close(other)

@@ -21,6 +21,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import write_json
 from penstock.engine.batch import BatchReport, SinkCount
 from penstock.engine.home import Home, Progress
+from penstock.engine.session import guard_callbacks
 from penstock.engine.shipping import own_modules
 from penstock.engine.spark_checkpoint import SparkCheckpoint, batch_of
 from penstock.engine.stateful_failures import explained
@@ -121,6 +122,7 @@ class StatefulRunner:
         """Run until caught up (`speed: scheduled`) or told to stop."""
         self.begin()
         spark = self._start_spark()
+        guard_callbacks(spark)
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKS_DB)
         frame = self._through_steps(spark)
         writer = (

@@ -1,6 +1,5 @@
 """What a pipeline is doing, written after each batch where other commands can read it."""
 
-import os
 import time
 from pathlib import Path
 from typing import Literal
@@ -9,7 +8,9 @@ import orjson
 import psutil
 from pydantic import BaseModel, Field
 
+from penstock.delivery.checkpoint import DRIVER_LOCK
 from penstock.delivery.durable import write_json
+from penstock.delivery.holding import holder
 
 State = Literal["starting", "running", "waiting", "finished", "stopped", "failed", "dead"]
 _FILE = "status.json"
@@ -56,15 +57,11 @@ def load(folder: Path) -> Status | None:
         status = Status.model_validate(orjson.loads((folder / _FILE).read_bytes()))
     except (OSError, ValueError):
         return None
-    if status.state in {"starting", "running", "waiting"} and not _is_driver(status.pid):
+    if status.state in {"starting", "running", "waiting"} and driver_of(folder) is None:
         status.state = "dead"
     return status
 
 
-def _is_driver(pid: int) -> bool:
-    if pid == os.getpid():
-        return True
-    try:
-        return "pipeline" in psutil.Process(pid).cmdline()
-    except psutil.Error:
-        return False
+def driver_of(folder: Path) -> psutil.Process | None:
+    """Give the process that runs the pipeline, which is the one that holds its lock; None if nobody does."""
+    return holder(folder / DRIVER_LOCK)

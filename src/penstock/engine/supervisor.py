@@ -4,55 +4,60 @@ What decides is the driver's exit code: 4 (an outage that lasted) and death by a
 that grow; every other error ends the supervisor, and `penstock pipeline status` tells why.
 """
 
-import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from penstock.delivery.holding import held, holder
 from penstock.engine import status as states
 from penstock.engine.driver import home_of
-from penstock.errors import BrokerUnavailable, Conflict, NotFound
+from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
 from penstock.private import make_missing_private, make_private
 from penstock.settings import Settings
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _HEALTHY_AFTER_S = 60.0
-_MARK = "supervise"
+_LOOK_EVERY_S = 0.1
+_KILLED_S = 10.0
 
 
-def _pid_file(settings: Settings, name: str) -> Path:
-    return home_of(settings, name).folder / "supervisor.pid"
+def _lock(settings: Settings, name: str) -> Path:
+    return home_of(settings, name).folder / "supervisor.lock"
 
 
-def _supervisor(settings: Settings, name: str) -> psutil.Process | None:
-    """Find the running supervisor; a stale number, even one in use by another process, is none."""
-    try:
-        process = psutil.Process(int(_pid_file(settings, name).read_text(encoding="utf-8")))
-        line = process.cmdline()
-    except (OSError, ValueError, psutil.Error):
-        return None
-    return process if _MARK in line and str(settings.home) in line else None
+def _running_already(name: str) -> Conflict:
+    return Conflict(f"pipeline '{name}' is running already", fix=f"See it with: penstock pipeline status {name}")
 
 
 def start(name: str, settings: Settings, file: Path, root: list[str], master: str) -> None:
-    """Put a supervisor into the background, with a log of its own."""
-    if _supervisor(settings, name) is not None:
-        raise Conflict(f"pipeline '{name}' is running already", fix=f"See it with: penstock pipeline status {name}")
+    """Put a supervisor into the background, with a log of its own; it is there when this returns."""
     home = home_of(settings, name)
+    if holder(_lock(settings, name)) is not None or states.driver_of(home.folder) is not None:
+        raise _running_already(name)
     make_private(home.folder)
     make_missing_private(home.logs)
-    command = [*_command(root, settings), _MARK, str(file.resolve()), "--master", master]
+    command = [*_command(root, settings), "supervise", str(file.resolve()), "--master", master]
     with (home.logs / "driver.log").open("ab") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=file.resolve().parent
         )
-    _pid_file(settings, name).write_text(f"{process.pid}\n", encoding="utf-8")
+    while (found := holder(_lock(settings, name))) is None and process.poll() is None:
+        time.sleep(_LOOK_EVERY_S)
+    if found is None or found.pid != process.pid:
+        raise (
+            _running_already(name)
+            if found
+            else Unprepared(
+                f"the supervisor of pipeline '{name}' did not start", fix=f"Read: penstock pipeline logs {name}"
+            )
+        )
 
 
 def _command(root: list[str], settings: Settings) -> list[str]:
@@ -61,6 +66,14 @@ def _command(root: list[str], settings: Settings) -> list[str]:
 
 def supervise(name: str, settings: Settings, file: Path, root: list[str], master: str) -> int:
     """Run drivers until one ends well, fails for good, or somebody says stop; give the last exit code."""
+    try:
+        with held(_lock(settings, name)):
+            return _supervised(name, settings, file, root, master)
+    except BlockingIOError:
+        raise _running_already(name) from None
+
+
+def _supervised(name: str, settings: Settings, file: Path, root: list[str], master: str) -> int:
     child: subprocess.Popen[bytes] | None = None
     stopping = False
 
@@ -74,7 +87,11 @@ def supervise(name: str, settings: Settings, file: Path, root: list[str], master
     pause_s = _FIRST_PAUSE_S
     while True:
         began = time.monotonic()
+        # Told to stop while a driver starts: 1. the signal comes before `child` is known: the line below ends the
+        # driver. 2. It comes later: `stop_driver` does. A driver that has not set its handlers yet just dies.
         child = subprocess.Popen([*_command(root, settings), "run", str(file), "--master", master])
+        if stopping:
+            child.terminate()
         code = child.wait()
         if stopping or not (code < 0 or code == BrokerUnavailable.exit_code):
             return max(code, 0)
@@ -83,27 +100,35 @@ def supervise(name: str, settings: Settings, file: Path, root: list[str], master
         sys.stderr.write(f"pipeline '{name}': the driver ended with {ended}; starting it again in {pause_s:.0f} s\n")
         deadline = time.monotonic() + pause_s
         while time.monotonic() < deadline and not stopping:
-            time.sleep(0.1)
+            time.sleep(_LOOK_EVERY_S)
         if stopping:
             return 0
 
 
 def stop(name: str, settings: Settings, timeout_s: float) -> bool:
     """Let the driver finish its batch; after `timeout_s` end it by force. Tell whether force was needed."""
-    supervisor = _supervisor(settings, name)
-    if supervisor is None:
-        found = states.load(home_of(settings, name).folder)
+    folder = home_of(settings, name).folder
+    supervisor, driver = holder(_lock(settings, name)), states.driver_of(folder)
+    processes = [each for each in (supervisor, driver) if each is not None]
+    if not processes:
+        found = states.load(folder)
         if found is None:
             raise NotFound(f"no pipeline '{name}' has run here", fix="List them with: penstock pipeline list")
-        if found.state not in {"starting", "running", "waiting"}:
-            raise Conflict(f"pipeline '{name}' is not running: it is {found.state}")
-        processes = [psutil.Process(found.pid)]
-    else:
-        processes = [supervisor, *supervisor.children(recursive=True)]
-    processes[0].terminate()
-    _, alive = psutil.wait_procs(processes[:1], timeout=timeout_s)
-    for process in processes if alive else []:
-        if process.is_running():
-            os.kill(process.pid, signal.SIGKILL)
-    _pid_file(settings, name).unlink(missing_ok=True)
+        raise Conflict(f"pipeline '{name}' is not running: it is {found.state}")
+    with suppress(psutil.NoSuchProcess):
+        processes[0].terminate()  # a supervisor tells its driver
+    _, alive = psutil.wait_procs(processes, timeout=timeout_s)
+    for process in alive:
+        _kill(process)
     return bool(alive)
+
+
+def _kill(process: psutil.Process) -> None:
+    """End a process and what it has started; itself first, so that it starts nothing more."""
+    with suppress(psutil.NoSuchProcess):
+        children = process.children(recursive=True)
+        process.kill()
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        psutil.wait_procs([process, *children], timeout=_KILLED_S)

@@ -3,7 +3,16 @@
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from penstock.decoders.json import Json as JsonDecode
 from penstock.decoders.raw import Raw
@@ -14,6 +23,7 @@ from penstock.pipeline.metrics import Metrics
 from penstock.pipeline.rate import Rate
 from penstock.pipeline.realtime import Realtime
 from penstock.quantities import DurationMs, SizeBytes
+from penstock.secret import Secret, base_folder, holds_secret
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
 from penstock.sinks.json import Json as JsonSink
@@ -128,7 +138,9 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
         None, description="At most so many events in a time; `penstock pipeline rate` changes it while it runs."
     )
     spark: dict[str, str] = Field(
-        default_factory=dict, description="Settings of Spark's own, such as `spark.executor.memory: 2g`; no secrets."
+        default_factory=dict,
+        description="Settings of Spark's own, such as `spark.executor.memory: 2g`. Secrets are named:"
+        " `spark.authenticate.secret: env:NAME`, or `file:PATH`.",
     )
     metrics: Metrics | None = Field(None, description="Where Prometheus finds the pipeline's metrics.")
     retry: Retry = Field(default_factory=Retry, description="How long an outage is waited for.")
@@ -142,11 +154,12 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
 
     @field_validator("spark")
     @classmethod
-    def _settings_are_sparks(cls, value: dict[str, str]) -> dict[str, str]:
+    def _settings_are_sparks(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         for name in value:
             if not name.startswith("spark."):
                 raise ValueError(f"'{name}' is no setting of Spark's: their names begin with spark.")
-        return value
+        secrets = {name: Secret.parse(each, base_folder(info)) for name, each in value.items() if holds_secret(name)}
+        return {**value, **{name: secret.source for name, secret in secrets.items()}}
 
     @field_validator("source", mode="before")
     @classmethod

@@ -1,7 +1,11 @@
-"""A standalone Spark cluster from the installed PySpark: a master and workers, each a process of its own."""
+"""A standalone Spark cluster from the installed PySpark: a master and workers, each a process of its own.
+
+Who talks to it has to know its secret, which is in a private file.
+"""
 
 import os
 import re
+import secrets
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,10 +16,14 @@ from pathlib import Path
 import psutil
 import pyspark
 
+from penstock.broker.java_properties import properties_text
+from penstock.broker.secrets_folder import write_private
 from penstock.errors import WorkLost
 
 _CLASSES = "org.apache.spark.deploy"
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+_KEY = "secret"
+_SETTINGS = "spark.properties"
 _START_S = 60.0
 _END_S = 30
 _LOOK_EVERY_S = 0.1
@@ -28,6 +36,11 @@ class SparkCluster:
     folder: Path
     master: str = ""
     workers: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a pipeline file says under `spark` to be let in."""
+        return {"spark.authenticate.secret": f"file:{self.folder / _KEY}"}
 
     def kill_a_worker(self) -> None:
         """Kill a worker and its executors, as a machine that goes down does."""
@@ -47,8 +60,13 @@ def running(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
     """Start a cluster on free ports of the loopback, and end all that it started."""
     folder.mkdir()
     cluster = SparkCluster(folder)
+    secret = secrets.token_hex(32)
+    write_private(folder / _KEY, secret.encode())
+    settings = {"spark.authenticate": "true", "spark.authenticate.secret": secret}
+    write_private(folder / _SETTINGS, properties_text(settings).encode("ascii"))
     with ExitStack() as stack:
-        options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        common = ["--host", "127.0.0.1", "--webui-port", "0", "--properties-file", str(folder / _SETTINGS)]
+        options = [*common, "--port", "0"]
         log = _start(stack, folder / "master.log", "master.Master", options)[1]
 
         def master_is_up() -> bool:
@@ -59,7 +77,7 @@ def running(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
         _wait_for("Spark's master", master_is_up, log)
         for number in range(workers):
             work = folder / f"worker-{number}"
-            options = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+            options = [*common, "--cores", "1", "--memory", "1g"]
             options += ["--work-dir", str(work), cluster.master]
             cluster.workers.append(_start(stack, folder / f"worker-{number}.log", "worker.Worker", options)[0])
         _wait_for(

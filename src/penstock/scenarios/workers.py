@@ -31,9 +31,10 @@ def workers(run: Run) -> SimulationResult:
         "spark.eventLog.dir": log.as_uri(),
         "spark.eventLog.compress": "false",
     }
-    file = arena.worker(COMBAT, spark=settings, batch={"max_events": max(1, played.records // _BATCHES)})
     arena.step("starting a Spark cluster", 0, 0)
     with spark_cluster.running(arena.folder / "spark-cluster", _WORKERS) as cluster:
+        size = {"max_events": max(1, played.records // _BATCHES)}
+        file = arena.worker(COMBAT, spark={**settings, **cluster.settings}, batch=size)
         arena.step("landing on the cluster", 0, 0)
         with driver(arena.folder, file, "--master", cluster.master) as worker:
             worker.finish()
