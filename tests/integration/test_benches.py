@@ -11,6 +11,7 @@ from conftest import Cli
     [
         ("broker --events 10000 --rounds 1", "events_per_s", 6),
         ("pipeline --events 10000 --rounds 1", "events_per_s", 4),
+        ("start --rounds 1", "seconds", 3),
         ("growth --events 10000 --events 20000", "us_per_event", 2),
         ("realtime --rate 100 --seconds 5", "p50_ms", 2),
         ("brokers --events 1000 --rounds 1 --seconds 1 --rate 100", "out_per_s", 4),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
+from penstock.bench import plain_pyspark
 from penstock.bench.memory import Memory
 from penstock.bench.peer_runs import CONTENDERS, Peers
 from penstock.broker import jars
@@ -36,7 +37,7 @@ from penstock.pipeline.spec import PipelineSpec
 from penstock.project import LocalCluster
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 TOPIC = "bench"
 WARM_TOPIC = "bench-warm"
@@ -49,11 +50,11 @@ SCHEMA = (
     "id bigint NOT NULL, customer string, item string, price double, quantity int, country string, at timestamp,"
     " note string"
 )
-_EXPECT = [
+EXPECT = [
     {"name": "a price", "that": "price >= 0", "otherwise": "dead_letter"},
     {"name": "a quantity", "that": "quantity BETWEEN 1 AND 1000", "otherwise": "dead_letter"},
 ]
-_DERIVED = "SELECT *, price * quantity AS total FROM events"
+DERIVED = "SELECT *, price * quantity AS total FROM events"
 _SQL = (
     "SELECT *, price * quantity AS total, upper(country) AS land, date_trunc('hour', at) AS hour,"
     " CASE WHEN price * quantity > 5000 THEN 'large' ELSE 'small' END AS size FROM events"
@@ -86,9 +87,9 @@ class _Contender:
 
 
 class Bench:
-    """One cluster, one Spark."""
+    """One cluster, one Spark; or none, where contenders are processes that start their own."""
 
-    def __init__(self, connection: Connection, spark: "SparkSession", max_events: int) -> None:
+    def __init__(self, connection: Connection, spark: "SparkSession | Any", max_events: int) -> None:
         self.connection = connection
         self.spark = spark
         self.max_events = max_events
@@ -159,7 +160,7 @@ class Bench:
         """Run the pipeline with the derived column as a user does, and look at the driver's memory meanwhile."""
         folder.mkdir()
         file = folder / "pipeline.json"
-        file.write_text(json.dumps(self.pipeline(TOPIC, folder, [{"sql": _DERIVED}], _EXPECT)))
+        file.write_text(json.dumps(self.pipeline(TOPIC, folder, [{"sql": DERIVED}], EXPECT)))
         servers = self.connection.bootstrap_servers
         command = [sys.executable, "-m", "penstock", "--home", str(folder), "--bootstrap", servers]
         with (folder / "driver.log").open("wb") as log:
@@ -173,7 +174,7 @@ class Bench:
 
     def derived(self, topic: str, folder: Path) -> None:
         """Two expectations and a derived column: the pipeline that the goals speak of."""
-        self.ours([{"sql": _DERIVED}], _EXPECT)(topic, folder)
+        self.ours([{"sql": DERIVED}], EXPECT)(topic, folder)
 
     def ours(self, steps: list[dict[str, str]], expect: list[dict[str, str]]) -> Callable[[str, Path], None]:
         """Exactly once into Delta, with dead letters."""
@@ -202,36 +203,8 @@ class Bench:
             raise RuntimeError(f"{folder.name}: {len(ids)} rows, {len(ids.unique())} apart, of {self.good[topic]}")
 
     def plain(self, topic: str, folder: Path) -> None:
-        """Read, parse and write as Spark's and Delta's guides show; malformed events are left out without a word."""
-        from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark program
-
-        table = str(folder / "table")
-
-        def write(batch: "DataFrame", number: int) -> None:
-            batch.write.format("delta").mode("append").option("txnAppId", folder.name).option(
-                "txnVersion", number
-            ).save(table)
-
-        events = (
-            self.spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self.connection.bootstrap_servers)
-            .option("subscribe", topic)
-            .option("startingOffsets", "earliest")
-            .load()
-        )
-        rows = (
-            events.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event"))
-            .select("event.*")
-            .where("id IS NOT NULL AND note IS NOT NULL AND price >= 0 AND quantity BETWEEN 1 AND 1000")
-            .withColumn("total", F.col("price") * F.col("quantity"))
-        )
-        query = (
-            rows.writeStream.foreachBatch(write)
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+        """Read, parse and write as Spark's and Delta's guides show."""
+        plain_pyspark.land(self.spark, self.connection.bootstrap_servers, topic, SCHEMA, folder)
 
 
 @contextmanager
@@ -280,7 +253,7 @@ def _contenders(bench: Bench) -> list[_Contender]:
     return [
         _Contender("plain PySpark", "exactly once, malformed left out", bench.plain, bench.check_table),
         _Contender("Penstock, derived column", once, bench.derived, bench.check_ours),
-        _Contender("Penstock, SQL step", once, bench.ours([{"sql": _SQL}], _EXPECT), bench.check_ours),
+        _Contender("Penstock, SQL step", once, bench.ours([{"sql": _SQL}], EXPECT), bench.check_ours),
         _Contender("Penstock, no SQL", once, bench.ours([], []), bench.check_ours),
     ]
 

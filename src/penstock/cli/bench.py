@@ -90,6 +90,23 @@ def pipeline(
 
 
 @app.command()
+def start(
+    context: typer.Context,
+    events: Annotated[int, typer.Option(min=1, max=1_000_000, help="Events in the topic.")] = 400,
+    rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a cold run as cron starts it, beside a plain PySpark script; and one with nothing to read."""
+    from penstock.bench.start import run
+
+    with workplace(session(context).settings.home, "bench") as (place, step):
+        lines = run(place, session(context).settings.jars, events=events, rounds=rounds, step=step)
+    _tell(lines, output, as_json=as_json)
+    say(f"{events:,} events of about 230 bytes into Delta, whole processes, median of {rounds} rounds")
+
+
+@app.command()
 def growth(
     context: typer.Context,
     events: Annotated[

@@ -1,6 +1,8 @@
 """From a pipeline's model to one Spark job: read, decode, steps, expectations, conditions of the sinks."""
 
 import itertools
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +11,9 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock.engine import attempt
+from penstock.engine.analysis import Analysis
 from penstock.engine.aside import Aside, SetAside, TakeBack, unasked_columns
+from penstock.engine.shipping import ship
 from penstock.engine.tasks import DOT, MANIFEST, Chain, Decode, ReadTask, Task, event_schema
 from penstock.errors import BadInput
 from penstock.pipeline.columns import RESERVED, rule_column, user_columns, where_column
@@ -26,19 +30,39 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """Builds the job of one batch. As much as possible runs in one Python worker per task; SQL goes through the JVM."""
+    """Builds the job of one batch. As much as possible runs in one Python worker per task; SQL goes through the JVM.
 
-    def __init__(self, spec: PipelineSpec, spark: "SparkSession", folder: Path | None, notes: Path) -> None:
+    Spark is started when it is first needed: for the first batch, or for SQL that it has not seen in this version.
+    """
+
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        start_spark: Callable[[], "SparkSession"],
+        base: Path,
+        scratch: Path,
+        analysis: Path | None = None,
+    ) -> None:
         if spec.decode is None:
             raise BadInput(f"pipeline '{spec.name}' has no decoder")
         self._spec = spec
-        self._spark = spark
-        self._folder = folder
-        self._notes = notes
+        self._start_spark = start_spark
+        self._base = base
+        self._scratch = scratch
+        self._folder: Path | None = base
+        self._notes = scratch / "notes"
+        self._analysis = Analysis(analysis, spec.spark)
         self._decode: Decode = spec.decode
         self._schemas: list[pa.Schema] = []
         """The columns behind each step."""
         self.schema = self._learn_schema()
+
+    @cached_property
+    def spark(self) -> "SparkSession":
+        """Spark, started now if it was not needed before, with the user's modules where tasks find them."""
+        spark = self._start_spark()
+        self._folder = ship(spark, self._spec, self._base, self._scratch)
+        return spark
 
     @property
     def can_filter(self) -> bool:
@@ -58,19 +82,28 @@ class Frame:
         schema = event_schema(self._decode)
         for step in self._spec.steps:
             if isinstance(step, Sql):
-                schema = _whole_schema(self._sql(self._empty(schema), Select(step.sql)))
+                schema = self._analysis.columns(schema, ["select", step.sql], partial(self._columns, schema, step))
             elif isinstance(step, Python | Callbacks):
                 schema = step.task(schema, self._folder, self._notes).schema
             self._schemas.append(schema)
+        rules, wheres = self._conditions()
+        if rules or wheres:
+            self._analysis.columns(schema, ["judge", rules, wheres], partial(self._columns_judged, schema))
+        return schema
+
+    def _columns(self, schema: pa.Schema, step: Sql) -> pa.Schema:
+        return _whole_schema(self._sql(self._empty(schema), Select(step.sql)))
+
+    def _columns_judged(self, schema: pa.Schema) -> pa.Schema:
         self._judged(self._empty(schema))
         return schema
 
     def _empty(self, schema: pa.Schema) -> "DataFrame":
-        return self._spark.createDataFrame([], from_arrow_schema(schema))
+        return self.spark.createDataFrame([], from_arrow_schema(schema))
 
     def _sql(self, frame: "DataFrame", query: Select) -> "DataFrame":
         try:
-            return attempt.select(self._spark, frame, query)
+            return attempt.select(self.spark, frame, query)
         except (AnalysisException, ParseException) as error:
             raise self._explained(error) from None
 
@@ -80,25 +113,30 @@ class Frame:
             f"pipeline '{self._spec.name}': Spark does not understand the SQL: {reason}", safe="Nothing ran"
         )
 
+    def _conditions(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Give the columns of the expectations, and those of the sinks that have a condition, with what they ask."""
+        rules = {rule_column(number): rule.that for number, rule in enumerate(self._spec.expect)}
+        wheres = {where_column(number): sink.where for number, sink in enumerate(self._spec.sinks) if sink.where}
+        return rules, wheres
+
     def _judged(self, frame: "DataFrame") -> "DataFrame":
         """Add a column per expectation, and one per sink that has a condition."""
-        rules = {rule_column(number): rule.that for number, rule in enumerate(self._spec.expect)}
+        rules, wheres = self._conditions()
         strict = [
             rule_column(number)
             for number, rule in enumerate(self._spec.expect)
             if rule.otherwise in {"dead_letter", "drop"}
         ]
-        wheres = {where_column(number): sink.where for number, sink in enumerate(self._spec.sinks) if sink.where}
         try:
-            frame = attempt.judge(self._spark, frame, "expect", rules, only_if=[])
-            return attempt.judge(self._spark, frame, "where", wheres, only_if=strict)
+            frame = attempt.judge(self.spark, frame, "expect", rules, only_if=[])
+            return attempt.judge(self.spark, frame, "where", wheres, only_if=strict)
         except (AnalysisException, ParseException) as error:
             raise self._explained(error) from None
 
     def manifests(self, read: ReadTask, write: Task) -> list[str]:
         """Run the job; give what each task has to tell."""
         count = len(read.stretches)
-        way = _Way(self._spark.range(0, count, 1, count), [read], event_schema(self._decode))
+        way = _Way(self.spark.range(0, count, 1, count), [read], event_schema(self._decode))
         for number, step in enumerate(self._spec.steps):
             if isinstance(step, Sql):
                 way.in_spark(self._unasked(way.schema, number))

@@ -26,7 +26,6 @@ from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
 from penstock.engine.frame import Frame
 from penstock.engine.home import Home, Progress, Tell
 from penstock.engine.rate import RateLimit
-from penstock.engine.shipping import ship
 from penstock.errors import BadInput, LogTruncated, PositionsMoved, Transient
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
@@ -89,10 +88,10 @@ class Runner:
             self.feed = self._make_feed()
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
             self.extents = self.feed.extents()
-            self._spark = self._start_spark()
             self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
-            code = ship(self._spark, self.spec, self._base, self.home.scratch)
-            frame = Frame(self.spec, self._spark, code, self.home.scratch / "notes")
+            frame = Frame(
+                self.spec, self._start_spark, self._base, self.home.scratch, self.home.folder / "analysis.json"
+            )
             for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
                 stack.callback(sink.close)
                 if isinstance(self._replay, Range) and self._replay.replaces:
@@ -140,7 +139,7 @@ class Runner:
                 name, f"{group_of(self.spec.name)}.{name}{self._suffix}", self._connection, self.home.scratch
             )
         if isinstance(model, SparkFormat):
-            return model.sink(name, self._spark, self.home.scratch)
+            return model.sink(name, lambda: self.parts.frame.spark, self.home.scratch)
         if isinstance(model, Console):
             return model.sink(name)
         if isinstance(model, Postgres):

@@ -5,7 +5,7 @@ checkpoint writes the batch again. Use delta, json, postgres or kafka where that
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -40,7 +40,7 @@ class SparkFormat(BaseModel, frozen=True, extra="forbid"):
         """The columns of Penstock that go into the files."""
         return COORDINATES if self.coordinates else ()
 
-    def sink(self, name: str, spark: "SparkSession", scratch: Path) -> "SparkFormatSink":
+    def sink(self, name: str, spark: Callable[[], "SparkSession"], scratch: Path) -> "SparkFormatSink":
         """Make the driver's part."""
         return SparkFormatSink(self, name, spark, scratch)
 
@@ -48,7 +48,7 @@ class SparkFormat(BaseModel, frozen=True, extra="forbid"):
 class SparkFormatSink(Sink):
     """Lets Spark copy what the tasks staged."""
 
-    def __init__(self, spec: SparkFormat, name: str, spark: "SparkSession", scratch: Path) -> None:
+    def __init__(self, spec: SparkFormat, name: str, spark: Callable[[], "SparkSession"], scratch: Path) -> None:
         super().__init__(name)
         self._spec = spec
         self._spark = spark
@@ -71,7 +71,7 @@ class SparkFormatSink(Sink):
         """Append the staged rows."""
         files = [str(self._scratch / each.detail["file"]) for each in self._staged if each.rows]
         if files:
-            frame = self._spark.read.parquet(*files)
+            frame = self._spark().read.parquet(*files)
             frame.write.format(self._spec.format).options(**self._spec.options).mode("append").save(
                 str(self._spec.path)
             )

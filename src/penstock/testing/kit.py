@@ -256,7 +256,7 @@ def _manifests(
 
     started = spark or session.start("testing", _log_folder(), master="local[1]", wishes=spec.spark)
     try:
-        return Frame(spec, started, folder, scratch / "notes").manifests(read, write)
+        return Frame(spec, lambda: started, folder, scratch).manifests(read, write)
     except JOB_ERRORS as error:
         raise cause_of(error) or error from None
 
