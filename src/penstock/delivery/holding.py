@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from penstock.private import OWNER_ONLY, make_missing_private
+
 _ASKED = "hhqqi"  # struct flock: type, whence, start, length, process id
 _own: set[Path] = set()
 
@@ -21,11 +23,11 @@ _own: set[Path] = set()
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Hold a file; raise BlockingIOError if somebody else does."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    make_missing_private(path.parent)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        name = os.open(_named(path), os.O_RDWR | os.O_CREAT, 0o600)
+        name = os.open(_named(path), os.O_RDWR | os.O_CREAT, OWNER_ONLY)
         try:
             fcntl.lockf(name, fcntl.LOCK_EX)
             _own.add(path.resolve())

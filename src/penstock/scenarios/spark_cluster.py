@@ -17,8 +17,8 @@ import psutil
 import pyspark
 
 from penstock.broker.java_properties import properties_text
-from penstock.broker.secrets_folder import write_private
 from penstock.errors import WorkLost
+from penstock.private import write_private
 
 _CLASSES = "org.apache.spark.deploy"
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
