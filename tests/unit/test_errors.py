@@ -27,6 +27,7 @@ from penstock.errors import (
     TopicRecreated,
     Transient,
     Unprepared,
+    SparkDied,
     WorkLost,
 )
 
@@ -40,6 +41,7 @@ EXIT_CODES: dict[type[PenstockError], int] = {
     OwnershipLost: 4,
     SinkUnavailable: 4,
     WorkLost: 4,
+    SparkDied: 4,
     Refused: 5,
     Conflict: 6,
     PositionsMoved: 6,
