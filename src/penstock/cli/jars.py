@@ -34,7 +34,7 @@ def warm(
     from penstock.broker.java import find_java
     from penstock.engine import class_archive
 
-    if if_missing and class_archive.archive(find_java()[0]).exists():
+    if if_missing and class_archive.is_own(class_archive.archive(find_java()[0])):
         return
     with bar("archiving Spark's classes"):
         path = class_archive.make()

@@ -7,6 +7,7 @@ again by all of these; a file that is missing or damaged costs one start of Spar
 import base64
 import hashlib
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,8 @@ class Analysis:
     """Answers of Spark's, in one file; without a file nothing is kept."""
 
     def __init__(self, path: Path | None, settings: Mapping[str, str]) -> None:
-        import pyspark
-
         self._path = path
-        self._known_by = [__version__, pyspark.__version__, sorted(settings.items())]
+        self._known_by = [__version__, version("pyspark"), sorted(settings.items())]
         self._answers = _read(path)
 
     def columns(self, before: pa.Schema, asked: list[Any], ask: Callable[[], pa.Schema]) -> pa.Schema:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from penstock.pipeline.columns import RESERVED, user_columns
 from penstock.steps.sql import Select, with_columns_for_stars
@@ -54,6 +53,8 @@ class Aside:
 
     def path(self) -> Path:
         """Name the file of this attempt of this task; both of its workers know the number."""
+        from pyspark import TaskContext
+
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
         return Path(tempfile.gettempdir()) / f"penstock-aside-{self.id}-{attempt}.arrow"

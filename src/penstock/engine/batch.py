@@ -20,7 +20,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.delivery.standing import Standing
-from penstock.engine.failures import JOB_ERRORS, cause_of
+from penstock.engine.failures import cause_of, job_errors
 from penstock.engine.frame import Frame
 from penstock.engine.isolate import Isolation
 from penstock.engine.tasks import RECORDED, Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask, added_up
@@ -102,7 +102,7 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
         started = time.monotonic()
         try:
             manifests = [orjson.loads(each) for each in parts.frame.manifests(read, write)]
-        except JOB_ERRORS as error:
+        except job_errors() as error:
             cause = cause_of(error)
             if cause is not None:
                 raise cause from None

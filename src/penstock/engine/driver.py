@@ -13,7 +13,6 @@ from penstock.delivery.durable import write_json
 from penstock.engine import session
 from penstock.engine.history import RunRecord
 from penstock.engine.home import Home, Progress
-from penstock.engine.metrics import MetricsServer
 from penstock.engine.realtime import RealtimeRunner
 from penstock.engine.runner import Runner
 from penstock.engine.stateful import StatefulRunner
@@ -72,6 +71,7 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
         account(status, progress)
         status.save(home.folder)
         show(status)
+        home.roll_logs_over()
         for listener in listeners:
             listener(progress)
 
@@ -87,6 +87,8 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
             stack.enter_context(_on_signal(stop))
             runner = make_runner(spec, settings, file, master)
             if spec.metrics is not None:
+                from penstock.engine.metrics import MetricsServer
+
                 metrics = stack.enter_context(MetricsServer(spec.metrics, status, home.folder))
                 listeners.append(metrics.tell)
             stack.enter_context(runner)

@@ -3,14 +3,10 @@
 import re
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.errors import PySparkException
-
 from penstock import errors
 from penstock.decoders.decoded import Fault, fault
 from penstock.errors import PenstockError, Unprepared, WorkLost
 
-JOB_ERRORS = (PySparkException, Py4JError)
 _OURS = re.compile(r"penstock\.errors\.(\w+): (.*)")
 _CRASHED = "Python worker exited unexpectedly"
 _LOST = (
@@ -19,6 +15,14 @@ _LOST = (
     "cancelled because SparkContext",
     "ExecutorLostFailure",
 )
+
+
+def job_errors() -> tuple[type[Exception], ...]:
+    """Give the errors of Spark and of the way to it; asked for when something fails, PySpark loads no sooner."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return (PySparkException, Py4JError)
 
 
 def cause_of(error: Exception) -> PenstockError | None:
@@ -30,9 +34,15 @@ def cause_of(error: Exception) -> PenstockError | None:
         return kind(match[2].strip())
     if "No space left on device" in text:
         return Unprepared("a disk is full", safe="Nothing of this batch was written", fix="Make room; then start again")
-    if isinstance(error, Py4JNetworkError) or any(sign in text for sign in _LOST):
+    if _is_cut_off(error) or any(sign in text for sign in _LOST):
         return WorkLost("Spark stopped while a batch was running", safe="Nothing of this batch was written")
     return None
+
+
+def _is_cut_off(error: Exception) -> bool:
+    from py4j.protocol import Py4JNetworkError
+
+    return isinstance(error, Py4JNetworkError)
 
 
 def fault_of(error: Any) -> Fault:
@@ -40,6 +50,6 @@ def fault_of(error: Any) -> Fault:
     text = str(error)
     if _CRASHED in text:
         return fault("WorkerDied", "the Python worker died twice on this record alone", stage="step")
-    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    condition = error.getCondition() if hasattr(error, "getCondition") else None
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return fault(condition or type(error).__name__, first, stage="sql")

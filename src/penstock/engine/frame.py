@@ -1,16 +1,14 @@
 """From a pipeline's model to one Spark job: read, decode, steps, expectations, conditions of the sinks."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from penstock.engine import attempt
 from penstock.engine.analysis import Analysis
 from penstock.engine.aside import Aside, SetAside, TakeBack, unasked_columns
 from penstock.engine.shipping import ship
@@ -99,19 +97,25 @@ class Frame:
         return schema
 
     def _empty(self, schema: pa.Schema) -> "DataFrame":
-        return self.spark.createDataFrame([], from_arrow_schema(schema))
+        return self.spark.createDataFrame([], _spark_schema(schema))
 
     def _sql(self, frame: "DataFrame", query: Select) -> "DataFrame":
-        try:
-            return attempt.select(self.spark, frame, query)
-        except (AnalysisException, ParseException) as error:
-            raise self._explained(error) from None
+        from penstock.engine import attempt
 
-    def _explained(self, error: Any) -> BadInput:
-        reason = str(error).splitlines()[0]
-        return BadInput(
-            f"pipeline '{self._spec.name}': Spark does not understand the SQL: {reason}", safe="Nothing ran"
-        )
+        with self._explained():
+            return attempt.select(self.spark, frame, query)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        from pyspark.errors import AnalysisException, ParseException
+
+        try:
+            yield
+        except (AnalysisException, ParseException) as error:
+            reason = str(error).splitlines()[0]
+            raise BadInput(
+                f"pipeline '{self._spec.name}': Spark does not understand the SQL: {reason}", safe="Nothing ran"
+            ) from None
 
     def _conditions(self) -> tuple[dict[str, str], dict[str, str]]:
         """Give the columns of the expectations, and those of the sinks that have a condition, with what they ask."""
@@ -121,17 +125,17 @@ class Frame:
 
     def _judged(self, frame: "DataFrame") -> "DataFrame":
         """Add a column per expectation, and one per sink that has a condition."""
+        from penstock.engine import attempt
+
         rules, wheres = self._conditions()
         strict = [
             rule_column(number)
             for number, rule in enumerate(self._spec.expect)
             if rule.otherwise in {"dead_letter", "drop"}
         ]
-        try:
+        with self._explained():
             frame = attempt.judge(self.spark, frame, "expect", rules, only_if=[])
             return attempt.judge(self.spark, frame, "where", wheres, only_if=strict)
-        except (AnalysisException, ParseException) as error:
-            raise self._explained(error) from None
 
     def manifests(self, read: ReadTask, write: Task) -> list[str]:
         """Run the job; give what each task has to tell."""
@@ -184,7 +188,7 @@ class _Way:
         if self._aside is None:
             self._aside = Aside(unasked)
             slim = SetAside(self._aside, self.schema)
-            self.frame = _in_python(self.frame, [*self.tasks, slim], from_arrow_schema(slim.schema))
+            self.frame = _in_python(self.frame, [*self.tasks, slim], _spark_schema(slim.schema))
             self.tasks = []
 
     def in_python(self) -> None:
@@ -194,8 +198,16 @@ class _Way:
             self._aside = None
 
 
+def _spark_schema(schema: pa.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
 def _whole_schema(frame: "DataFrame") -> pa.Schema:
     """Give a frame's columns as every row has them: the user's, then Penstock's."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     made = to_arrow_schema(frame.schema, timezone="UTC")
     return pa.schema([*(made.field(name) for name in user_columns(made.names)), *RESERVED])
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.engine.log_files import roll_over
+
 if TYPE_CHECKING:
     from penstock.engine.batch import BatchReport
 
@@ -20,6 +22,7 @@ class Progress:
     """Records that were sent before a crash, and again after it; at least once only."""
 
 
+SPARK_CONSOLE = "spark-console.log"
 Tell = Callable[[Progress], None]
 
 
@@ -47,3 +50,13 @@ class Home:
     def logs(self) -> Path:
         """What driver and Spark have to say."""
         return self.folder / "logs"
+
+    @property
+    def driver_log(self) -> Path:
+        """What a driver in the background says."""
+        return self.logs / "driver.log"
+
+    def roll_logs_over(self) -> None:
+        """Keep small what does not do so by itself, as Spark's own log does."""
+        for log in (self.driver_log, self.logs / SPARK_CONSOLE):
+            roll_over(log)

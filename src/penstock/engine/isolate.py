@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.dead_letters import NOT_READ
-from penstock.engine.failures import JOB_ERRORS, cause_of, fault_of
+from penstock.engine.failures import cause_of, fault_of, job_errors
 from penstock.engine.frame import Frame
 from penstock.engine.tasks import DrainTask, ReadTask, WriteTask
 from penstock.errors import DataRefused, WorkLost
@@ -93,7 +93,7 @@ class Isolation:
         """Tell whether a record fails before any step has it."""
         try:
             self._frame.read_alone(self._read.on(index, offset, offset + 1), _DRAIN)
-        except JOB_ERRORS as error:
+        except job_errors() as error:
             cause = cause_of(error)
             if cause is not None:
                 raise cause from None
@@ -103,7 +103,7 @@ class Isolation:
     def _fails(self, index: int, start: int, end: int, ending: DrainTask | WriteTask) -> Exception | None:
         try:
             self._frame.manifests(self._read.on(index, start, end), ending.on(index, start, end))
-        except JOB_ERRORS as error:
+        except job_errors() as error:
             cause = cause_of(error)
             if cause is not None:
                 raise cause from None

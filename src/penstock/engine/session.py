@@ -22,6 +22,7 @@ import psutil
 from penstock.broker.java import find_java
 from penstock.broker.log4j import log4j_properties
 from penstock.engine import class_archive
+from penstock.engine.home import SPARK_CONSOLE
 from penstock.errors import BadInput, SparkDied, WorkLost
 from penstock.secret import Secret, holds_secret
 
@@ -95,7 +96,7 @@ def start(
     logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         with _being_started():
-            spark = _started(settings, folder / "spark-console.log")
+            spark = _started(settings, folder / SPARK_CONSOLE)
     except (Py4JError, PySparkRuntimeError) as error:
         if "spark.authenticate.secret" in str(error):
             raise BadInput(
@@ -152,6 +153,8 @@ def has_died() -> bool:
 
 
 def _jvm() -> "subprocess.Popen[bytes] | None":
+    if "pyspark" not in sys.modules:
+        return None
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public tells of the JVM

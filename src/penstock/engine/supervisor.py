@@ -44,7 +44,7 @@ def start(name: str, settings: Settings, file: Path, root: list[str], master: st
     make_private(home.folder)
     make_missing_private(home.logs)
     command = [*_command(root, settings), "supervise", str(file.resolve()), "--master", master]
-    with (home.logs / "driver.log").open("ab") as log:
+    with home.driver_log.open("ab") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=file.resolve().parent
         )
@@ -97,6 +97,7 @@ def _supervised(name: str, settings: Settings, file: Path, root: list[str], mast
             return max(code, 0)
         pause_s = _FIRST_PAUSE_S if time.monotonic() - began > _HEALTHY_AFTER_S else min(pause_s * 2, _LONGEST_PAUSE_S)
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+        home_of(settings, name).roll_logs_over()
         sys.stderr.write(f"pipeline '{name}': the driver ended with {ended}; starting it again in {pause_s:.0f} s\n")
         deadline = time.monotonic() + pause_s
         while time.monotonic() < deadline and not stopping:

@@ -13,7 +13,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from penstock.decoders.decoded import Decoded, Fault, fault
 from penstock.delivery.crash_points import crash_point
@@ -74,6 +73,8 @@ class Chain:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the tasks one into the other."""
+        from pyspark import TaskContext
+
         context = TaskContext.get()
         index = context.partitionId() if context is not None else 0
         batches = map(_with_dots, batches)

@@ -251,13 +251,13 @@ def _manifests(
     if spark is None and not needs_spark(spec):
         return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.stretches))]
     from penstock.engine import session
-    from penstock.engine.failures import JOB_ERRORS, cause_of
+    from penstock.engine.failures import cause_of, job_errors
     from penstock.engine.frame import Frame
 
     started = spark or session.start("testing", _log_folder(), master="local[1]", wishes=spec.spark)
     try:
         return Frame(spec, lambda: started, folder, scratch).manifests(read, write)
-    except JOB_ERRORS as error:
+    except job_errors() as error:
         raise cause_of(error) or error from None
 
 

@@ -1,0 +1,21 @@
+"""Logs that several processes append to, kept from growing for ever."""
+
+import os
+import shutil
+from pathlib import Path
+
+MOST_BYTES = 10_000_000
+
+
+def roll_over(log: Path) -> None:
+    """Empty a log that has grown beyond 10 MB; what it held is kept beside it, as `.1`.
+
+    In place, for whoever writes to it has it open, appends, and need not know. A line that comes in between is lost.
+    """
+    try:
+        if log.stat().st_size <= MOST_BYTES:
+            return
+        shutil.copy(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)
+    except FileNotFoundError:
+        return
