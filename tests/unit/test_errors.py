@@ -23,11 +23,11 @@ from penstock.errors import (
     RetentionPassed,
     Settling,
     SinkUnavailable,
+    SparkDied,
     Terminal,
     TopicRecreated,
     Transient,
     Unprepared,
-    SparkDied,
     WorkLost,
 )
 
