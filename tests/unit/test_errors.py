@@ -72,7 +72,7 @@ def test_every_error_is_either_transient_or_terminal(kind: type[PenstockError]) 
 
 
 def test_only_what_may_pass_by_waiting_is_transient() -> None:
-    expected = {BrokerUnavailable, Settling, QueueFull, OwnershipLost, SinkUnavailable, WorkLost}
+    expected = {BrokerUnavailable, Settling, QueueFull, OwnershipLost, SinkUnavailable, SparkDied, WorkLost}
 
     assert expected == {kind for kind in EXIT_CODES if issubclass(kind, Transient)}
 

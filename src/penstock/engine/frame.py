@@ -167,7 +167,7 @@ class Frame:
     def read_alone(self, read: ReadTask, drain: Task) -> None:
         """Read and decode without any step, and throw the rows away."""
         count = len(read.stretches)
-        _in_python(self._spark.range(0, count, 1, count), [read, drain], MANIFEST).collect()
+        _in_python(self.spark.range(0, count, 1, count), [read, drain], MANIFEST).collect()
 
 
 class _Way:
