@@ -53,6 +53,10 @@ class Outbox:
         self.group = group
         self._producer: Producer | None = None
         self._partitioner = partitioner
+        self.target_id = ""
+        """Id of the topic that the records go to; positions are true of no other. Empty where they go to several."""
+        self.has_other_target = False
+        """Whether positions were found that are true of another topic, one that had the same name."""
         self.batch_max_bytes = _BATCH_MAX_BYTES
         """The smallest limit of the topics that it sends to, for Kafka refuses a batch above it."""
         self._held: Positions = {}
@@ -83,7 +87,7 @@ class Outbox:
         return self._producer
 
     def positions(self, places: Iterable[Place]) -> Positions:
-        """Read the group's committed offsets; those of a topic with another id do not count."""
+        """Read the group's committed offsets; those of a topic with another id, read or written, do not count."""
         asked = {(place.topic, place.partition): place for place in places if place.in_kafka}
         if not asked:
             return {}
@@ -96,11 +100,19 @@ class Outbox:
             # does. Had another driver taken over, that one would have ended it.
             self.take_over()
             found = self._committed(list(asked))
-        return {
-            asked[each.topic, each.partition]: each.offset
-            for each in found
-            if each.offset >= 0 and each.metadata == asked[each.topic, each.partition].topic_id
-        }
+        positions: Positions = {}
+        self.has_other_target = False
+        for each in found:
+            place = asked[each.topic, each.partition]
+            if each.offset >= 0 and each.metadata == self._metadata(place):
+                positions[place] = each.offset
+            elif each.offset >= 0 and (each.metadata or "").split(" ")[0] == place.topic_id:
+                self.has_other_target = True
+        return positions
+
+    def _metadata(self, place: Place) -> str:
+        """Say what a position is true of: the topic that was read, and the one that was written to."""
+        return f"{place.topic_id} {self.target_id}".strip()
 
     @property
     def _is_hung(self) -> bool:
@@ -145,7 +157,7 @@ class Outbox:
                 # Positions first: there is an answer to these, so a producer that Kafka has forgotten shows here.
                 if moved:
                     offsets = [
-                        TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
+                        TopicPartition(place.topic, place.partition, offset, metadata=self._metadata(place))
                         for place, offset in moved.items()
                     ]
                     transaction.send_offsets(offsets, self._group_client.consumer_group_metadata())

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
 from penstock.delivery.positions import Place, Positions, Stretch
-from penstock.errors import BadInput
+from penstock.errors import BadInput, PositionLost
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -80,6 +80,7 @@ class KafkaSink(Sink):
         self._connection = connection
         self._scratch = scratch
         self._outbox = Outbox(connection, name, group, spec.partitioner)
+        self._admin = Admin(connection)
         self._limits = TopicLimits()
 
     def open(self, schema: pa.Schema) -> None:
@@ -87,14 +88,19 @@ class KafkaSink(Sink):
         for column in (self._spec.key, self._spec.value):
             if column is not None and column not in schema.names:
                 raise BadInput(f"sink '{self.name}' names the column '{column}', which there is not")
-        admin = Admin(self._connection)
-        topics.partition_count(admin, self._spec.topic)
-        self._limits = limits_of(admin, self._spec.topic)
+        topics.partition_count(self._admin, self._spec.topic)
+        self._limits = limits_of(self._admin, self._spec.topic)
         self._outbox.batch_max_bytes = self._limits.max_bytes
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
-        """Read the positions from the group."""
-        return self._outbox.positions(places)
+        """Read the positions from the group. Those of a topic that was deleted and made again are lost, not expired."""
+        self._outbox.target_id = self._topic_id()
+        found = self._outbox.positions(places)
+        self.positions_expire = not self._outbox.has_other_target
+        return found
+
+    def _topic_id(self) -> str:
+        return topics.identify(self._admin, [self._spec.topic])[self._spec.topic][0]
 
     def take_over(self) -> None:
         """Fence any older driver."""
@@ -114,6 +120,12 @@ class KafkaSink(Sink):
 
     def commit(self) -> None:
         """Send records and positions in one transaction."""
+        if self._topic_id() != self._outbox.target_id:
+            raise PositionLost(
+                f"the topic '{self._spec.topic}' of sink '{self.name}' was deleted and made again",
+                safe="Nothing of this batch was written to it",
+                fix="To fill it again from the source's start, run: penstock pipeline rebuild NAME",
+            )
         files = [Path(each.detail["file"]) for each in self._staged if each.detail.get("file")]
         self._outbox.send(files, self._expected, {each.stretch.place: each.stretch.end for each in self._staged})
         for path in files:

@@ -1,0 +1,83 @@
+"""Positions of a Kafka sink are true of one topic: of another with the same name they say nothing."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.delivery import standing
+from penstock.delivery.checkpoint import Committed
+from penstock.delivery.positions import Place, Stretch
+from penstock.errors import PositionLost
+from penstock.kafka import topics
+from penstock.kafka.reader import read_all
+from penstock.kafka.topic_spec import TopicSpec
+from penstock.pipeline.columns import RESERVED
+from penstock.sinks.kafka import Kafka, KafkaSink
+from penstock.sinks.sink import Staged
+
+from conftest import RunningKafka
+
+SCHEMA = pa.schema([("id", pa.int64()), *(RESERVED.field(name) for name in Kafka(topic="any").reserved_columns)])
+
+
+def opened(kafka: RunningKafka, folder: Path, target: str) -> KafkaSink:
+    sink = Kafka(topic=target).sink("out", f"penstock.{target}.out", kafka.connection, folder)
+    sink.open(SCHEMA)
+    return sink
+
+
+def prepared(sink: KafkaSink, place: Place, start: int, end: int, expected: int | None) -> None:
+    """Do what a task and the driver do with a batch of one row."""
+    row = {"id": start, "_topic_id": place.topic_id, "_partition": 0, "_offset": start, "_timestamp_ms": 1001}
+    stager = sink.stager()(Stretch(place, start, end))
+    assert [] == stager.write(pa.RecordBatch.from_pylist([row], SCHEMA), pa.array([start]))
+    assert [] == sink.prepare([Staged(Stretch(place, start, end), 1, stager.finish())], {place: expected})
+
+
+def made_again(kafka: RunningKafka, topic: str) -> None:
+    topics.delete(kafka.admin(), topic)
+    topics.create(kafka.admin(), topic, TopicSpec(partitions=1))
+
+
+def test_a_topic_that_was_made_again_has_lost_its_positions_even_if_all_was_settled(
+    kafka: RunningKafka, tmp_path: Path
+) -> None:
+    target, source = kafka.topic("identity"), kafka.topic("identity-in")
+    place = Place(source, topics.describe(kafka.admin(), source).topic_id, 0)
+    first = opened(kafka, tmp_path, target)
+    assert {} == first.positions([place])
+    prepared(first, place, 0, 5, None)
+    first.commit()
+    assert {place: 5} == first.positions([place])
+    first.close()
+    made_again(kafka, target)
+
+    second = opened(kafka, tmp_path, target)
+    committed = Committed(1, {place: 0}, {"out": {place: 5}})
+    with pytest.raises(PositionLost, match=r"sink 'out' had everything of .* before offset 5"):
+        standing.read("p", {"out": second}, committed, [place], is_settled=True)
+    # What a rebuild does: the sink has no position, and none that could have expired. It is filled from the start.
+    assert ({}, False) == (second.positions([place]), second.positions_expire)
+    prepared(second, place, 0, 5, None)
+    second.commit()
+    found = (second.positions([place]), second.positions_expire)
+    second.close()
+
+    assert ({place: 5}, True) == found
+    assert 1 == len(read_all(kafka.connection, target))
+
+
+def test_a_topic_that_is_made_again_during_a_batch_gets_nothing_of_it(kafka: RunningKafka, tmp_path: Path) -> None:
+    target, source = kafka.topic("identity-batch"), kafka.topic("identity-batch-in")
+    place = Place(source, topics.describe(kafka.admin(), source).topic_id, 0)
+    sink = opened(kafka, tmp_path, target)
+    sink.positions([place])
+    prepared(sink, place, 0, 5, None)
+    made_again(kafka, target)
+
+    with pytest.raises(PositionLost, match="was deleted and made again"):
+        sink.commit()
+    sink.close()
+
+    assert [] == read_all(kafka.connection, target)
