@@ -12,6 +12,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from pydantic import BaseModel, Field
 
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
 from penstock.delivery.positions import Place, Positions, Stretch
+from penstock.delivery.verdicts import Verdict, Verdicts
+from penstock.errors import BadInput, Refused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -54,11 +57,12 @@ ENVELOPE = (
     "value_sha256",
 )
 """The headers that a dead letter has behind the record's own, in this order."""
-_LARGE: dict[str, str | int | bool] = {
-    "max.message.bytes": 100_000_000,
+_SPREADING_S = 5.0
+_LARGE = {
+    "max.message.bytes": "100000000",
     "message.timestamp.type": "CreateTime",
-    "message.timestamp.before.max.ms": 2**63 - 1,
-    "message.timestamp.after.max.ms": 2**63 - 1,
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+    "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 """Limits of a dead-letter topic: what any topic has taken, it takes too. By default Kafka would refuse some of it."""
 
@@ -91,15 +95,25 @@ class DeadLetter(BaseModel, frozen=True):
 
 def make_topics(admin: Admin, wanted: Mapping[str, int]) -> dict[str, int]:
     """Make the dead-letter topics that are missing, and see that none expires; give how many partitions each has."""
-    return {
-        name: topics.ensure(
-            admin,
-            name,
-            TopicSpec(partitions=partitions, cleanup="delete", retention="forever", retention_size="unlimited"),
-            wishes=_LARGE,
-        )
-        for name, partitions in wanted.items()
-    }
+    found = {}
+    for name, partitions in wanted.items():
+        kept = TopicSpec(partitions=partitions, cleanup="delete", retention="forever", retention_size="unlimited")
+        found[name] = topics.ensure(admin, name, kept, wishes=_LARGE)
+        _enlarge(admin, name)
+    return found
+
+
+def _enlarge(admin: Admin, name: str) -> None:
+    """Raise the limits that a topic has from the cluster's defaults, and wait until they hold; or leave it at stubs."""
+    deadline = time.monotonic() + _SPREADING_S
+    with suppress(Refused, BadInput):
+        while time.monotonic() < deadline and (changes := _too_small(admin, name)):
+            topics.alter_config(admin, name, {**changes})
+
+
+def _too_small(admin: Admin, name: str) -> dict[str, str]:
+    defaults = {key: value for key, (value, is_own) in topics.config(admin, name).items() if not is_own}
+    return {key: value for key, value in _LARGE.items() if defaults.get(key, value) != value}
 
 
 class DeadLetters:
@@ -115,6 +129,7 @@ class DeadLetters:
         self._outbox = Outbox(connection, SINK_NAME, group)
         self._partitions: dict[str, int] = {}
         self._limits: dict[str, TopicLimits] = {}
+        self._verdicts = Verdicts(connection, self._verdict)
 
     def open(self, wanted: Mapping[str, int]) -> None:
         """Make the dead-letter topics that are missing, each with so many partitions and no expiry."""
@@ -164,17 +179,20 @@ class DeadLetters:
 
     def recorded(self, stretches: Iterable[Stretch]) -> dict[Place, set[tuple[int, str | None]]]:
         """Find what is a dead letter already among these offsets: by offset and sink."""
-        wanted = {(each.place.topic_id, each.place.partition): each for each in stretches}
-        found: dict[Place, set[tuple[int, str | None]]] = {each.place: set() for each in wanted.values()}
-        for topic in sorted({self.topic_of(each.place.topic) for each in wanted.values()}):
-            if topic not in self._partitions:
-                continue
-            # To the very end: what this pipeline has recorded may stand behind a transaction of another one.
-            for letter in read(self._connection, topic, pipeline=self._pipeline, wait_for_open_transactions=True):
-                stretch = wanted.get((letter.place_id, letter.at_partition))
-                if stretch is not None and stretch.start <= letter.at < stretch.end:
-                    found[stretch.place].add((letter.at, letter.sink))
-        return found
+        wanted = list(stretches)
+        # What a replay reads is itself the topic that its letters come back to.
+        topics = {name for each in wanted for name in (each.place.topic, self.topic_of(each.place.topic))}
+        topics &= self._partitions.keys()
+        if not topics:
+            self._verdicts.forget()
+            return {each.place: set() for each in wanted}
+        return self._verdicts.among(wanted, {topic: self._partitions[topic] for topic in sorted(topics)})
+
+    def _verdict(self, message: Message) -> Verdict | None:
+        letter = understand(message)
+        if letter is None or letter.pipeline != self._pipeline:
+            return None
+        return letter.place_id, letter.at_partition, letter.at, letter.sink
 
     def close(self) -> None:
         """Let go of the clients."""
@@ -316,13 +334,11 @@ def understand(message: Message) -> DeadLetter | None:
         return None
 
 
-def read(
-    connection: Connection, *topics: str, pipeline: str | None = None, wait_for_open_transactions: bool = False
-) -> Iterator[DeadLetter]:
+def read(connection: Connection, *topics: str, pipeline: str | None = None) -> Iterator[DeadLetter]:
     """Read the dead letters in one topic or several, of one pipeline or of all."""
     if not topics:
         return
-    with Reader(connection, *topics, wait_for_open_transactions=wait_for_open_transactions) as reader:
+    with Reader(connection, *topics) as reader:
         for message in reader:
             letter = understand(message)
             if letter is not None and pipeline in (None, letter.pipeline):

@@ -152,7 +152,7 @@ def _recorded(
         for each in stretches
         if standing.trims[SINK_NAME][each.place] > each.start or not each.place.in_kafka
     ]
-    return dead.recorded(judged) if judged else {}
+    return dead.recorded(judged)
 
 
 def _require_first_time(pipeline: str, place: Place, offset: int, problem: Fault, condemned: Condemned) -> None:

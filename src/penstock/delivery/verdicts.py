@@ -1,0 +1,75 @@
+"""What is a dead letter already: asked for after a crash, and batch by batch while a sink is filled again.
+
+Each dead letter is read once, however many batches ask: the first reads what is there, later ones what has come since.
+"""
+
+from collections.abc import Callable, Iterable
+
+from confluent_kafka import Message
+
+from penstock.delivery.positions import Place, Stretch
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.positions import Position, bounds
+from penstock.kafka.reader import Reader
+
+Verdict = tuple[str, int, int, str | None]
+"""Id of the place, partition and offset of what was being read, and the sink; none if it failed for all."""
+
+
+class Verdicts:
+    """The verdicts in dead-letter topics."""
+
+    def __init__(self, connection: Connection, understand: Callable[[Message], Verdict | None]) -> None:
+        self._connection = connection
+        self._understand = understand
+        self._read_to: dict[tuple[str, int], int] = {}
+        self._sinks: dict[tuple[str, int], dict[int, set[str | None]]] = {}
+
+    def among(self, stretches: Iterable[Stretch], topics: dict[str, int]) -> dict[Place, set[tuple[int, str | None]]]:
+        """Give offsets and sinks of what was judged in these stretches; read `topics`, each with so many partitions."""
+        self._read_on([(topic, number) for topic, count in topics.items() for number in range(count)])
+        found: dict[Place, set[tuple[int, str | None]]] = {}
+        for each in stretches:
+            judged = self._sinks.get((each.place.topic_id, each.place.partition), {})
+            offsets = range(each.start, each.end)
+            there = judged.keys() if len(judged) < len(offsets) else offsets
+            found[each.place] = {(at, sink) for at in there if at in judged and at in offsets for sink in judged[at]}
+        return found
+
+    def forget(self) -> None:
+        """Let go of everything: nobody asks any more."""
+        self._read_to.clear()
+        self._sinks.clear()
+
+    def _read_on(self, partitions: list[tuple[str, int]]) -> None:
+        """Read what nobody has read yet, to the very end: it may stand behind a transaction of another pipeline."""
+        limits = bounds(Admin(self._connection), partitions)
+        new = sorted({topic for topic, number in partitions if (topic, number) not in self._read_to})
+        if new:
+            self._read(Reader(self._connection, *new, wait_for_open_transactions=True))
+        for topic, number in partitions:
+            first, end = limits[topic, number]
+            start = max(first, self._read_to.get((topic, number), end))
+            if start < end:
+                self._read(
+                    Reader(
+                        self._connection,
+                        topic,
+                        partition=number,
+                        start=Position("offset", start),
+                        end=Position("offset", end),
+                        wait_for_open_transactions=True,
+                    )
+                )
+            self._read_to[topic, number] = end
+
+    def _read(self, reader: Reader) -> None:
+        with reader:
+            for message in reader:
+                self._note(self._understand(message))
+
+    def _note(self, verdict: Verdict | None) -> None:
+        if verdict is not None:
+            place_id, partition, at, sink = verdict
+            self._sinks.setdefault((place_id, partition), {}).setdefault(at, set()).add(sink)
