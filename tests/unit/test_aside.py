@@ -1,9 +1,16 @@
 """Which columns need not pass through the JVM: in doubt, all that the user has."""
 
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
-from penstock.engine.aside import unasked_columns
+from penstock.engine.aside import Aside, SetAside, TakeBack, remove_left, unasked_columns
 from penstock.pipeline.columns import RESERVED
 from penstock.steps.sql import Select
 
@@ -50,3 +57,59 @@ def test_columns_of_penstock_wait_unless_they_are_mentioned_and_the_error_never_
     found = unasked_columns(SCHEMA, [Select("SELECT price, _offset AS o FROM events")], ["_KEY IS NOT NULL"])
 
     assert set(RESERVED.names) - {"_offset", "_key", "_error"} == set(found)
+
+
+def rows(*numbers: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"price": float(number)} for number in numbers], SCHEMA)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_only_the_owner_can_read_what_waits_and_it_has_no_name_once_it_is_read(temporary: Path) -> None:
+    way = Aside(("note",))
+    before = os.umask(0)
+    try:
+        passing = SetAside(way, SCHEMA)(iter([rows(1, 2)]), 0)
+        first = next(passing)
+    finally:
+        os.umask(before)
+    (file,) = temporary.iterdir()
+    mode = file.stat().st_mode & 0o777
+    list(passing)
+    (whole,) = TakeBack(way, SCHEMA)(iter([first]), 0)
+
+    assert 0o600 == mode
+    assert [1.0, 2.0] == whole.column("price").to_pylist()
+    assert [] == list(temporary.iterdir())
+
+
+def test_a_task_that_fails_leaves_nothing_in_the_temporary_folder(temporary: Path) -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield rows(1)
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        list(SetAside(Aside(("note",)), SCHEMA)(failing(), 0))
+    given_up = SetAside(Aside(("note",)), SCHEMA)(iter([rows(1), rows(2)]), 0)
+    next(given_up)
+    given_up.close()  # type: ignore[attr-defined]
+
+    assert [] == list(temporary.iterdir())
+
+
+def test_what_killed_workers_have_left_goes_and_what_live_ones_wait_for_stays(temporary: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = temporary / f"penstock-aside-{'0' * 32}-7-{gone.pid}.arrow"
+    awaited = temporary / f"penstock-aside-{'0' * 32}-7-{os.getpid()}.arrow"
+    other = temporary / f"penstock-aside-notes-{gone.pid}.arrow"
+    for file in (left, awaited, other):
+        file.touch()
+
+    remove_left()
+
+    assert sorted([awaited, other]) == sorted(temporary.iterdir())

@@ -3,25 +3,30 @@
 Most of a record's bytes are its raw value, which only a dead letter needs, and most columns of Penstock are the same
 for all rows of a task. Of the user's columns those wait that a star lets through as they are. Rows are numbered on
 their way out, and their order is kept, so that each finds its own again. The two Python workers of a task run on one
-machine at the same time; once both have the file open it has no name any more, so nothing is left behind.
+machine at the same time; once both have the file open it has no name any more. Only its owner can read it. What workers
+leave that die before that goes when the next driver, or a task of it, starts on the machine.
 """
 
+import os
 import re
 import tempfile
 import uuid
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 
 from penstock.pipeline.columns import RESERVED, user_columns
 from penstock.steps.sql import Select, with_columns_for_stars
 
 NUMBER = "_row"
+_NAME = re.compile(r"penstock-aside-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d+)\.arrow")
 
 
 def unasked_columns(schema: pa.Schema, selects: list[Select], conditions: list[str]) -> tuple[str, ...]:
@@ -52,12 +57,22 @@ class Aside:
         return pa.schema([*(each for each in schema if each.name not in self.waiting), (NUMBER, pa.int64())])
 
     def path(self) -> Path:
-        """Name the file of this attempt of this task; both of its workers know the number."""
+        """Name the file of this attempt of this task; both of its workers know the number, and have one parent."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
-        return Path(tempfile.gettempdir()) / f"penstock-aside-{self.id}-{attempt}.arrow"
+        return Path(tempfile.gettempdir()) / f"penstock-aside-{self.id}-{attempt}-{os.getppid()}.arrow"
+
+
+def remove_left() -> None:
+    """Remove the files of workers whose parent is gone, as after a kill: nobody will come for them."""
+    with os.scandir(tempfile.gettempdir()) as entries:
+        named = [(entry, match) for entry in entries if (match := _NAME.fullmatch(entry.name))]
+    for entry, match in named:
+        if not psutil.pid_exists(int(match["parent"])):
+            with suppress(OSError):  # another user's, or another task was faster
+                Path(entry.path).unlink()
 
 
 class SetAside:
@@ -70,13 +85,20 @@ class SetAside:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
         """Give slim rows; what they lack is in the file before they leave."""
-        number = 0
-        with pa.OSFile(str(self._aside.path()), "wb") as file, pa.ipc.new_stream(file, self._waiting) as stream:
-            for batch in batches:
-                stream.write_batch(batch.select(self._waiting.names))
-                numbers = pa.array(np.arange(number, number + batch.num_rows))
-                number += batch.num_rows
-                yield batch.select(self.schema.names[:-1]).append_column(NUMBER, numbers)
+        remove_left()
+        path, number = self._aside.path(), 0
+        path.unlink(missing_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, self._waiting) as stream:
+                for batch in batches:
+                    stream.write_batch(batch.select(self._waiting.names))
+                    numbers = pa.array(np.arange(number, number + batch.num_rows))
+                    number += batch.num_rows
+                    yield batch.select(self.schema.names[:-1]).append_column(NUMBER, numbers)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
 
 
 class TakeBack:

@@ -21,7 +21,7 @@ from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
 from penstock.delivery.positions import Positions, require_unmoved
 from penstock.delivery.standing import Keeper, Standing
-from penstock.engine import session
+from penstock.engine import aside, session
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
 from penstock.engine.frame import Frame
 from penstock.engine.home import Home, Progress, Tell
@@ -85,6 +85,7 @@ class Runner:
         with ExitStack() as stack:
             stack.enter_context(self.checkpoint.locked())
             shutil.rmtree(self.home.scratch, ignore_errors=True)
+            aside.remove_left()
             self.feed = self._make_feed()
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
             self.extents = self.feed.extents()
