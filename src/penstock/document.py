@@ -32,6 +32,14 @@ class _PlainLoader(yaml.SafeLoader):
             raise _refuse("aliases (*name) are not used here", self.peek_event().start_mark)  # type: ignore[no-untyped-call]
         return super().compose_node(parent, index)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyYAML's signature
+        try:
+            return super().construct_object(node, deep=deep)
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
+            # PyYAML takes a tag's word for it: !!int "" is an IndexError, !!timestamp x an AttributeError.
+            kind = str(node.tag).rpartition(":")[2]
+            raise _refuse(f"this is no {kind}", node.start_mark) from None
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
         seen = set()
         for key_node, _ in node.value:

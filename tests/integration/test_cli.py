@@ -41,6 +41,16 @@ def test_json_lines_go_in_with_their_keys_and_headers_and_come_out_as_they_were(
     assert {"[['source', 'test']]"} == {str(record["headers"]) for record in records}
 
 
+def test_a_key_that_is_nested_too_deeply_is_told_with_its_line(kafka: RunningKafka, cli: Cli) -> None:
+    topic = kafka.topic()
+    deep = '{"id": ' + "[" * 500 + "]" * 500 + "}"
+
+    said = cli("produce", topic, "--key-field", "id", home=kafka.home, stdin=f'{{"id": 1}}\n{deep}\n')
+
+    assert "line 2 cannot have the field 'id' for its key, which is nested too deeply" in one_clear_line(said, 2)
+    assert "The 1 record(s) before it are acknowledged" in said.err
+
+
 def test_filters_and_limits_choose_records(kafka: RunningKafka, cli: Cli) -> None:
     topic, home = kafka.topic(), kafka.home
     cli("produce", topic, "--key", "a", "--header", "kind=odd", home=home, stdin="one\nthree\n")

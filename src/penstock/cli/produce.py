@@ -57,7 +57,7 @@ def produce(
                 continue
             try:
                 record_key = _checked_key(line, key, key_field, must_be_json=format_ == "json")
-            except (orjson.JSONDecodeError, _NoKeyError) as problem:
+            except (orjson.JSONDecodeError, _NoKeyError, _TooDeepError) as problem:
                 producer.flush()
                 raise BadInput(
                     f"line {number} {_complaint(problem, key_field)}",
@@ -77,6 +77,10 @@ def produce(
 
 class _NoKeyError(ValueError):
     """The JSON of a line has no such field."""
+
+
+class _TooDeepError(ValueError):
+    """The field is there, and cannot be written as a key."""
 
 
 def _open(file: Path | None) -> BinaryIO:
@@ -108,10 +112,15 @@ def _checked_key(line: bytes, key: str | None, key_field: str | None, *, must_be
     if not isinstance(document, dict) or document.get(key_field) is None:
         raise _NoKeyError
     value = document[key_field]
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    try:
+        return value if isinstance(value, str) else orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # reading goes deeper than writing
+        raise _TooDeepError from None
 
 
 def _complaint(problem: ValueError, key_field: str | None) -> str:
     if isinstance(problem, _NoKeyError):
         return f"has no field '{key_field}' for the key"
+    if isinstance(problem, _TooDeepError):
+        return f"cannot have the field '{key_field}' for its key, which is nested too deeply"
     return f"is not JSON: {problem}"

@@ -56,13 +56,23 @@ class Aside:
         """Give the columns that pass."""
         return pa.schema([*(each for each in schema if each.name not in self.waiting), (NUMBER, pa.int64())])
 
-    def path(self) -> Path:
-        """Name the file of this attempt of this task; both of its workers know the number, and have one parent."""
+    def made(self) -> Path:
+        """Make the file of this attempt of this task. Its name tells whose it is: the one who starts the workers."""
+        path = Path(tempfile.gettempdir()) / f"{self._stem()}-{os.getppid()}.arrow"
+        path.unlink(missing_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        return path
+
+    def found(self) -> Path:
+        """Find the file in the other worker of the task, which knows the number, too."""
+        (path,) = Path(tempfile.gettempdir()).glob(f"{self._stem()}-*.arrow")
+        return path
+
+    def _stem(self) -> str:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        attempt = context.taskAttemptId() if context is not None else 0
-        return Path(tempfile.gettempdir()) / f"penstock-aside-{self.id}-{attempt}-{os.getppid()}.arrow"
+        return f"penstock-aside-{self.id}-{context.taskAttemptId() if context is not None else 0}"
 
 
 def remove_left() -> None:
@@ -86,9 +96,7 @@ class SetAside:
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
         """Give slim rows; what they lack is in the file before they leave."""
         remove_left()
-        path, number = self._aside.path(), 0
-        path.unlink(missing_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        path, number = self._aside.made(), 0
         try:
             with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, self._waiting) as stream:
                 for batch in batches:
@@ -110,7 +118,7 @@ class TakeBack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
         """Give whole rows."""
-        shelf = _Shelf(self._aside.path())
+        shelf = _Shelf(self._aside)
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -127,8 +135,8 @@ class TakeBack:
 class _Shelf:
     """What was written down; rows come for theirs in order."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, aside: Aside) -> None:
+        self._aside = aside
         self._stream: Any = None
         self._held: deque[pa.RecordBatch] = deque()
         self._first = 0
@@ -139,9 +147,9 @@ class _Shelf:
         """Give the waiting columns of rows with these numbers."""
         if self._stream is None:
             # Not before: now that rows are here, the file is, and all that they need is in it.
-            file = pa.OSFile(str(self._path), "rb")
-            self._stream = pa.ipc.open_stream(file)
-            self._path.unlink()
+            path = self._aside.found()
+            self._stream = pa.ipc.open_stream(pa.OSFile(str(path), "rb"))
+            path.unlink()
         first, last = int(numbers[0]), int(numbers[-1])
         while self._next <= last:
             self._held.append(self._stream.read_next_batch())

@@ -1,11 +1,13 @@
 """Files of events, for tests and backfill: the same path through decode, steps and sinks, without a broker.
 
 Guarantee: every line of every file once, in order. A line is an event's value; a file is a place, and the number of a
-line its offset. Files must not change once they are there; new files may come.
+line its offset. Files must not change once they are there; new files may come. Whatever a file holds, no more of it is
+in memory than a chunk: a line of more than 64 MB, which a small `.gz` can hide, is refused.
 """
 
 import gzip
 import hashlib
+import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Literal
@@ -14,12 +16,13 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from penstock.delivery.positions import Place, Positions, Stretch
-from penstock.errors import NotFound
+from penstock.errors import BadInput, NotFound
 from penstock.secret import PathFromFile
 from penstock.sources.extent import Extent
 from penstock.sources.records import records
 
 _CHUNK_EVENTS = 10_000
+_LONGEST_LINE = 64 * 2**20
 
 
 class Files(BaseModel, frozen=True, extra="forbid"):
@@ -65,19 +68,20 @@ class FilesReader:
         self, stretch: Stretch, max_bytes: int | None = None, _rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give lines as columns, each chunk with the offset it reaches."""
-        read_bytes, values, first = 0, [], stretch.start
-        with _open(Path(stretch.place.topic)) as file:
-            for number, line in enumerate(file):
-                if not stretch.start <= number < stretch.end:
-                    continue
-                values.append(line.rstrip(b"\r\n"))
-                read_bytes += len(line)
-                full = max_bytes is not None and read_bytes >= max_bytes
-                if len(values) == _CHUNK_EVENTS or full:
-                    yield _columns(values, first, stretch.place), number + 1
-                    values, first = [], number + 1
-                if full:
-                    return
+        read_bytes, yielded_bytes, values, first = 0, 0, [], stretch.start
+        for number, line in enumerate(_lines(Path(stretch.place.topic))):
+            if number < stretch.start:
+                continue
+            if number >= stretch.end:
+                break
+            values.append(line.rstrip(b"\r\n"))
+            read_bytes += len(line)
+            full = max_bytes is not None and read_bytes >= max_bytes
+            if full or len(values) == _CHUNK_EVENTS or read_bytes - yielded_bytes >= _LONGEST_LINE:
+                yield _columns(values, first, stretch.place), number + 1
+                values, first, yielded_bytes = [], number + 1, read_bytes
+            if full:
+                return
         yield _columns(values, first, stretch.place), stretch.end
 
 
@@ -86,13 +90,26 @@ def _place(path: Path) -> Place:
     return Place(resolved, f"file-{hashlib.sha256(resolved.encode()).hexdigest()[:16]}", 0)
 
 
-def _open(path: Path) -> "gzip.GzipFile":
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+def _lines(path: Path) -> Iterator[bytes]:
+    number = 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            while line := file.readline(_LONGEST_LINE + 1):
+                number += 1
+                if len(line) > _LONGEST_LINE:
+                    raise BadInput(
+                        f"line {number} of {path} has more than {_LONGEST_LINE // 2**20} MB: no event is that large",
+                        fix="Remove the file, or break its lines where events end",
+                    )
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadInput(f"{path} is no whole gzip file, behind line {number}: {error}") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read, behind line {number}: {error.strerror}") from None
 
 
 def _count(path: Path) -> int:
-    with _open(path) as file:
-        return sum(1 for _ in file)
+    return sum(1 for _ in _lines(path))
 
 
 def _columns(values: list[bytes], first: int, place: Place) -> pa.RecordBatch:
