@@ -11,7 +11,7 @@ from penstock.engine.home import Home, Progress
 from penstock.errors import BrokerUnavailable, CheckpointLost, Conflict, PositionLost, PositionsMoved
 
 from conftest import Cli
-from support.pipelines import Lab, drive
+from support.pipelines import Lab, drive, dying
 
 
 def test_a_lost_or_damaged_checkpoint_is_an_error_and_its_rebuilding_doubles_nothing(lab: Lab) -> None:
@@ -44,6 +44,29 @@ def test_a_lost_or_damaged_checkpoint_is_an_error_and_its_rebuilding_doubles_not
 
     assert [0, 1, 2, 3, 4, 10, 11, 12, 13] == lab.ids()
     assert 4 == len(lab.letters(topic))
+
+
+@pytest.mark.parametrize("point", ["checkpoint_cleared", "checkpoint_begun"])
+@pytest.mark.parametrize("lost", ["checkpoint", "checkpoint/committed.json", "checkpoint/metadata.json"])
+def test_a_rebuild_that_dies_half_way_is_run_again_and_doubles_nothing(lab: Lab, point: str, lost: str) -> None:
+    topic = lab.kafka.topic("half-rebuilt")
+    spec = lab.spec(topic)
+    lab.send_ids(topic, range(5))
+    lab.send(topic, b"poison")
+    lab.run(spec)
+    gone = lab.home(topic).folder / lost
+    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    lab.send_ids(topic, range(5, 8))
+
+    with dying(point), lab.runner(spec) as runner:
+        upkeep.rebuild(runner)
+    with lab.runner(spec) as runner:
+        found = upkeep.rebuild(runner)
+    lab.run(spec)
+
+    assert [[6], [6]] == [list(places.values()) for places in found.values()]
+    assert list(range(8)) == lab.ids()
+    assert 1 == len(lab.letters(topic))
 
 
 def test_the_command_line_tells_of_a_lost_checkpoint_with_exit_9_and_the_way_out(lab: Lab, cli: Cli) -> None:

@@ -15,7 +15,7 @@ from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 
 from conftest import Cli, RunningKafka
-from support.pipelines import Lab
+from support.pipelines import Lab, dying
 from support.waiting import until
 
 
@@ -119,6 +119,66 @@ def test_records_deleted_before_they_were_read_are_a_gap_in_every_kind_of_sink(
     assert kept == [json.loads(message.value() or b"")["id"] for message in read_all(lab.connection, out)]
     with postgres.connect(server.database) as connection:
         assert kept == [row[0] for row in connection.execute("SELECT id FROM landed ORDER BY id")]
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "gap_recorded",
+        "in_commit:delta",
+        "sink_committed:delta",
+        "in_commit:json",
+        "sink_committed:json",
+        "sink_committed:dead",
+    ],
+)
+def test_a_skip_that_dies_half_way_is_run_again_and_skips_what_was_gone_and_no_more(lab: Lab, point: str) -> None:
+    topic = lab.kafka.topic("half-skipped", partitions=2)
+    lines = lab.folder / "json"
+    spec = lab.spec(topic, sinks=[{"type": "delta", "path": str(lab.table)}, {"type": "json", "path": str(lines)}])
+    lab.send_ids(topic, range(4))
+    lab.send_ids(topic, [100], partition=1)
+    lab.run(spec)
+    lab.send_ids(topic, range(4, 9))
+    lab.send_ids(topic, range(101, 104), partition=1)
+    topics.purge(lab.kafka.admin(), topic, {0: 7, 1: 2})
+
+    with dying(point), lab.runner(spec) as runner:
+        upkeep.skip_gaps(runner)
+    with lab.runner(spec) as runner:
+        upkeep.skip_gaps(runner)
+    lab.run(spec)
+
+    kept = [0, 1, 2, 3, 7, 8, 100, 102, 103]
+    assert kept == lab.ids()
+    assert kept == sorted(
+        json.loads(line)["id"]
+        for path in lines.glob("*.jsonl.gz")
+        for line in gzip.decompress(path.read_bytes()).splitlines()
+    )
+    assert {(0, 4, 7), (1, 1, 2)} == {(gap.partition, gap.start, gap.end) for gap in gaps.read(lab.home(topic).folder)}
+    assert 2 == len(gaps.read(lab.home(topic).folder))
+
+
+def test_a_skip_that_is_killed_over_a_topic_made_anew_is_run_again_and_completes(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("half-anew")
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic)))
+    lab.send_ids(topic, range(3))
+    lab.run(lab.spec(topic))
+    recreate(lab.kafka, topic)
+    lab.send_ids(topic, range(10, 14))
+
+    killed = cli("pipeline", "skip-gap", file, "--yes", home=lab.kafka.home, PENSTOCK_CRASH_AT="gap_recorded")
+    with pytest.raises(TopicRecreated):
+        lab.run(lab.spec(topic))
+    with lab.runner(lab.spec(topic)) as runner:
+        upkeep.skip_gaps(runner)
+    lab.run(lab.spec(topic))
+
+    assert -9 == killed.code, killed.err
+    assert [0, 1, 2, 10, 11, 12, 13] == lab.ids()
+    assert ["topic recreated"] == [gap.reason for gap in gaps.read(lab.home(topic).folder)]
 
 
 def test_skipping_is_a_command_and_the_gap_is_on_record_afterwards(lab: Lab, cli: Cli) -> None:

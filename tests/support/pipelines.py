@@ -1,15 +1,19 @@
 """Pipelines run in this process, on the one Spark of the whole run; what they landed is read afresh."""
 
 import json
-from collections.abc import Iterable
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from confluent_kafka import Message
 from deltalake import DeltaTable
 
-from penstock.delivery import dead_letters
+from penstock.delivery import crash_points, dead_letters
 from penstock.delivery.dead_letters import DeadLetter
 from penstock.engine.batch import BatchReport, SinkCount
 from penstock.engine.home import Home, Progress
@@ -106,6 +110,29 @@ class Lab:
 
     def dead_records(self, topic: str) -> list[Message]:
         return sorted(read_all(self.connection, f"{topic}.dead"), key=lambda message: int(message.offset() or 0))
+
+
+class Died(BaseException):
+    """What ends a driver of the test's own process: no handler of errors sees it."""
+
+
+@contextmanager
+def dying(at: str) -> Iterator[None]:
+    """Let the block end at a crash point, and see that it did."""
+
+    kill = os.kill
+
+    def die(pid: int, number: int) -> None:
+        if (pid, number) == (os.getpid(), signal.SIGKILL):
+            raise Died
+        kill(pid, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PENSTOCK_CRASH_AT", at)
+        patch.setattr(crash_points, "_passed", 0)
+        patch.setattr(os, "kill", die)
+        with pytest.raises(Died):
+            yield
 
 
 def drive(runner: Runner) -> list[BatchReport]:

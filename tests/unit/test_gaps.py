@@ -19,6 +19,8 @@ FIRST = Gap(
 )
 SECOND = FIRST.model_copy(update={"partition": 1, "end": None, "reason": "topic recreated", "topic": "ünï\n😀"})
 
+THIRD = FIRST.model_copy(update={"end": 12})
+
 
 def test_nothing_was_skipped_where_nothing_is_recorded(tmp_path: Path) -> None:
     assert [] == gaps.read(tmp_path / "none")
@@ -27,9 +29,16 @@ def test_nothing_was_skipped_where_nothing_is_recorded(tmp_path: Path) -> None:
 def test_what_is_recorded_is_read_back_in_order(tmp_path: Path) -> None:
     gaps.record(tmp_path / "new", [FIRST, SECOND])
     gaps.record(tmp_path / "new", [])
-    gaps.record(tmp_path / "new", [FIRST])
+    gaps.record(tmp_path / "new", [THIRD])
 
-    assert [FIRST, SECOND, FIRST] == gaps.read(tmp_path / "new")
+    assert [FIRST, SECOND, THIRD] == gaps.read(tmp_path / "new")
+
+
+def test_a_gap_that_a_command_had_recorded_before_it_died_is_not_recorded_again(tmp_path: Path) -> None:
+    gaps.record(tmp_path, [FIRST, SECOND])
+    gaps.record(tmp_path, [FIRST.model_copy(update={"at": "2026-01-31T12:05:00+00:00"}), SECOND, THIRD])
+
+    assert [FIRST, SECOND, THIRD] == gaps.read(tmp_path)
 
 
 def test_the_record_is_on_the_disk_before_anything_moves_past_the_gap(

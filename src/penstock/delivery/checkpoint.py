@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import msgspec
 import orjson
 
+from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import write_json
 from penstock.delivery.holding import held
 from penstock.delivery.positions import Place, Positions, Stretch, from_json, to_json
@@ -88,7 +89,9 @@ class Checkpoint:
     def create(self, committed: Committed) -> None:
         """Begin a checkpoint: where the pipeline starts is fixed before it reads anything."""
         self._planned.unlink(missing_ok=True)
+        crash_point("checkpoint_cleared")
         self.commit(committed)
+        crash_point("checkpoint_begun")
         write_json(self._metadata, {"format": _FORMAT, "pipeline": self.pipeline})
 
     def load(self) -> Committed:

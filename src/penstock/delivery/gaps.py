@@ -23,8 +23,14 @@ class Gap(BaseModel, frozen=True):
 
 
 def record(folder: Path, gaps: list[Gap]) -> None:
-    """Append gaps to the pipeline's record, durably, before anything moves past them."""
-    lines = [orjson.dumps(gap.model_dump(), option=orjson.OPT_APPEND_NEWLINE) for gap in gaps]
+    """Append gaps to the pipeline's record, durably, before anything moves past them; each once.
+
+    One that is there already was recorded by a command that died before everything had moved past it.
+    """
+    known = {_what(gap) for gap in read(folder)}
+    lines = [
+        orjson.dumps(gap.model_dump(), option=orjson.OPT_APPEND_NEWLINE) for gap in gaps if _what(gap) not in known
+    ]
     write_bytes(folder / "gaps.jsonl", b"".join([_whole_lines(folder), *lines]))
 
 
@@ -38,6 +44,10 @@ def _whole_lines(folder: Path) -> bytes:
     path = folder / "gaps.jsonl"
     found = path.read_bytes() if path.exists() else b""
     return found[: found.rfind(b"\n") + 1]
+
+
+def _what(gap: Gap) -> tuple[object, ...]:
+    return tuple(gap.model_dump(exclude={"at"}).values())
 
 
 def now() -> str:

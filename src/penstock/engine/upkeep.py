@@ -3,6 +3,7 @@
 from penstock.delivery import gaps as records
 from penstock.delivery import standing as stands
 from penstock.delivery.checkpoint import Committed
+from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.gaps import Gap
 from penstock.delivery.positions import Place, Stretch
@@ -52,6 +53,7 @@ def skip_gaps(runner: Runner) -> list[Gap]:
     if not found:
         return []
     records.record(runner.home.folder, found)
+    crash_point("gap_recorded")
     standing = runner.standing(committed, runner.extents)
     sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
     for gap in stands.missing(standing, runner.extents):
@@ -61,8 +63,10 @@ def skip_gaps(runner: Runner) -> list[Gap]:
             if start < end:
                 sink.prepare([Staged(Stretch(place, start, end), 0, {})], {place: standing.expected[sink.name][place]})
                 sink.commit()
+                crash_point("sink_committed", sink.name)
         if standing.trims[SINK_NAME][place] < end:
             runner.dead.commit([], {place: standing.expected[SINK_NAME][place]}, {place: end})
+            crash_point("sink_committed", SINK_NAME)
         for name in runner.keepers:
             sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
     runner.checkpoint.commit(Committed(committed.batch, committed.starts, sinks))
