@@ -5,7 +5,6 @@ topic exactly once, in the order sent per partition. With acks `1` it can be los
 nobody knows. When the bounded queue is full, `send` waits; it never drops.
 """
 
-import _thread
 import threading
 import time
 import warnings
@@ -29,6 +28,7 @@ from penstock.errors import (
 )
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
+from penstock.kafka.uninterrupted import to_the_end
 
 Headers = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
@@ -299,45 +299,19 @@ class Producer:
             raise
 
     def _commit(self, transaction: "Transaction") -> None:
-        """Commit to the end, whatever is raised here meanwhile.
-
-        1. A signal comes while librdkafka commits. 2. Its handler raises on the main thread, in place of the outcome.
-        3. So another thread commits, and what was raised waits until the outcome is known.
-        """
         deadline = time.monotonic() + _END_TIMEOUT_S
-        # Delivery reports are heard here, on the caller's thread; the other one has none left to hear.
+        # Delivery reports are heard here, on the caller's thread; the one that commits has none left to hear.
         with suppress(KafkaException):
             self._client.flush(_END_TIMEOUT_S)
-        once, done = threading.Lock(), threading.Event()
-        failures: list[BaseException] = []
 
         def commit() -> None:
-            if not once.acquire(blocking=False):
-                return
-            try:
-                self._transactional(
-                    "committing a transaction",
-                    lambda: self._client.commit_transaction(max(_STEP_S, deadline - time.monotonic())),
-                )
-                transaction.committed = True
-            except BaseException as failure:  # noqa: BLE001 - raised below, by the caller's thread
-                failures.append(failure)
-            finally:
-                done.set()
+            self._transactional(
+                "committing a transaction",
+                lambda: self._client.commit_transaction(max(_STEP_S, deadline - time.monotonic())),
+            )
+            transaction.committed = True
 
-        raised: BaseException | None = None
-        while not done.is_set():
-            try:
-                # Anew after each interruption, which may have come before the thread had begun; only one commits.
-                # `Thread.start` itself could be interrupted half way.
-                _thread.start_new_thread(commit, ())
-                done.wait()
-            except BaseException as error:  # noqa: BLE001 - raised below, once the outcome is known
-                raised = raised or error
-        if raised is not None:
-            raise raised
-        if failures:
-            raise failures[0]
+        to_the_end(commit)
 
     def _abort(self) -> None:
         # By steps: after each it looks whether anybody is there to hear of it.
