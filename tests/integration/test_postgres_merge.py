@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 from penstock.bench import batching
@@ -29,9 +30,9 @@ def sink(server: Server) -> Iterator[PostgresMerge]:
     made.close()
 
 
-def results(*rows: Row) -> pa.Table:
+def results(*rows: Row) -> ds.Dataset:
     columns = zip(*rows, strict=True) if rows else ((), ())
-    return pa.table([pa.array(each, pa.int64()) for each in columns], ["id", "total"])
+    return ds.dataset(pa.table([pa.array(each, pa.int64()) for each in columns], ["id", "total"]))
 
 
 def test_results_are_merged_by_key_and_the_position_moves_along(server: Server, sink: PostgresMerge) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 
@@ -120,8 +121,8 @@ def test_results_go_into_partitions_and_not_past_a_constraint(tmp_path: Path) ->
     made(tmp_path / "limited", writer=3, settings={"delta.constraints.small": "id < 9"})
     rows = pa.table({"id": [100], "text": ["a"]})
 
-    DeltaMerge(Delta(path=tmp_path / "parts", key=["id"]), "delta", "totals").merge(rows, None, 1)
+    DeltaMerge(Delta(path=tmp_path / "parts", key=["id"]), "delta", "totals").merge(ds.dataset(rows), None, 1)
     with pytest.raises(Conflict, match="has the constraint 'small'"):
-        DeltaMerge(Delta(path=tmp_path / "limited", key=["id"]), "delta", "totals").merge(rows, None, 1)
+        DeltaMerge(Delta(path=tmp_path / "limited", key=["id"]), "delta", "totals").merge(ds.dataset(rows), None, 1)
 
     assert rows.to_pylist() == DeltaTable(str(tmp_path / "parts")).to_pyarrow_table().to_pylist()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 from penstock.engine import stateful
@@ -15,15 +16,8 @@ from penstock.engine.stateful import StatefulRunner
 from penstock.errors import CheckpointLost, PositionLost
 from penstock.pipeline.spec import PipelineSpec
 
-ROWS = pa.table({"k": [1]})
+ROWS = ds.dataset(pa.table({"k": [1]}))
 _times = itertools.count()
-
-
-class Results:
-    """What Spark hands over for a batch."""
-
-    def toArrow(self) -> pa.Table:  # noqa: N802 - as Spark calls it
-        return ROWS
 
 
 class Lab:
@@ -58,7 +52,7 @@ class Lab:
             for batch in batches:
                 if not (self.checkpoint / "spark" / "offsets" / str(batch)).exists():
                     self.plan(batch, f"batch {batch}, {next(_times)}")
-                opened._batch(Results(), batch, heard.append)  # type: ignore[arg-type]
+                opened._batch(ROWS, batch, heard.append)
                 if batch != batches[-1]:
                     self.commit(batch)
         reports = [each.report for each in heard if each.report is not None]
@@ -67,6 +61,12 @@ class Lab:
     def rebuild(self) -> None:
         with self.runner() as opened:
             opened.rebuild()
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results of a batch are there at once."""
+    monkeypatch.setattr(stateful, "spill", lambda rows, _folder: rows)
 
 
 @pytest.fixture

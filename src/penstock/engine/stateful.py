@@ -6,6 +6,7 @@ stand (an old copy, one with parts missing) is refused. Losing it loses the stat
 `penstock pipeline rebuild` computes everything again from the landed table, merged over the old results.
 """
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from penstock.engine.home import Home, Progress
 from penstock.engine.session import guard_callbacks
 from penstock.engine.shipping import own_modules
 from penstock.engine.spark_checkpoint import SparkCheckpoint, batch_of
+from penstock.engine.spilled import spill
 from penstock.engine.stateful_failures import explained
 from penstock.errors import BadInput, NotFound, PenstockError, PositionLost
 from penstock.pipeline.schema import parse
@@ -35,6 +37,7 @@ from penstock.steps.sql import Sql
 from penstock.steps.stateful import Stateful
 
 if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
     from pyspark.sql import DataFrame, SparkSession
 
 _LOOK_EVERY_S = 0.1
@@ -74,6 +77,7 @@ class StatefulRunner:
 
     def __enter__(self) -> Self:
         self._stack.enter_context(Checkpoint(self.home.checkpoint, self.spec.name).locked())
+        shutil.rmtree(self.home.scratch, ignore_errors=True)
         names = zip(self.spec.sinks, self.spec.sink_names, strict=True)
         self.sinks = [merging_sink(model, name, self.spec.name) for model, name in names]
         for sink in self.sinks:
@@ -157,18 +161,21 @@ class StatefulRunner:
                 # From now on results may be in sinks: this state, and no other, explains them.
                 self._remember(msgspec.structs.replace(self._begun, query=self._spark.query_id()))
             lacking = [sink for sink in self.sinks if self._lacks(sink, number)]
-            table = rows.toArrow()
+            results = spill(rows, self.home.scratch)
+            count = results.count_rows()
             for sink in lacking:
-                self._merge(sink, table, number)
+                self._merge(sink, results, number)
                 crash_point("sink_committed", sink.name)
         except Exception as error:
             # Kept as it is: what Spark makes of it on its way through the JVM is a traceback of tracebacks.
             self._failure = error
             raise
-        merged, nothing = SinkCount(table.num_rows, table.num_rows, 0, 0), SinkCount(0, 0, 0, 0)
+        finally:
+            shutil.rmtree(self.home.scratch, ignore_errors=True)
+        merged, nothing = SinkCount(count, count, 0, 0), SinkCount(0, 0, 0, 0)
         report = BatchReport(
             batch=number,
-            read=table.num_rows if lacking else 0,
+            read=count if lacking else 0,
             dead=0,
             sinks={sink.name: merged if sink in lacking else nothing for sink in self.sinks},
             rules={},
@@ -211,12 +218,12 @@ class StatefulRunner:
     def _position_before(self, sink: MergingSink, batch: int) -> int | None:
         return self._spark.position_after(batch - 1) if batch else self._begun.positions.get(sink.name)
 
-    def _merge(self, sink: MergingSink, table: Any, batch: int) -> None:
+    def _merge(self, sink: MergingSink, results: "Dataset", batch: int) -> None:
         following = self._spark.position_after(batch)
         if following is None:
             raise lost(self.spec.name, f"what was planned for batch {batch} is missing in {self._spark.folder}")
         crash_point("in_commit", sink.name)
-        sink.merge(table, self._position_before(sink, batch), following)
+        sink.merge(results, self._position_before(sink, batch), following)
 
     def _through_steps(self, spark: "SparkSession") -> "DataFrame":
         from pyspark.errors import AnalysisException

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from penstock.delivery.positions import Place, require_unmoved
 from penstock.errors import Conflict, DataRefused, SinkUnavailable
@@ -26,6 +28,7 @@ from penstock.terminal import write_data
 
 PLACE = Place("state", "state", 0)
 _ATTEMPTS = 10
+_NUMBER = "_row"
 
 
 class MergingSink(ABC):
@@ -41,20 +44,29 @@ class MergingSink(ABC):
         """Give what identifies the last batch that was written; None if nothing ever was."""
 
     @abstractmethod
-    def merge(self, rows: pa.Table, expected: int | None, following: int) -> None:
+    def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
         """Write the rows and move the position from `expected` to `following`, in one step."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
         """Let go of connections; called once, also after a failure."""
 
 
-def newest(rows: pa.Table, key: list[str]) -> pa.Table:
-    """Keep the last row of each key: a batch may change one result several times."""
-    last = {
-        tuple(values): number
-        for number, values in enumerate(zip(*(rows.column(k).to_pylist() for k in key), strict=True))
-    }
-    return rows.take(pa.array(sorted(last.values()), pa.int64()))
+def newest(rows: ds.Dataset, key: list[str]) -> pa.RecordBatchReader:
+    """Keep the last row of each key: a batch may change one result several times. Only keys are held in memory."""
+    keys = rows.to_table(columns=key)
+    numbered = keys.append_column(_NUMBER, pa.array(np.arange(keys.num_rows)))
+    grouped = numbered.group_by(key).aggregate([(_NUMBER, "max")])
+    last = np.sort(grouped.column(f"{_NUMBER}_max").to_numpy())
+
+    def kept() -> Iterator[pa.RecordBatch]:
+        start = 0
+        for batch in rows.to_batches():
+            first, end = np.searchsorted(last, [start, start + batch.num_rows])
+            if first < end:
+                yield batch.take(pa.array(last[first:end] - start))
+            start += batch.num_rows
+
+    return pa.RecordBatchReader.from_batches(rows.schema, kept())
 
 
 class DeltaMerge(MergingSink):
@@ -76,12 +88,12 @@ class DeltaMerge(MergingSink):
         table = self._table()
         return table.transaction_version(self._app) if table is not None else None
 
-    def merge(self, rows: pa.Table, expected: int | None, following: int) -> None:
+    def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
         """Make one commit; another writer in between means comparing anew."""
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
 
-        rows = newest(rows, self._spec.key)
+        is_empty = not rows.count_rows()
         make_table(self._spec.path, rows.schema, self._pipeline)
         properties = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(self._app, following)])
         # Each in brackets: the parser would take AND for a part of what is compared with.
@@ -93,8 +105,9 @@ class DeltaMerge(MergingSink):
                 found = table.transaction_version(self._app)
                 require_unmoved(self.name, {PLACE: expected}, {} if found is None else {PLACE: found})
                 try:
-                    if rows.num_rows:
-                        merger = table.merge(rows, matching, "source", "target", commit_properties=properties)
+                    if not is_empty:
+                        source = newest(rows, self._spec.key)
+                        merger = table.merge(source, matching, "source", "target", commit_properties=properties)
                         merger.when_matched_update_all().when_not_matched_insert_all().execute()
                     else:  # a merge of nothing would make no commit, and so not move the position
                         table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
@@ -117,11 +130,10 @@ class PostgresMerge(MergingSink):
         """Read it from the table of positions."""
         return (self._sink.positions([PLACE]) or {}).get(PLACE)
 
-    def merge(self, rows: pa.Table, expected: int | None, following: int) -> None:
+    def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
         """Copy into a temporary table and merge from there, in one transaction with the position."""
         from psycopg import errors, sql
 
-        rows = newest(rows, self._spec.key).combine_chunks()
         self._sink.make_tables(rows.schema)
         columns = sql.SQL(", ").join(map(sql.Identifier, rows.schema.names))
         key = sql.SQL(", ").join(map(sql.Identifier, self._spec.key))
@@ -140,11 +152,11 @@ class PostgresMerge(MergingSink):
         ):
             self._sink.hold_table(connection)
             # Results have no coordinates: that there were rows is all that is remembered of them.
-            last = Row(PLACE.topic_id, PLACE.partition, 0) if rows.num_rows else None
+            last = Row(PLACE.topic_id, PLACE.partition, 0) if rows.count_rows() else None
             self._sink.move_position(connection, PLACE, expected, following, last)
             connection.execute(sql.SQL("CREATE TEMPORARY TABLE penstock_changes ({}) ON COMMIT DROP").format(made))
             with connection.cursor().copy(sql.SQL("COPY penstock_changes ({}) FROM STDIN").format(columns)) as copy:
-                for batch in rows.to_batches():
+                for batch in newest(rows, self._spec.key):
                     for row in row_values(batch):
                         copy.write_row(row)
             try:
@@ -187,13 +199,13 @@ class ConsoleMerge(MergingSink):
         """Give none: the terminal keeps no position."""
         return None
 
-    def merge(self, rows: pa.Table, _expected: int | None, _following: int) -> None:
+    def merge(self, rows: ds.Dataset, _expected: int | None, _following: int) -> None:
         """Print."""
         import sys
 
         import orjson
 
-        for batch in rows.slice(0, self._limit).to_batches():
+        for batch in rows.head(self._limit).to_batches():
             for row in plain_rows(batch):
                 write_data(orjson.dumps(row) + b"\n")
         sys.stdout.flush()
