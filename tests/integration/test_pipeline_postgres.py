@@ -68,7 +68,7 @@ def test_a_server_that_hangs_is_waited_for_and_told_of_and_then_gets_every_event
     with ExitStack() as stack, lab.runner(spec) as runner:
 
         def tell(progress: Progress) -> None:
-            if progress.waiting_for is not None:
+            if progress.waiting_for:
                 told.append(progress.waiting_for)
                 stack.close()
             elif not told:
