@@ -50,13 +50,11 @@ def start(name: str, settings: Settings, file: Path, root: list[str], master: st
         )
     while (found := holder(_lock(settings, name))) is None and process.poll() is None:
         time.sleep(_LOOK_EVERY_S)
-    if found is None or found.pid != process.pid:
-        raise (
-            _running_already(name)
-            if found
-            else Unprepared(
-                f"the supervisor of pipeline '{name}' did not start", fix=f"Read: penstock pipeline logs {name}"
-            )
+    if found is not None and found.pid != process.pid:
+        raise _running_already(name)
+    if found is None and process.returncode != 0:  # one with little to do may be over already
+        raise Unprepared(
+            f"the supervisor of pipeline '{name}' did not start", fix=f"Read: penstock pipeline logs {name}"
         )
 
 
