@@ -1,6 +1,7 @@
 """A local cluster: starting, stopping, growing, shrinking; one command at a time, under a lock."""
 
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import users
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
-from penstock.private import make_private
+from penstock.private import OWNER_ONLY, make_private
 from penstock.project import LocalCluster
 from penstock.secret import Secret
 
@@ -358,7 +359,7 @@ class Cluster:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         make_private(self.folder)
-        with (self.folder / "lock").open("w") as file:
+        with os.fdopen(os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, OWNER_ONLY), "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
