@@ -9,7 +9,7 @@ import yaml
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery import gaps
 from penstock.engine import upkeep
-from penstock.errors import Conflict, Discontinuity, RetentionPassed, TopicRecreated
+from penstock.errors import BadInput, Conflict, DataRefused, Discontinuity, NotFound, RetentionPassed, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
@@ -220,3 +220,53 @@ def test_a_partition_that_was_added_and_purged_before_it_was_read_is_a_gap(lab: 
 
     assert [(1, 0, 3)] == [(gap.partition, gap.start, gap.end) for gap in skipped]
     assert [0, 1, 13, 14] == lab.ids()
+
+
+def test_a_record_that_somebody_gives_up_is_passed_over_and_on_record_as_a_gap_of_one(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("given-up")
+    file = lab.folder / "pipeline.yaml"
+    stopping = {"expect": [{"name": "small", "that": "id < 100", "otherwise": "fail"}]}
+    file.write_text(yaml.safe_dump(lab.document(topic, **stopping)))
+    lab.send_ids(topic, [0, 1, 100, 3, 200, 5])
+    with pytest.raises(DataRefused):
+        lab.run(lab.spec(topic, **stopping))
+
+    def skip(record: str) -> int:
+        return cli("pipeline", "skip", file, record, "--reason", "no hero", "--yes", home=lab.kafka.home).code
+
+    codes = [skip(f"{topic}:0:{offset}") for offset in (2, 4, 2, 6)] + [skip(f"{topic}:1:0"), skip("nonsense")]
+    reports = lab.run(lab.spec(topic, **stopping))
+    lab.send_ids(topic, [6])
+    lab.run(lab.spec(topic, **stopping))
+    too_late = skip(f"{topic}:0:3")
+
+    assert [0, 0, Conflict.exit_code, Conflict.exit_code, NotFound.exit_code, BadInput.exit_code] == codes
+    assert Conflict.exit_code == too_late
+    assert [0, 1, 3, 5, 6] == lab.ids()
+    assert 4 == sum(report.read for report in reports)
+    assert [(2, 3, "no hero"), (4, 5, "no hero")] == [
+        (gap.start, gap.end, gap.reason) for gap in gaps.read(lab.home(topic).folder)
+    ]
+
+
+def test_a_topic_of_a_pattern_that_is_deleted_with_an_unread_rest_leaves_a_gap(lab: Lab) -> None:
+    stays, goes = lab.kafka.topic("patterned"), lab.kafka.topic("patterned")
+    spec = lab.spec(stays, source={"type": "kafka", "pattern": f"{stays}|{goes}"}, rate={"events": 4, "per": "1h"})
+    lab.send_ids(stays, range(2))
+    lab.send_ids(goes, range(10, 15))
+    goes_id = topics.describe(lab.kafka.admin(), goes).topic_id
+    with lab.runner(spec) as runner:
+        runner.run(lambda _progress: runner.stopping.set())
+    landed = lab.ids()
+    topics.delete(lab.kafka.admin(), goes)
+
+    unlimited = spec.model_copy(update={"rate": None})
+    for _ in range(2):
+        lab.run(unlimited)
+
+    read = sum(1 for each in landed if each >= 10)
+    assert 0 < read < 5
+    assert [(goes, goes_id, 0, read, None, "topic deleted")] == [
+        (gap.topic, gap.topic_id, gap.partition, gap.start, gap.end, gap.reason)
+        for gap in gaps.read(lab.home(stays).folder)
+    ]

@@ -340,6 +340,27 @@ def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Js
 
 
 @app.command()
+def skip(
+    context: typer.Context,
+    which: Which,
+    record: Annotated[str, typer.Argument(help="The record, TOPIC:PARTITION:OFFSET.")],
+    reason: Annotated[str, typer.Option(help="Why; it goes on record.")],
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Give up one record that stops a stopped pipeline; it is on record as a gap of one."""
+    from penstock.engine import upkeep
+    from penstock.engine.driver import file_of, home_of
+    from penstock.pipeline.load import load
+
+    settings = session(context).settings
+    spec = load(file_of(settings, which))
+    if confirmed(f"No sink of pipeline '{spec.name}' will ever get {record}. Go on?", yes=yes):
+        gap = upkeep.skip(spec, settings.connection(), home_of(settings, spec.name), record, reason)
+        print_json(gap) if as_json else say("recorded; the next batch passes it over")
+
+
+@app.command()
 def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """List what a pipeline skipped because somebody decided so."""
     from penstock.delivery import gaps as records

@@ -6,7 +6,7 @@ checkpoint is there to notice what positions alone cannot show: a table that was
 anew, a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +44,15 @@ class Committed:
     """Where the pipeline began at each place."""
     sinks: dict[str, Positions] = field(default_factory=dict)
     """Per sink, the next offset that it needs."""
+
+    def without(self, topics: Container[str]) -> "Committed":
+        """Leave topics out."""
+        starts = {place: at for place, at in self.starts.items() if place.topic not in topics}
+        sinks = {
+            name: {place: at for place, at in positions.items() if place in starts}
+            for name, positions in self.sinks.items()
+        }
+        return Committed(self.batch, starts, sinks)
 
 
 class Checkpoint:

@@ -19,7 +19,7 @@ class Gap(BaseModel, frozen=True):
     partition: int = Field(description="The partition.")
     start: int = Field(description="First offset that was skipped.")
     end: int | None = Field(description="Offset after the last one that was skipped; none if nobody knows any more.")
-    reason: str = Field(description="retention or topic recreated.")
+    reason: str = Field(description="retention, topic recreated, topic deleted, or what somebody said who skipped it.")
 
 
 def record(folder: Path, gaps: list[Gap]) -> None:
@@ -37,6 +37,15 @@ def record(folder: Path, gaps: list[Gap]) -> None:
 def read(folder: Path) -> list[Gap]:
     """Read the record."""
     return [Gap.model_validate_json(line) for line in _whole_lines(folder).splitlines()]
+
+
+def ranges(folder: Path) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """Give the offsets that are on record as skipped: by topic id and partition, from the first to behind the last."""
+    found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for gap in read(folder):
+        if gap.end is not None:
+            found.setdefault((gap.topic_id, gap.partition), []).append((gap.start, gap.end))
+    return found
 
 
 def _whole_lines(folder: Path) -> bytes:

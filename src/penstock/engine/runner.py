@@ -13,13 +13,15 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Self
 
+from penstock.delivery import gaps
 from penstock.delivery import standing as stands
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
+from penstock.delivery.gaps import Gap
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
-from penstock.delivery.positions import Positions, require_unmoved
+from penstock.delivery.positions import Place, Positions, require_unmoved
 from penstock.delivery.standing import Keeper, Standing
 from penstock.engine import aside, session
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
@@ -49,6 +51,7 @@ _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 # Kafka forgets offsets and transactional ids that were not used for a week, or what its administrator says.
 _REFRESH_S = 600.0
+_DELETED = "topic deleted"
 
 
 class Runner:
@@ -76,6 +79,7 @@ class Runner:
         self._tried: Positions = {}
         self._refreshed_at = time.monotonic()
         self._moved = 0
+        self._seen: Positions = {}
         self._rate = RateLimit(spec.rate, home.folder)
         # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
         self._suffix = f".replay-{replay.id}" if replay else ""
@@ -128,7 +132,7 @@ class Runner:
         if isinstance(self._replay, Range):
             return RangeFeed(self._replay, self._connection)
         if isinstance(source, Kafka):
-            return KafkaFeed(source, self._connection)
+            return KafkaFeed(source, self._connection, gaps.ranges(self.home.folder))
         if isinstance(source, Files):
             return FilesFeed(source)
         raise BadInput("a `delta` source belongs to a stateful pipeline")
@@ -232,6 +236,7 @@ class Runner:
     def _step(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
         """Run one batch if there is enough to read; tell whether there may be more."""
         found = self._awaited(committed, targets)
+        committed = self._without_deleted(committed, found)
         allowed = self._rate.allowance()
         if allowed == 0:
             self.stopping.wait(_POLL_S)
@@ -313,6 +318,38 @@ class Runner:
             if waited or pending >= self.spec.batch.max_events or self.stopping.is_set() or self._is_refresh_due:
                 return extents
             self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
+
+    def _without_deleted(self, committed: Committed, extents: list[Extent]) -> Committed:
+        """Let go of topics of a pattern that are gone; what was left unread of them is recorded as a gap first."""
+        deleted: set[str] = set()
+        if isinstance(self.feed, KafkaFeed) and self.feed.spec.pattern is not None:
+            missing = {place.topic for place in committed.starts} - {each.place.topic for each in extents}
+            deleted = {topic for topic in missing if not self.feed.has(topic)}
+        if deleted:
+            left = [self._left_unread(committed, place) for place in committed.starts if place.topic in deleted]
+            recorded = gaps.read(self.home.folder)
+            is_known = {(gap.topic_id, gap.partition) for gap in recorded if gap.reason == _DELETED}
+            gaps.record(
+                self.home.folder,
+                [gap for gap in left if gap.start != gap.end and (gap.topic_id, gap.partition) not in is_known],
+            )
+            committed = committed.without(deleted)
+            self.checkpoint.commit(committed)
+        self._seen |= {each.place: each.end for each in extents}
+        return committed
+
+    def _left_unread(self, committed: Committed, place: Place) -> Gap:
+        known = [committed.sinks.get(name, {}).get(place, committed.starts[place]) for name in self.keepers]
+        return Gap(
+            at=gaps.now(),
+            pipeline=self.spec.name,
+            topic=place.topic,
+            topic_id=place.topic_id,
+            partition=place.partition,
+            start=min(known),
+            end=self._seen.get(place),
+            reason=_DELETED,
+        )
 
     def _require_alone(self, standing: Standing) -> None:
         """Stop if a sink has moved since this driver's last batch: another driver is at work."""

@@ -1,14 +1,22 @@
-"""What a person decides: rebuilding a lost checkpoint, and going on over a gap. Both are commands, never automatic."""
+"""What a person decides: rebuilding a lost checkpoint, going on over a gap, giving up a record.
+
+All of these are commands, never automatic.
+"""
 
 from penstock.delivery import gaps as records
 from penstock.delivery import standing as stands
-from penstock.delivery.checkpoint import Committed
+from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.gaps import Gap
 from penstock.delivery.positions import Place, Stretch
+from penstock.engine.home import Home
 from penstock.engine.runner import Runner
+from penstock.errors import BadInput, Conflict, NotFound
+from penstock.kafka.connection import Connection
+from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.sink import Staged
+from penstock.sources.kafka import Kafka, KafkaFeed
 
 
 def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
@@ -71,6 +79,57 @@ def skip_gaps(runner: Runner) -> list[Gap]:
             sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
     runner.checkpoint.commit(Committed(committed.batch, committed.starts, sinks))
     return found
+
+
+def skip(spec: PipelineSpec, connection: Connection, home: Home, which: str, reason: str) -> Gap:
+    """Give up one record, `TOPIC:PARTITION:OFFSET`: it is on record as a gap, and no batch will ask for it.
+
+    Neither Spark nor a sink is needed, whatever it is that fails; the driver must not run meanwhile.
+    """
+    if spec.is_stateful or spec.speed == "realtime" or not isinstance(spec.source, Kafka):
+        raise BadInput("records can be skipped in a pipeline that reads Kafka by batches")
+    topic, number, offset = _parsed(which)
+    checkpoint = Checkpoint(home.checkpoint, spec.name)
+    with checkpoint.locked():
+        extents = KafkaFeed(spec.source, connection).extents()
+        committed = checkpoint.load()
+        stands.require_same_topics(spec.name, committed, {each.place.topic: each.place.topic_id for each in extents})
+        committed = stands.with_new_places(committed, extents)
+        found = [each for each in extents if (each.place.topic, each.place.partition) == (topic, number)]
+        if not found:
+            raise NotFound(f"pipeline '{spec.name}' reads no partition {number} of a topic '{topic}'")
+        place = found[0].place
+        at = [
+            committed.sinks.get(name, {}).get(place, committed.starts[place]) for name in (*spec.sink_names, SINK_NAME)
+        ]
+        if not max(found[0].first, min(at)) <= offset < found[0].end:
+            raise Conflict(
+                f"pipeline '{spec.name}' stands at offset {min(at)} of {place}, which holds {found[0].first} to"
+                f" {found[0].end}: {offset} is not ahead of it",
+                safe="Nothing was changed",
+            )
+        if any(start <= offset < end for start, end in records.ranges(home.folder).get((place.topic_id, number), [])):
+            raise Conflict(f"offset {offset} of {place} is skipped already", safe="Nothing was changed")
+        gap = Gap(
+            at=records.now(),
+            pipeline=spec.name,
+            topic=topic,
+            topic_id=place.topic_id,
+            partition=number,
+            start=offset,
+            end=offset + 1,
+            reason=reason,
+        )
+        records.record(home.folder, [gap])
+    return gap
+
+
+def _parsed(which: str) -> tuple[str, int, int]:
+    topic, _, rest = which.partition(":")
+    number, _, offset = rest.partition(":")
+    if not topic or not (number + offset).isascii() or not number.isdecimal() or not offset.isdecimal():
+        raise BadInput(f"'{which}' is no record: name it TOPIC:PARTITION:OFFSET, such as orders:0:42")
+    return topic, int(number), int(offset)
 
 
 def _find(runner: Runner) -> tuple[Committed, list[Gap]]:

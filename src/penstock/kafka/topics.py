@@ -26,6 +26,8 @@ from penstock.kafka.topic_spec import TopicSpec
 
 _SPREADING_S = 1.0
 _LOOK_EVERY_S = 0.05
+NO_IDS = frozenset({"", "None", "AAAAAAAAAAAAAAAAAAAAAA"})
+"""What stands for the id of a topic where the broker knows none."""
 Found = TypeVar("Found")
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.positions import Place, Positions, Stretch
-from penstock.errors import BadInput, BrokerUnavailable, NotFound, RetentionPassed
+from penstock.errors import BadInput, BrokerUnavailable, NotFound, Refused, RetentionPassed
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -31,6 +31,9 @@ from penstock.sources.records import records
 _CHUNK_EVENTS = 10_000
 _PATIENCE_S = 0.1
 _SILENCE_S = 60.0
+
+Skipped = dict[tuple[str, int], list[tuple[int, int]]]
+"""By topic id and partition, the first offset that is skipped and the one behind the last."""
 
 
 class Kafka(BaseModel, frozen=True, extra="forbid"):
@@ -78,23 +81,42 @@ class Kafka(BaseModel, frozen=True, extra="forbid"):
 class KafkaFeed:
     """The driver's view of the source."""
 
-    def __init__(self, spec: Kafka, connection: Connection) -> None:
+    def __init__(self, spec: Kafka, connection: Connection, skipped: Skipped | None = None) -> None:
         self.spec = spec
         self.connection = connection
+        self._skipped = skipped or {}
         self._admin = Admin(connection)
 
     def extents(self) -> list[Extent]:
         """Look up topic ids, partitions, and what can be read now without waiting for an open transaction."""
-        names = self.spec.topics or self._matching()
-        known = topics.identify(self._admin, names)
+        known = self._identified()
         places = [Place(name, topic_id, number) for name, (topic_id, numbers) in known.items() for number in numbers]
         limits = committed_bounds(self._admin, [(place.topic, place.partition) for place in places])
         return [Extent(place, *limits[place.topic, place.partition]) for place in places]
 
     def topic_ids(self) -> dict[str, str]:
         """Ask for the topics' ids alone; asked again before every commit."""
-        names = self.spec.topics or self._matching()
-        return {name: topic_id for name, (topic_id, _) in topics.identify(self._admin, names).items()}
+        return {name: topic_id for name, (topic_id, _) in self._identified().items()}
+
+    def _identified(self) -> dict[str, tuple[str, list[int]]]:
+        known = topics.identify(self._admin, self.spec.topics or self._matching())
+        for name, (topic_id, _) in known.items():
+            if topic_id in topics.NO_IDS:
+                raise Refused(
+                    f"Kafka at {self.connection.bootstrap_servers} gives topic '{name}' no id, without which a topic"
+                    " that is deleted and made again cannot be told from the old one",
+                    safe="Nothing was read",
+                    fix="Pipelines need Kafka 2.8 or newer",
+                )
+        return known
+
+    def has(self, topic: str) -> bool:
+        """Tell whether there is a topic of this name at all, whatever the pattern says."""
+        try:
+            topics.identify(self._admin, [topic])
+        except NotFound:
+            return False
+        return True
 
     def _matching(self) -> list[str]:
         wanted = re.compile(self.spec.pattern or "")
@@ -125,23 +147,37 @@ class KafkaFeed:
 
     def reader(self) -> "KafkaReader":
         """Give what tasks read with."""
-        return KafkaReader(self.connection)
+        return KafkaReader(self.connection, self._skipped)
 
 
 class KafkaReader:
     """Reads stretches inside of a task. Travels to the task as it is: it holds no client and no secret."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, skipped: Skipped | None = None) -> None:
         self._connection = connection
+        self._skipped = skipped or {}
 
     def chunks(
         self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give records as columns, each chunk with the offset it reaches.
 
-        Of a record at a rejected offset nothing but the offset is looked at. Ends at the stretch's end, or earlier once
-        `max_bytes` are read.
+        Of a record at a rejected offset nothing but the offset is looked at. One that somebody has given up is not even
+        asked for. Ends at the stretch's end, or earlier once `max_bytes` are read.
         """
+        place, reached, left = stretch.place, stretch.start, max_bytes
+        for part in _around(stretch, self._skipped.get((place.topic_id, place.partition), [])):
+            for batch, reached in self._chunks(part, left, rejected):
+                yield batch, reached
+                left = None if max_bytes is None else max(1, (left or 0) - batch.nbytes)
+            if reached < part.end:
+                return
+        if reached < stretch.end:
+            yield _columns([], place, rejected), stretch.end
+
+    def _chunks(
+        self, stretch: Stretch, max_bytes: int | None, rejected: Collection[int]
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
         client, causes = _client(self._connection)
         place = stretch.place
         client.assign([TopicPartition(place.topic, place.partition, stretch.start)])
@@ -167,6 +203,17 @@ class KafkaReader:
                     yield _columns([], place, rejected), reached
         finally:
             client.unassign()
+
+
+def _around(stretch: Stretch, skipped: list[tuple[int, int]]) -> list[Stretch]:
+    """Give the parts of a stretch that lie between what is skipped."""
+    parts, start = [], stretch.start
+    for first, end in sorted(skipped):
+        if first < stretch.end and end > start:
+            parts.append(Stretch(stretch.place, start, max(start, first)))
+            start = end
+    parts.append(Stretch(stretch.place, start, max(start, stretch.end)))
+    return [part for part in parts if part.start < part.end]
 
 
 def _within(messages: list[Message], read_bytes: int, max_bytes: int | None) -> tuple[list[Message], int]:
