@@ -47,7 +47,7 @@ def listening(driver: int) -> set[str]:
     return {each.laddr.ip.removeprefix("::ffff:") for each in found}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_supervised_pipeline_outlives_a_killed_driver_and_a_killed_spark_and_stops_cleanly(
     lab: Lab, cli: Cli
 ) -> None:
@@ -117,7 +117,7 @@ def test_a_driver_that_is_told_to_end_does_so_at_once(lab: Lab, moment: str, num
         else:
             driver.reach(lambda: landed(lab) == list(range(10)))
         driver.process.send_signal(number)
-        code = driver.wait(20)
+        code = driver.wait(60)
     finally:
         end_leftovers()
 

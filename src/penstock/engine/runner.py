@@ -95,7 +95,11 @@ class Runner:
             self.extents = self.feed.extents()
             self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
             frame = Frame(
-                self.spec, self._start_spark, self._base, self.home.scratch, self.home.folder / "analysis.json"
+                self.spec,
+                self._spark_unless_stopping,
+                self._base,
+                self.home.scratch,
+                self.home.folder / "analysis.json",
             )
             for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
                 stack.callback(sink.close)
@@ -124,6 +128,11 @@ class Runner:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _spark_unless_stopping(self) -> "SparkSession":
+        if self.stopping.is_set():
+            raise KeyboardInterrupt  # told to stop while it looked for something to read
+        return self._start_spark()
 
     def _make_feed(self) -> Feed:
         source = self.spec.source

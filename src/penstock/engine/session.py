@@ -38,6 +38,26 @@ _OUT_OF_MEMORY = 3
 _starting = threading.Event()
 
 
+@contextmanager
+def _being_started() -> Iterator[None]:
+    """Mark the time in which Spark starts, and leave neither a half-started JVM nor PySpark's handler of Ctrl-C."""
+    handler = signal.getsignal(signal.SIGINT)
+    before = set(psutil.Process().children(recursive=True))
+    _starting.set()
+    try:
+        yield
+    except BaseException:
+        for process in set(psutil.Process().children(recursive=True)) - before:
+            with suppress(psutil.Error):
+                process.kill()
+        raise
+    finally:
+        _starting.clear()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+@_being_started()
 def start(
     name: str,
     folder: Path,
@@ -95,8 +115,7 @@ def start(
     logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger().addFilter(_is_not_of_py4j)
     try:
-        with _being_started():
-            spark = _started(settings, folder / SPARK_CONSOLE)
+        spark = _started(settings, folder / SPARK_CONSOLE)
     except (Py4JError, PySparkRuntimeError) as error:
         if "spark.authenticate.secret" in str(error):
             raise BadInput(
@@ -176,25 +195,6 @@ def _jvm_ended(error: Exception) -> str | None:
     if code < 0:
         return f"killed by signal {-code}"
     return "out of memory" if code == _OUT_OF_MEMORY else f"exit code {code}"
-
-
-@contextmanager
-def _being_started() -> Iterator[None]:
-    """Mark the time in which Spark starts, and leave neither a half-started JVM nor PySpark's handler of Ctrl-C."""
-    handler = signal.getsignal(signal.SIGINT)
-    before = set(psutil.Process().children(recursive=True))
-    _starting.set()
-    try:
-        yield
-    except BaseException:
-        for process in set(psutil.Process().children(recursive=True)) - before:
-            with suppress(psutil.Error):
-                process.kill()
-        raise
-    finally:
-        _starting.clear()
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)
 
 
 def _started(settings: Mapping[str, str], console: Path) -> "SparkSession":
