@@ -12,6 +12,7 @@ from penstock.kafka import groups, topics
 from penstock.kafka.reader import read_all
 
 from conftest import Cli, RunningKafka, Said
+from support.raw_records import RawRecord, send_raw
 from support.waiting import until
 
 DOWN = ["--bootstrap", "127.0.0.1:1"]
@@ -68,6 +69,18 @@ def test_filters_and_limits_choose_records(kafka: RunningKafka, cli: Cli) -> Non
     assert ["four"] == got("--tail", "1")
     assert [] == got("--from", "latest")
     assert ["one", "three", "two", "four"] == got("--from", "1h")
+
+
+def test_a_time_that_is_in_no_calendar_is_shown_in_milliseconds(kafka: RunningKafka, cli: Cli) -> None:
+    nanoseconds = 1_700_000_000_000_000_000
+    topic = kafka.topic(config={"message.timestamp.after.max.ms": 2**63 - 1})
+    send_raw(kafka.connection, topic, RawRecord(b"1", timestamp_ms=nanoseconds), RawRecord(b"2"))
+
+    said = cli("consume", topic, "--json", home=kafka.home)
+
+    assert said.code == 0, said.err
+    shown = [json.loads(line)["timestamp"] for line in said.out.splitlines()]
+    assert [nanoseconds, "2023-11-14T22:13:20.000+00:00"] == shown
 
 
 def test_looking_joins_no_group_and_a_named_group_moves_on(kafka: RunningKafka, cli: Cli) -> None:

@@ -1,6 +1,8 @@
+import json
 import threading
 from collections import Counter
 from contextlib import suppress
+from itertools import islice
 
 import pytest
 
@@ -12,7 +14,8 @@ from penstock.kafka.positions import LATEST, Position
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import read_all
 
-from conftest import RunningKafka
+from conftest import Cli, RunningKafka
+from support.raw_records import RawRecord, send_raw
 from support.waiting import until
 
 pytestmark = pytest.mark.clients
@@ -153,6 +156,56 @@ def test_records_deleted_before_they_were_read_stop_the_consumer_instead_of_bein
         drain(consumer, 1)
 
     assert {(topic, 0): 10} == groups.committed(kafka.admin(), f"{topic}-group")
+
+
+def test_a_partition_added_and_purged_before_it_was_read_stops_the_group_until_somebody_accepts_the_gap(
+    kafka: RunningKafka, cli: Cli
+) -> None:
+    topic = kafka.topic()
+    group = f"{topic}-group"
+    fill(kafka, topic, 3)
+    with Consumer(kafka.connection, [topic], group) as consumer:
+        drain(consumer, 3)
+    topics.add_partitions(kafka.admin(), topic, 2)
+    fill(kafka, topic, 5, first=100, partition=1)
+    topics.purge(kafka.admin(), topic, {1: 4})
+
+    with (
+        Consumer(kafka.connection, [topic], group) as consumer,
+        pytest.raises(Conflict, match=f"position of group '{group}' in {topic}/1 is gone") as stopped,
+    ):
+        drain(consumer, 1)
+    advised = str(stopped.value.fix).partition("penstock ")[2].split()
+    moved = cli(*advised, home=kafka.home)
+    with Consumer(kafka.connection, [topic], group) as consumer:
+        rest = drain(consumer, 1)
+
+    assert 0 == moved.code, moved.err
+    assert [104] == rest
+
+
+def test_a_header_whose_name_is_no_utf_8_costs_its_record_the_headers_and_nobody_the_process(
+    kafka: RunningKafka, cli: Cli
+) -> None:
+    topic = kafka.topic()
+    hostile = RawRecord(b"2", headers=[(b"good", b"x"), (b"\xff", b"y")])
+    send_raw(kafka.connection, topic, RawRecord(b"1", headers=[(b"a", b"\xff")]), hostile, RawRecord(b"3"))
+
+    with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
+        as_group = [(each.value(), each.headers() or [], each.headers() or []) for each in islice(consumer, 3)]
+    alone = [(each.value(), each.headers() or []) for each in read_all(kafka.connection, topic)]
+    said = [
+        cli("consume", topic, "--json", *options, home=kafka.home)
+        for options in ([], ["--group", f"{topic}-other"], ["--header", "none=x"])
+    ]
+
+    kept = [("a", b"\xff")]
+    assert [(b"1", kept, kept), (b"2", [], []), (b"3", [], [])] == as_group
+    assert [(b"1", kept), (b"2", []), (b"3", [])] == alone
+    assert [0, 0, 0] == [each.code for each in said]
+    assert [["1", "2", "3"], ["1", "2", "3"], []] == [
+        [json.loads(line)["value"] for line in each.out.splitlines()] for each in said
+    ]
 
 
 def test_two_members_share_the_partitions_and_see_them_come_and_go(kafka: RunningKafka) -> None:

@@ -140,16 +140,24 @@ def _print(message: "Message", as_json: bool) -> None:
 def describe(message: "Message") -> dict[str, Any]:
     """Give a record as JSON can hold it; bytes that are not UTF-8 as {"base64": ...}."""
     _, timestamp_ms = message.timestamp()
-    moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC)
     return {
         "topic": message.topic(),
         "partition": message.partition(),
         "offset": message.offset(),
-        "timestamp": moment.isoformat(timespec="milliseconds"),
+        "timestamp": _moment(timestamp_ms),
         "key": _text(message.key()),
         "value": _text(message.value()),
         "headers": [[name, _text(content)] for name, content in header_list(message)],
     }
+
+
+def _moment(timestamp_ms: int) -> str | int:
+    """Give a time as text; as milliseconds if that is no time of our calendar, as anybody may send it."""
+    try:
+        moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return timestamp_ms
+    return moment.isoformat(timespec="milliseconds")
 
 
 def header_list(message: "Message") -> "list[tuple[str, bytes | str | None]]":

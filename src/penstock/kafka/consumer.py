@@ -7,8 +7,9 @@ ones since the last commit. An outage of the brokers is waited out, also if it e
 raised.
 
 `start` counts only for a group that has no position in the topic yet, and is fixed by a commit before the
-first read, so that a restart cannot skip records; partitions added later are read from their beginning.
+first read, so that a restart cannot skip records; partitions added later are read from offset 0.
 Records that retention deleted before the group read them raise `Conflict`; nothing is skipped in silence.
+The headers of a record with a header whose name is no UTF-8 are left out, and that is logged.
 """
 
 import threading
@@ -28,6 +29,7 @@ from penstock.kafka import groups
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import FETCHING, Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
+from penstock.kafka.headers import settle_headers
 from penstock.kafka.positions import EARLIEST, Position, resolve
 from penstock.kafka.topics import identify
 
@@ -178,6 +180,7 @@ class Consumer:
             # What came with an error is handed out first: librdkafka counts it as delivered.
             good = [message for message in heard if message.error() is None]
             if good:
+                settle_headers(good)
                 yield Batch(good, self)
                 last_event = time.monotonic()
             if len(good) < len(heard):
@@ -261,21 +264,21 @@ class Consumer:
             client.incremental_unassign(places)
 
     def _with_positions(self, assigned: list[TopicPartition]) -> list[TopicPartition]:
-        """Take the group's positions; a partition without one is newer than the group: begin at its beginning.
+        """Take the group's positions; a partition without one is newer than the group: begin at 0.
 
+        Not where its log begins by now: what retention took of it, the group has not read, and must hear of.
         Asked through the admin connection: this client may be closing, and would then wait for itself.
         """
         places = [(place.topic, place.partition) for place in assigned]
         while True:
             try:
                 committed = groups.committed(self._admin, self.group, places)
-                begun = resolve(self._admin, EARLIEST, [place for place in places if place not in committed])
             except Transient:
                 # Brokers that come back have members join again before every one of them can answer.
                 if self._stopping.wait(_REBALANCE_PAUSE_S):
                     return []
             else:
-                return [TopicPartition(*place, (committed | begun)[place]) for place in places]
+                return [TopicPartition(*place, committed.get(place, 0)) for place in places]
 
     def _raise_callback_error(self) -> None:
         error, self._callback_error = self._callback_error, None
@@ -299,6 +302,7 @@ class Consumer:
                 f"the position of group '{self.group}' in {place} is gone:"
                 " retention or a purge deleted records that it had not read",
                 safe="Nothing was skipped: the position is where it was",
-                fix=f"Accept the gap: penstock group reset {self.group} --topic {message.topic()} --to earliest --yes",
+                fix=f"Accept the gap: penstock group reset {self.group} --topic {message.topic()}"
+                f" --partition {message.partition()} --to earliest --yes",
             )
         return translate(error, self._connection, f"reading as group '{self.group}'")

@@ -17,6 +17,7 @@ from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import FETCHING, Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
+from penstock.kafka.headers import settle_headers
 from penstock.kafka.positions import EARLIEST, LATEST, Position, resolve, stable_ends
 
 Place = tuple[str, int]
@@ -103,6 +104,7 @@ class Reader:
             if not heard:
                 self._raise_if_hopeless()
             batch = [message for message in heard if self._belongs(message)]
+            settle_headers(batch)
             if batch or not heard:
                 yield batch
 

@@ -14,13 +14,14 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from penstock.decoders.decoded import Fault, fault
+from penstock.decoders.decoded import fault
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput, BrokerUnavailable, NotFound, Refused, RetentionPassed
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
+from penstock.kafka.headers import read_headers
 from penstock.kafka.positions import Position, committed_bounds, resolve
 from penstock.kafka.reader import reading
 from penstock.kafka.topic_limits import NO_TIMESTAMP
@@ -293,7 +294,10 @@ def _columns(messages: list[Message], place: Place, rejected: Collection[int]) -
     offsets = [int(message.offset() or 0) for message in messages]
     bare = {number for number, offset in enumerate(offsets) if offset in rejected} if rejected else set()
     read = [message for number, message in enumerate(messages) if number not in bare] if bare else messages
-    headers, faults = _headers(read)
+    headers, unreadable = read_headers(read)
+    faults: list[Any] = [None] * len(read)
+    for number in unreadable:
+        faults[number] = fault("HeadersUnreadable", "the name of a header is no UTF-8: no header is kept")
     columns: list[list[Any]] = [
         [at_ms for _, at_ms in map(Message.timestamp, read)],
         list(map(Message.key, read)),
@@ -314,22 +318,3 @@ def _columns(messages: list[Message], place: Place, rejected: Collection[int]) -
         headers=headers,
     )
     return batch.append_column("_error", pa.array(faults, ERROR)) if any(faults) else batch
-
-
-def _headers(messages: list[Message]) -> tuple[list[Any], list[Fault | None]]:
-    """Ask each message for its headers, once.
-
-    A name that is no UTF-8 makes the client return a broken list and an error at the same time. Called from C, as here,
-    that is an exception; called from Python it may be noticed somewhere else. Asked again, the broken list is all there
-    is, and to touch it ends the process.
-    """
-    headers: list[Any] = []
-    faults: list[Fault | None] = [None] * len(messages)
-    answers = map(Message.headers, messages)
-    while len(headers) < len(messages):
-        try:
-            headers.extend(answers)
-        except (SystemError, UnicodeDecodeError):
-            faults[len(headers)] = fault("HeadersUnreadable", "the name of a header is no UTF-8: no header is kept")
-            headers.append(None)
-    return headers, faults
