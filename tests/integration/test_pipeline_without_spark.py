@@ -2,10 +2,12 @@
 
 import shutil
 from collections.abc import Callable
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.delivery import gaps
 from penstock.engine.runner import Runner
 from penstock.errors import Conflict, Discontinuity, PositionLost, RetentionPassed, TopicRecreated
 from penstock.kafka import topics
@@ -79,6 +81,46 @@ def test_something_to_read_starts_it(lab: Lab) -> None:
     lab.run(spec)
 
     assert list(range(6)) == lab.ids()
+
+
+def test_the_last_topic_of_a_pattern_that_is_deleted_with_an_unread_rest_leaves_a_gap(lab: Lab) -> None:
+    topic = lab.kafka.topic("alone")
+    spec = lab.spec(topic, source={"type": "kafka", "pattern": topic})
+    with Runner(spec, lab.connection, lab.home(topic), no_spark, lab.folder) as runner:
+        lab.send_ids(topic, range(3))
+        runner.begin()
+    topic_id = topics.describe(lab.kafka.admin(), topic).topic_id
+    topics.delete(lab.kafka.admin(), topic)
+
+    batches = [run_without_spark(lab, spec) for _ in range(2)]
+
+    assert [0, 0] == batches
+    assert [(topic, topic_id, 0, 0, None, "topic deleted")] == [
+        (gap.topic, gap.topic_id, gap.partition, gap.start, gap.end, gap.reason)
+        for gap in gaps.read(lab.home(topic).folder)
+    ]
+
+
+def test_a_running_driver_outlives_the_last_topic_of_its_pattern_and_knows_where_it_ended(lab: Lab) -> None:
+    topic = lab.kafka.topic("alone")
+    spec = lab.spec(
+        topic, source={"type": "kafka", "pattern": topic}, speed="stream", batch={"max_events": 100, "max_wait": "1h"}
+    )
+    home = lab.home(topic)
+    lab.send_ids(topic, range(3))
+
+    with Runner(spec, lab.connection, home, no_spark, lab.folder) as runner:
+        driver = Thread(target=runner.run, args=(lambda _progress: None,))
+        driver.start()
+        until(lambda: runner.checkpoint.exists)
+        topics.delete(lab.kafka.admin(), topic)
+        until(lambda: len(gaps.read(home.folder)) == 1)
+        is_alive = driver.is_alive()
+        runner.stopping.set()
+        driver.join(30)
+
+    assert is_alive
+    assert [(0, 3)] == [(gap.start, gap.end) for gap in gaps.read(home.folder)]
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ class RealtimeRunner:
             stack.enter_context(Checkpoint(self.home.checkpoint, self.spec.name).locked())
             self._feed = KafkaFeed(self._source, self._connection)
             self.extents = self._feed.extents()
+            self._feed.require_some(self.extents)
             self._stack = stack.pop_all()
         return self
 

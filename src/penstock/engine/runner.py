@@ -194,7 +194,8 @@ class Runner:
 
     def run(self, tell: Tell) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
-        committed = self.begin()
+        self._seen = {each.place: each.end for each in self.extents}
+        committed = self._without_deleted(self.begin(), self.extents)
         self.take_over()
         bounded = self.spec.speed == "scheduled" or self._replay is not None
         targets = {each.place: each.end for each in self.extents} if bounded else None
@@ -318,20 +319,27 @@ class Runner:
         pending_since = None
         while True:
             extents = self.feed.extents()
-            if targets is not None:
+            gone = {place.topic for place in self._seen} - {each.place.topic for each in extents}
+            self._seen |= {each.place: each.end for each in extents}
+            if targets is not None or (gone and self._has_pattern):
                 return extents
             pending = self._lag(committed, extents)
             if pending and pending_since is None:
                 pending_since = time.monotonic()
             waited = pending_since is not None and time.monotonic() - pending_since >= wait_s
-            if waited or pending >= self.spec.batch.max_events or self.stopping.is_set() or self._is_refresh_due:
+            is_full = pending >= self.spec.batch.max_events
+            if waited or is_full or self.stopping.is_set() or self._is_refresh_due:
                 return extents
             self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
+
+    @property
+    def _has_pattern(self) -> bool:
+        return isinstance(self.feed, KafkaFeed) and self.feed.spec.pattern is not None
 
     def _without_deleted(self, committed: Committed, extents: list[Extent]) -> Committed:
         """Let go of topics of a pattern that are gone; what was left unread of them is recorded as a gap first."""
         deleted: set[str] = set()
-        if isinstance(self.feed, KafkaFeed) and self.feed.spec.pattern is not None:
+        if isinstance(self.feed, KafkaFeed) and self._has_pattern:
             missing = {place.topic for place in committed.starts} - {each.place.topic for each in extents}
             deleted = {topic for topic in missing if not self.feed.has(topic)}
         if deleted:
@@ -344,7 +352,7 @@ class Runner:
             )
             committed = committed.without(deleted)
             self.checkpoint.commit(committed)
-        self._seen |= {each.place: each.end for each in extents}
+            self._seen = {place: end for place, end in self._seen.items() if place.topic not in deleted}
         return committed
 
     def _left_unread(self, committed: Committed, place: Place) -> Gap:

@@ -100,7 +100,8 @@ class KafkaFeed:
         return {name: topic_id for name, (topic_id, _) in self._identified().items()}
 
     def _identified(self) -> dict[str, tuple[str, list[int]]]:
-        known = topics.identify(self._admin, self.spec.topics or self._matching())
+        names = self.spec.topics or self._matching()
+        known = topics.identify(self._admin, names) if names else {}
         for name, (topic_id, _) in known.items():
             if topic_id in topics.NO_IDS:
                 raise Refused(
@@ -122,13 +123,16 @@ class KafkaFeed:
     def _matching(self) -> list[str]:
         wanted = re.compile(self.spec.pattern or "")
         found = [each.topic for each in topics.list_topics(self._admin)]
-        names = [name for name in found if wanted.fullmatch(name) and not name.endswith(".dead")]
-        if not names:
+        return [name for name in found if wanted.fullmatch(name) and not name.endswith(".dead")]
+
+    def require_some(self, extents: list[Extent]) -> None:
+        """Raise if no topic matches the pattern; a pipeline that has begun can wait for one, as after a deletion."""
+        if not extents:
             raise NotFound(f"no topic matches '{self.spec.pattern}'", fix="List them with: penstock topic list")
-        return names
 
     def starts(self, extents: list[Extent]) -> Positions:
-        """Settle where a new pipeline begins."""
+        """Settle where a new pipeline begins; with a pattern that nothing matches it cannot."""
+        self.require_some(extents)
         if self.spec.offsets:
             return {each.place: self._given(each) for each in extents}
         position = Position.parse(self.spec.start)
