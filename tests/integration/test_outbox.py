@@ -8,7 +8,7 @@ from penstock.delivery.lag import LagReport
 from penstock.delivery.outbox import Outbox
 from penstock.delivery.positions import Place
 from penstock.errors import BrokerUnavailable
-from penstock.kafka import producer, topics
+from penstock.kafka import topics, transactions
 from penstock.project import LocalCluster
 
 from conftest import RunningKafka
@@ -17,7 +17,7 @@ from conftest import RunningKafka
 def test_a_transaction_that_hangs_after_a_restarted_broker_is_given_up_and_done_again(
     kafka: RunningKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(producer, "_OFFSETS_TIMEOUT_S", 3.0)
+    monkeypatch.setattr(transactions, "_OFFSETS_TIMEOUT_S", 3.0)
     topic = kafka.topic("restarted")
     place = Place(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
     outbox = Outbox(kafka.connection, "out", f"penstock.{topic}")
@@ -36,7 +36,7 @@ def test_a_transaction_that_hangs_after_a_restarted_broker_is_given_up_and_done_
 def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
     kafka: RunningKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(producer, "_END_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(transactions, "_END_TIMEOUT_S", 1.0)
     monkeypatch.setattr(lag, "_TIMEOUT_S", 1.0)
     topic = kafka.topic("hanging")
     place = Place(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
@@ -53,7 +53,7 @@ def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
     broker.kill()
     broker.wait(30)
     kafka.cluster.up(LocalCluster())
-    monkeypatch.setattr(producer, "_END_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(transactions, "_END_TIMEOUT_S", 60.0)
     found = outbox.positions([place])
     outbox.send([], found, {place: 3})
 
@@ -74,7 +74,9 @@ def test_positions_that_a_hung_producer_holds_back_are_read_after_a_new_one_has_
     outbox.send([], {place: None}, {place: 1})
 
     def hang(*_: object) -> None:
-        outbox.take_over().hung = True
+        coordination = outbox.take_over()._coordination
+        assert coordination is not None
+        coordination.hung = True
         raise BrokerUnavailable("no answer")
 
     with monkeypatch.context() as patch:

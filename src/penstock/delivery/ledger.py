@@ -17,9 +17,10 @@ from penstock.errors import Conflict, NotFound, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
-from penstock.kafka.producer import Producer, ProducerOptions, Transaction
+from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.kafka.transactions import Transaction
 
 TOPIC = "penstock.dead-ledger"
 

@@ -5,7 +5,6 @@ topic exactly once, in the order sent per partition. With acks `1` it can be los
 nobody knows. When the bounded queue is full, `send` waits; it never drops.
 """
 
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,14 +12,12 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 from pydantic import BaseModel, Field, model_validator
 
 from penstock.errors import (
     BadInput,
-    BrokerUnavailable,
-    Conflict,
     DeliveryFailed,
     PenstockError,
     QueueFull,
@@ -28,16 +25,12 @@ from penstock.errors import (
 )
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
-from penstock.kafka.uninterrupted import to_the_end
+from penstock.kafka.transactions import Coordination, Transaction
 
 Headers = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
-_OFFSETS_TIMEOUT_S = 20.0
-_END_TIMEOUT_S = 60.0
-_STEP_S = 2.0
 _LAST_CHANCE_S = 5.0
-_JOIN_S = 0.1
 
 
 class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
@@ -125,15 +118,18 @@ class Producer:
         self.failed = 0
         # Both counts at the last time that somebody was told.
         self._settled = (0, 0)
-        self.hung = False
         settings = {**connection.librdkafka(), **options.librdkafka(), "error_cb": self._causes}
         settings["on_delivery"] = self._delivered
         settings["delivery.report.only.error"] = on_delivery is None
         with opening(connection):
             self._client = Client(settings, logger=logger)
-        self._is_transactional = options.transactional_id is not None
-        if self._is_transactional:
-            self._transactional("opening transactions", lambda: self._client.init_transactions(_END_TIMEOUT_S))
+        is_transactional = options.transactional_id is not None
+        self._coordination = Coordination(self._client, connection, self._causes) if is_transactional else None
+
+    @property
+    def hung(self) -> bool:
+        """Whether a transaction got no answer: another producer with the same transactional id can settle it."""
+        return self._coordination is not None and self._coordination.hung
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -264,21 +260,21 @@ class Producer:
         return failed + unknown, sent
 
     @contextmanager
-    def transaction(self) -> Iterator["Transaction"]:
+    def transaction(self) -> Iterator[Transaction]:
         """All or nothing: records and offsets of the block appear together, or after an exception not at all.
 
         What a signal handler raises during the commit leaves the block, too, once Kafka has answered; then
         `Transaction.committed` says what has happened. A commit or an abort without an answer raises
         `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which settles it.
         """
-        if not self._is_transactional:
+        if self._coordination is None:
             raise BadInput("this producer has no transactional_id", fix="Name one in ProducerOptions")
         before = (self.sent, self.failed, self._settled)
-        transaction = Transaction(self)
-        self._transactional("beginning a transaction", self._client.begin_transaction)
+        transaction = Transaction(self, self._coordination)
+        self._coordination.begin()
         try:
             yield transaction
-            self._commit(transaction)
+            self._coordination.commit(transaction)
         except BaseException as error:
             if transaction.committed:
                 error.add_note("The transaction was committed before this: do not send it again")
@@ -286,7 +282,7 @@ class Producer:
             if self.hung:
                 raise
             try:
-                self._abort()
+                self._coordination.abort()
             except PenstockError as failure:
                 if isinstance(error, PenstockError):
                     raise
@@ -297,64 +293,6 @@ class Producer:
                 self.sent, self.failed, self._settled = before
                 self._failures.clear()
             raise
-
-    def _commit(self, transaction: "Transaction") -> None:
-        deadline = time.monotonic() + _END_TIMEOUT_S
-        # Delivery reports are heard here, on the caller's thread; the one that commits has none left to hear.
-        with suppress(KafkaException):
-            self._client.flush(_END_TIMEOUT_S)
-
-        def commit() -> None:
-            self._transactional(
-                "committing a transaction",
-                lambda: self._client.commit_transaction(max(_STEP_S, deadline - time.monotonic())),
-            )
-            transaction.committed = True
-
-        to_the_end(commit)
-
-    def _abort(self) -> None:
-        # By steps: after each it looks whether anybody is there to hear of it.
-        self._transactional(
-            "aborting a transaction", lambda: self._client.abort_transaction(_STEP_S), even_if_down=False
-        )
-
-    def _transactional(self, doing: str, call: Callable[[], object], *, even_if_down: bool = True) -> None:
-        deadline = time.monotonic() + _END_TIMEOUT_S
-        while True:
-            try:
-                call()
-            except KafkaException as failure:
-                error = failure.args[0]
-                if error.retriable() and time.monotonic() < deadline and (even_if_down or not self._is_down()):
-                    continue
-                if error.retriable():
-                    self.hung = True
-                    raise BrokerUnavailable(
-                        f"{doing}: no answer from Kafka at {self._connection.bootstrap_servers} ({error.str()})",
-                        safe="It has happened as a whole, or not at all",
-                        fix="Open a new producer with the same transactional id, which ends it, and look",
-                    ) from None
-                if error.code() == KafkaError.INVALID_PRODUCER_ID_MAPPING:
-                    self.hung = True
-                    raise BrokerUnavailable(
-                        f"{doing}: Kafka has forgotten the transactional id, which was not used for a long time",
-                        safe="Nothing of this transaction counts",
-                        fix="Open a new producer with the same transactional id",
-                    ) from None
-                if error.code() in {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}:  # noqa: SLF001
-                    raise Conflict(
-                        f"{doing}: a newer producer with the same transactional id has taken over",
-                        safe="Its transactions are intact, this one was aborted",
-                        fix="Let only one run",
-                    ) from None
-                raise self._causes.refusal() or translate(error, self._connection, doing) from None
-            else:
-                return
-
-    def _is_down(self) -> bool:
-        self._client.poll(0)
-        return self._causes.decisive() is not None
 
     def close(self) -> None:
         """Flush, then let go. A producer that hung is left as it is: closing it would hang too."""
@@ -387,50 +325,3 @@ class Producer:
         if missing:
             error.add_note(f"{missing} of {total} records sent before this are not acknowledged")
         self._let_go()
-
-
-class Transaction:
-    """An open transaction: `send` as on the producer, plus the offsets that it has used up."""
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-        self.committed = False
-        self.send = producer.send
-        self.send_many = producer.send_many
-
-    def send_offsets(self, offsets: list[TopicPartition], group_metadata: Any) -> None:
-        """Move a group's committed offsets inside the transaction; `Consumer.for_transaction` gives both.
-
-        When the group's coordinator goes away under it, librdkafka may wait for good, whatever the time limit. Then
-        this raises `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which
-        ends what this one has open. So it is when Kafka has forgotten the transactional id, after a quiet week.
-        """
-        client = self._producer._client  # noqa: SLF001 - a transaction is part of its producer
-        failures: list[Exception] = []
-
-        def send() -> None:
-            try:
-                self._producer._transactional(  # noqa: SLF001
-                    "committing offsets in a transaction",
-                    lambda: client.send_offsets_to_transaction(offsets, group_metadata, _OFFSETS_TIMEOUT_S),
-                )
-            except Exception as failure:  # noqa: BLE001 - raised below, by the caller's thread
-                failures.append(failure)
-
-        thread = threading.Thread(target=send, daemon=True)
-        self._producer.hung = True
-        thread.start()
-        # In small steps: a process that was stopped and goes on must not find its time over.
-        for _ in range(round(_OFFSETS_TIMEOUT_S / _JOIN_S)):
-            thread.join(_JOIN_S)
-            if not thread.is_alive():
-                break
-        if thread.is_alive():
-            raise BrokerUnavailable(
-                f"committing offsets in a transaction: no answer within {_OFFSETS_TIMEOUT_S:.0f} s",
-                safe="Nothing of this transaction counts",
-                fix="Open a new producer with the same transactional id",
-            )
-        self._producer.hung = any(isinstance(failure, BrokerUnavailable) for failure in failures)
-        if failures:
-            raise failures[0]
