@@ -23,7 +23,7 @@ PenstockError
     │   ├── PositionLost        a sink that had been written to has no position any more
     │   ├── TopicRecreated      the topic was deleted and made again
     │   ├── RetentionPassed     records were deleted before they were read
-    │   └── LogTruncated        the topic holds less than was read from it
+    │   └── LogTruncated        the topic holds not all that was read from it
     └── DataRefused       10    a rule of the pipeline says to stop at data like these
 
 The number is the command line's exit code. 0 is success, 1 means that the command ran and found
@@ -169,7 +169,7 @@ class RetentionPassed(Discontinuity):
 
 
 class LogTruncated(Discontinuity):
-    """The topic holds less than was read from it: a leader without the newest records was elected."""
+    """The topic holds less than was read from it, or others: a leader without the newest records was elected."""
 
 
 class DataRefused(Terminal):

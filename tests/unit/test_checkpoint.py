@@ -14,7 +14,7 @@ from penstock.delivery.positions import Place, Stretch
 from penstock.errors import CheckpointLost, Conflict
 
 PLACE = Place("orders", "id-1", 0)
-COMMITTED = Committed(7, {PLACE: 0}, {"delta": {PLACE: 42}, "dead": {}})
+COMMITTED = Committed(7, {PLACE: 0}, {"delta": {PLACE: 42}, "dead": {}}, {PLACE: 3})
 
 
 @pytest.fixture

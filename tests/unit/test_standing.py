@@ -9,7 +9,7 @@ from penstock.delivery import standing as stands
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.delivery.standing import Standing
-from penstock.errors import CheckpointLost, Discontinuity, PositionLost, RetentionPassed, TopicRecreated
+from penstock.errors import CheckpointLost, Discontinuity, LogTruncated, PositionLost, RetentionPassed, TopicRecreated
 from penstock.sources.extent import Extent
 
 A, B, C = (Place("orders", "id-1", number) for number in range(3))
@@ -292,3 +292,30 @@ def test_a_sink_that_has_never_written_somewhere_has_nothing_to_hold_there() -> 
 
     assert {"kafka": {B: 8}} == standing.held
     assert [] == standing.forgotten()
+
+
+@pytest.mark.parametrize(
+    ("known", "now", "changed"),
+    [
+        pytest.param({A: 3}, 3, {}, id="the same leader"),
+        pytest.param({A: 3}, 5, {A: (9, 3)}, id="another leader"),
+        pytest.param({A: 3}, 2, {A: (9, 3)}, id="an older count of leaders"),
+        pytest.param({}, 5, {}, id="the first look"),
+        pytest.param({A: 3}, None, {}, id="a broker that knows no epochs"),
+    ],
+)
+def test_where_the_leader_has_changed_what_was_read_is_to_be_compared(
+    known: dict[Place, int], now: int | None, changed: dict[Place, tuple[int, int]]
+) -> None:
+    committed = Committed(3, {A: 0, B: 0}, {"one": {A: 5}, "two": {A: 9}}, known)
+
+    after, found = stands.with_new_leaders(committed, [Extent(A, 0, 20, now), Extent(B, 0, 4, 8)])
+
+    assert changed == found
+    assert Committed(3, committed.starts, committed.sinks, {**known, **({A: now} if now else {}), B: 8}) == after
+
+
+def test_a_log_with_other_records_before_the_position_stops_the_pipeline_and_names_the_way_on() -> None:
+    with pytest.raises(LogTruncated, match=r"from offset 4 on, orders/0 .*up to 9.*skip-gap combat"):
+        stands.require_not_replaced("combat", [Stretch(A, 4, 9)])
+    stands.require_not_replaced("combat", [])

@@ -33,6 +33,7 @@ class _Stored(msgspec.Struct):
     batch: _Count
     starts: _Rows
     sinks: dict[str, _Rows]
+    epochs: _Rows
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Committed:
     """Where the pipeline began at each place."""
     sinks: dict[str, Positions] = field(default_factory=dict)
     """Per sink, the next offset that it needs."""
+    epochs: Positions = field(default_factory=dict)
+    """At each place, the epoch of a leader whose log held everything before these offsets."""
 
     def without(self, topics: Container[str]) -> "Committed":
         """Leave topics out."""
@@ -52,7 +55,8 @@ class Committed:
             name: {place: at for place, at in positions.items() if place in starts}
             for name, positions in self.sinks.items()
         }
-        return Committed(self.batch, starts, sinks)
+        epochs = {place: epoch for place, epoch in self.epochs.items() if place in starts}
+        return Committed(self.batch, starts, sinks, epochs)
 
 
 class Checkpoint:
@@ -116,7 +120,7 @@ class Checkpoint:
         except msgspec.ValidationError as error:
             raise self._lost(f"{self._committed.name} makes no sense: {error}") from None
         sinks = {name: from_json(rows) for name, rows in data["sinks"].items()}
-        return Committed(data["batch"], from_json(data["starts"]), sinks)
+        return Committed(data["batch"], from_json(data["starts"]), sinks, from_json(data["epochs"]))
 
     def plan(self, batch: int, stretches: list[Stretch]) -> None:
         """Say what is about to be read, before any task starts."""
@@ -142,6 +146,7 @@ class Checkpoint:
             "batch": committed.batch,
             "starts": to_json(committed.starts),
             "sinks": {name: to_json(positions) for name, positions in committed.sinks.items()},
+            "epochs": to_json(committed.epochs),
         }
         write_json(self._committed, data)
 

@@ -19,7 +19,9 @@ class Gap(BaseModel, frozen=True):
     partition: int = Field(description="The partition.")
     start: int = Field(description="First offset that was skipped.")
     end: int | None = Field(description="Offset after the last one that was skipped; none if nobody knows any more.")
-    reason: str = Field(description="retention, topic recreated, topic deleted, or what somebody said who skipped it.")
+    reason: str = Field(
+        description="retention, log truncated, topic recreated, topic deleted, or what somebody said who skipped it."
+    )
 
 
 def record(folder: Path, gaps: list[Gap]) -> None:

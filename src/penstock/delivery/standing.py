@@ -5,7 +5,7 @@ written, the checkpoint knows what should be there. Where the two cannot be told
 """
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.delivery.checkpoint import Checkpoint, Committed, lost
@@ -79,7 +79,7 @@ def begin(
 def with_new_places(committed: Committed, extents: list[Extent]) -> Committed:
     """Add partitions and topics that have appeared; they are read from their start."""
     starts = {**{extent.place: first_of(extent, committed) for extent in extents}, **committed.starts}
-    return Committed(committed.batch, starts, committed.sinks)
+    return replace(committed, starts=starts)
 
 
 def first_of(extent: Extent, committed: Committed) -> int:
@@ -174,6 +174,33 @@ def require_readable(pipeline: str, standing: Standing, extents: list[Extent]) -
             f"records were deleted before pipeline '{pipeline}' read them: {', '.join(map(str, gaps))}",
             safe="What was read before is in the sinks, and nothing was skipped yet",
             fix=f"To go on without them, and have that recorded, run: penstock pipeline skip-gap {pipeline}",
+        )
+
+
+def with_new_leaders(committed: Committed, extents: list[Extent]) -> tuple[Committed, dict[Place, tuple[int, int]]]:
+    """Take the leaders' epochs over; give where they changed: how far it was read, and the epoch of the leader then.
+
+    Everything before the end that a leader has told was in its log. So a batch that ends there, and the epoch, belong
+    together, whoever leads when the batch is read.
+    """
+    changed = {}
+    for each in extents:
+        read = max((at[each.place] for at in committed.sinks.values() if each.place in at), default=0)
+        epoch = committed.epochs.get(each.place, each.leader_epoch)
+        if read and epoch is not None and each.leader_epoch not in (None, epoch):
+            changed[each.place] = (read, epoch)
+    now = {each.place: each.leader_epoch for each in extents if each.leader_epoch is not None}
+    return replace(committed, epochs={**committed.epochs, **now}), changed
+
+
+def require_not_replaced(pipeline: str, replaced: list[Stretch]) -> None:
+    """Raise if a log was cut off before what was read, and has grown past it since, with other records."""
+    for each in replaced:
+        raise LogTruncated(
+            f"from offset {each.start} on, {each.place} holds other records than pipeline '{pipeline}' has read,"
+            f" which was up to {each.end}: a leader without the newest records was elected",
+            safe="What was read is in the sinks, and nothing more was read",
+            fix=f"To go on from offset {each.end}, and have it recorded, run: penstock pipeline skip-gap {pipeline}",
         )
 
 

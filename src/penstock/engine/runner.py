@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Self
@@ -21,7 +22,7 @@ from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.gaps import Gap
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
-from penstock.delivery.positions import Place, Positions, require_unmoved
+from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
 from penstock.delivery.standing import Keeper, Standing
 from penstock.engine import aside, session
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
@@ -265,6 +266,8 @@ class Runner:
         self._require_alone(standing)
         # Against what the source holds, not against the targets: a sink may be past those, if another driver was here.
         stands.require_readable(self.spec.name, standing, found)
+        committed, changed = stands.with_new_leaders(committed, found)
+        stands.require_not_replaced(self.spec.name, self.replaced(changed))
         most = self.spec.batch.max_events
         stretches = stands.plan(standing, extents, most if allowed is None else min(most, allowed))
         if not stretches:
@@ -278,7 +281,7 @@ class Runner:
         }
         if known != committed.sinks:
             # A batch was left unfinished. What it got done is put on record before a plan takes the place of its own.
-            committed = Committed(committed.batch, committed.starts, known)
+            committed = replace(committed, sinks=known)
             self.checkpoint.commit(committed)
         self.checkpoint.plan(number, stretches)
         crash_point("planned")
@@ -300,6 +303,10 @@ class Runner:
         for name, keeper in self.keepers.items():
             keeper.hold(standing.held[name])
         return standing
+
+    def replaced(self, changed: dict[Place, tuple[int, int]]) -> list[Stretch]:
+        """Find what was read from a leader whose log the present one has not."""
+        return self.feed.replaced(changed) if changed and isinstance(self.feed, KafkaFeed) else []
 
     @property
     def _is_refresh_due(self) -> bool:
@@ -385,7 +392,7 @@ class Runner:
         for name in self.keepers:
             for place, end in report.ends.items():
                 sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
-        done = Committed(report.batch, committed.starts, sinks)
+        done = replace(committed, batch=report.batch, sinks=sinks)
         self.checkpoint.commit(done)
         crash_point("committed")
         self._tried, self._moved = {}, 0

@@ -3,6 +3,8 @@
 All of these are commands, never automatic.
 """
 
+from dataclasses import replace
+
 from penstock.delivery import gaps as records
 from penstock.delivery import standing as stands
 from penstock.delivery.checkpoint import Checkpoint, Committed
@@ -77,7 +79,7 @@ def skip_gaps(runner: Runner) -> list[Gap]:
             crash_point("sink_committed", SINK_NAME)
         for name in runner.keepers:
             sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
-    runner.checkpoint.commit(Committed(committed.batch, committed.starts, sinks))
+    runner.checkpoint.commit(replace(committed, sinks=sinks))
     return found
 
 
@@ -141,15 +143,17 @@ def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
             last = min((at[place] for at in committed.sinks.values() if place in at), default=start)
             found.append(_gap(runner, Stretch(place, last, last), "topic recreated", end_is_known=False))
     gone = {(gap.topic_id, gap.partition) for gap in found}
-    committed = Committed(
+    kept = Committed(
         committed.batch,
         {place: at for place, at in committed.starts.items() if (place.topic_id, place.partition) not in gone},
         {
             name: {place: at for place, at in positions.items() if (place.topic_id, place.partition) not in gone}
             for name, positions in committed.sinks.items()
         },
+        committed.epochs,
     )
-    committed = stands.with_new_places(committed, runner.extents)
+    committed, changed = stands.with_new_leaders(stands.with_new_places(kept, runner.extents), runner.extents)
+    found += [_gap(runner, each, "log truncated", end_is_known=True) for each in runner.replaced(changed)]
     standing = runner.standing(committed, runner.extents)
     missing = [_gap(runner, each, "retention", end_is_known=True) for each in stands.missing(standing, runner.extents)]
     return committed, [*found, *missing]

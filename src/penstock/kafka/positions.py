@@ -6,13 +6,14 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, TopicPartition
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 from penstock.errors import BadInput, Settling
 from penstock.kafka.admin import Admin
 from penstock.quantities import parse_duration_ms
 
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _SETTLE_S = 0.05
 _AGO = re.compile(r"\d+(\.\d+)?\s*[a-zA-Z]+")
 
@@ -54,21 +55,30 @@ LATEST = Position("latest")
 def bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
     """Give the first and the next offset of each partition."""
     starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    ends = _list_offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    ends = _list_offsets(admin, partitions, _LATEST)
     return {place: (starts[place], ends[place]) for place in partitions}
 
 
-def committed_bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Give the first offset of each partition, and the end of what a reader of committed records gets now."""
+def committed_bounds(
+    admin: Admin, partitions: list[tuple[str, int]]
+) -> dict[tuple[str, int], tuple[int, int, int | None]]:
+    """Give the first offset of each partition, the end of what a reader of committed records gets now, and its epoch.
+
+    That is the epoch of the leader who said so, if the broker knows epochs.
+    """
     starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    ends = stable_ends(admin, partitions)
-    return {place: (starts[place], ends[place]) for place in partitions}
+    ends = _listed(admin, partitions, _LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
+    return {place: (starts[place], ends[place].offset, _epoch(ends[place])) for place in partitions}
+
+
+def _epoch(found: ListOffsetsResultInfo) -> int | None:
+    epoch: int | None = found.leader_epoch
+    return epoch if epoch is not None and epoch >= 0 else None
 
 
 def stable_ends(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Give the last stable offset of each partition: the end, or where a transaction begins that is still open."""
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    return _list_offsets(admin, partitions, latest, isolation_level=IsolationLevel.READ_COMMITTED)
+    return _list_offsets(admin, partitions, _LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
 
 
 def resolve(admin: Admin, position: Position, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -98,6 +108,12 @@ def offset_within(position: Position, place: tuple[str, int], limits: tuple[int,
 def _list_offsets(
     admin: Admin, partitions: list[tuple[str, int]], spec: OffsetSpec, **options: IsolationLevel
 ) -> dict[tuple[str, int], int]:
+    return {place: found.offset for place, found in _listed(admin, partitions, spec, **options).items()}
+
+
+def _listed(
+    admin: Admin, partitions: list[tuple[str, int]], spec: OffsetSpec, **options: IsolationLevel
+) -> dict[tuple[str, int], ListOffsetsResultInfo]:
     if not partitions:
         return {}
     asked = {TopicPartition(topic, number): spec for topic, number in partitions}
@@ -106,11 +122,19 @@ def _list_offsets(
     while True:
         futures = admin.client.list_offsets(asked, request_timeout=admin.timeout_s, **options)
         try:
-            return {
-                (place.topic, place.partition): admin.result(future, doing).offset for place, future in futures.items()
-            }
+            found = {(place.topic, place.partition): admin.result(future, doing) for place, future in futures.items()}
+            _require_answers(found, doing)
         except Settling:
             # A leader that was just chosen does not know its end for a moment, and librdkafka does not ask again.
             if time.monotonic() > deadline:
                 raise
             time.sleep(_SETTLE_S)
+        else:
+            return found
+
+
+def _require_answers(found: dict[tuple[str, int], ListOffsetsResultInfo], doing: str) -> None:
+    """Raise if there is a partition of which nothing was told: its leader died, and librdkafka reports no error."""
+    for (topic, partition), each in found.items():
+        if each.offset == OFFSET_INVALID:
+            raise Settling(f"{doing}: {topic}/{partition} has no leader", fix="Try again in a moment")

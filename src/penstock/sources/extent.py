@@ -12,3 +12,5 @@ class Extent:
     place: Place
     first: int
     end: int
+    leader_epoch: int | None = None
+    """Kafka's count of the partition's leaders, as of that end."""

@@ -7,7 +7,7 @@ read by each task where it runs, so no plan, no UI and no event log of Spark eve
 
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, Self
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from penstock.sources.records import records
 _CHUNK_EVENTS = 10_000
 _PATIENCE_S = 0.1
 _SILENCE_S = 60.0
+_CUT_OFF = re.compile(r"broker end offset is (-?\d+)")
 
 Skipped = dict[tuple[str, int], list[tuple[int, int]]]
 """By topic id and partition, the first offset that is skipped and the one behind the last."""
@@ -150,9 +151,54 @@ class KafkaFeed:
             raise BadInput(f"offset {offset} is not in {place}, which holds {extent.first} to {extent.end}")
         return offset
 
+    def replaced(self, read: Mapping[Place, tuple[int, int]]) -> list[Stretch]:
+        """Give what was read and is not in the log any more, though it reaches as far: other records are there.
+
+        `read` has, for each place, how far it was read, and the epoch of the leader then. The present leader is asked
+        where that epoch ended in its own log: if before what was read, the log was cut off there.
+        """
+        client, causes = _open(self.connection)
+        try:
+            client.assign(
+                [
+                    TopicPartition(place.topic, place.partition, offset, leader_epoch=epoch)
+                    for place, (offset, epoch) in read.items()
+                ]
+            )
+            waiting, found = {(place.topic, place.partition): place for place in read}, []
+            deadline = time.monotonic() + _SILENCE_S
+            while waiting:
+                for message in client.consume(len(waiting), _PATIENCE_S):
+                    # A record or the end: the client has asked for the epoch before it fetches.
+                    place = waiting.pop((str(message.topic()), int(message.partition() or 0)), None)
+                    if place is None:
+                        continue
+                    client.pause([TopicPartition(place.topic, place.partition)])
+                    start = _cut_off_at(message, place, self.connection)
+                    if start is not None:
+                        end = read[place][0]
+                        found.append(Stretch(place, start if 0 <= start < end else end, end))
+                if waiting and time.monotonic() > deadline:
+                    raise causes.timeout(f"comparing the epochs of {next(iter(waiting.values()))}")
+        finally:
+            client.close()
+        return found
+
     def reader(self) -> "KafkaReader":
         """Give what tasks read with."""
         return KafkaReader(self.connection, self._skipped)
+
+
+def _cut_off_at(message: Message, place: Place, connection: Connection) -> int | None:
+    """Tell where the log was cut off, -1 if nobody knows; None if it was not."""
+    error = message.error()
+    if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+        return None
+    if error.code() != KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+        raise translate(error, connection, f"comparing the epochs of {place}")
+    # Retention may have passed meanwhile, which is noticed elsewhere. The rest is in the text alone.
+    told = _CUT_OFF.search(error.str())
+    return int(told[1]) if told else None
 
 
 class KafkaReader:
