@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery import gaps
 from penstock.engine.runner import Runner
-from penstock.errors import Conflict, Discontinuity, PositionLost, RetentionPassed, TopicRecreated
+from penstock.errors import Conflict, Discontinuity, PositionLost, Refused, RetentionPassed, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.pipeline.spec import PipelineSpec
@@ -81,6 +82,17 @@ def test_something_to_read_starts_it(lab: Lab) -> None:
     lab.run(spec)
 
     assert list(range(6)) == lab.ids()
+
+
+def test_a_database_that_does_not_let_us_in_says_so_before_spark_starts(lab: Lab, postgres: RunningPostgres) -> None:
+    topic = lab.kafka.topic("outside")
+    (lab.folder / "password").write_text("wrong")
+    login = postgres.database().model_dump(exclude_defaults=True) | {"password": f"file:{lab.folder / 'password'}"}
+    sinks = [{"type": "postgres", "table": "landed", "server": login}]
+    spec = lab.spec(topic, steps=[{"sql": "SELECT *, id + 1 AS following FROM events"}], sinks=sinks)
+
+    with pytest.raises(Refused, match="does not let this user in"):
+        run_without_spark(lab, spec)
 
 
 def test_the_last_topic_of_a_pattern_that_is_deleted_with_an_unread_rest_leaves_a_gap(lab: Lab) -> None:

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
 
@@ -13,17 +14,19 @@ from penstock.delivery.durable import write_json
 from penstock.engine import session
 from penstock.engine.history import RunRecord
 from penstock.engine.home import Home, Progress
-from penstock.engine.realtime import RealtimeRunner
 from penstock.engine.runner import Runner
-from penstock.engine.stateful import StatefulRunner
 from penstock.engine.status import SinkTotals, Status
 from penstock.errors import NotFound, PenstockError
 from penstock.pipeline.spec import PipelineSpec
 from penstock.private import make_private
 from penstock.settings import Settings
 
+if TYPE_CHECKING:
+    from penstock.engine.realtime import RealtimeRunner
+    from penstock.engine.stateful import StatefulRunner
+
 MASTER = "local[*,4]"
-AnyRunner = Runner | StatefulRunner | RealtimeRunner
+AnyRunner: TypeAlias = "Runner | StatefulRunner | RealtimeRunner"
 Show = Callable[[Status], None]
 
 
@@ -46,14 +49,19 @@ def make_runner(spec: PipelineSpec, settings: Settings, file: Path, master: str 
     """Make what runs a pipeline; entering it takes the lock."""
     home, base = home_of(settings, spec.name), file.resolve().parent
     if spec.is_stateful:
+        from penstock.engine.stateful import StatefulRunner
+
         delta = jars.ensure("delta", settings.jars)
         return StatefulRunner(spec, home, session.starter(spec, home.logs, master, delta), base)
     if spec.speed == "realtime":
+        from penstock.engine.realtime import RealtimeRunner
+
         kafka = jars.ensure("spark-kafka", settings.jars)
         # A core for each partition, whatever the machine has: most of the time they wait.
         master = "local[16]" if master == MASTER else master
         return RealtimeRunner(spec, settings.connection(), home, session.starter(spec, home.logs, master, kafka))
-    return Runner(spec, settings.connection(), home, session.starter(spec, home.logs, master), base)
+    start = session.starter(spec, home.logs, master)
+    return Runner(spec, settings.connection(), home, start, base, launch_spark=start.launch)
 
 
 def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:

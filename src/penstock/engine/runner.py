@@ -67,6 +67,7 @@ class Runner:
         base: Path,
         *,
         replay: Replay | Range | None = None,
+        launch_spark: Callable[[], None] = lambda: None,
     ) -> None:
         self.spec = spec
         self.home = home
@@ -74,6 +75,7 @@ class Runner:
         self.stopping = Event()
         self._connection = connection
         self._start_spark = start_spark
+        self._launch_spark = launch_spark
         self._base = base
         self._replay = replay
         self._left: dict[str, Positions] = {}
@@ -95,6 +97,9 @@ class Runner:
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
             self.extents = self.feed.extents()
             self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
+            for sink in self.sinks:
+                stack.callback(sink.close)
+                sink.reach()  # the same for a database that does not let this user in
             frame = Frame(
                 self.spec,
                 self._spark_unless_stopping,
@@ -103,7 +108,6 @@ class Runner:
                 self.home.folder / "analysis.json",
             )
             for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
-                stack.callback(sink.close)
                 if isinstance(self._replay, Range) and self._replay.replaces:
                     sink.replace(self._replay.real)
                 reserved = [frame.schema.field(name) for name in model.reserved_columns]

@@ -12,8 +12,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from penstock.broker.java import find_java
 from penstock.broker.log4j import log4j_properties
 from penstock.engine import class_archive
 from penstock.engine.home import SPARK_CONSOLE
+from penstock.engine.jvm import Jvm
 from penstock.errors import BadInput, SparkDied, WorkLost
 from penstock.secret import Secret, holds_secret
 
@@ -36,6 +38,8 @@ _DEATH_SHOWS_S = 2.0
 _LOOPBACK = "127.0.0.1"
 _OUT_OF_MEMORY = 3
 _starting = threading.Event()
+_launched: Jvm | None = None
+"""A JVM that nobody is connected to yet."""
 
 
 @contextmanager
@@ -50,6 +54,7 @@ def _being_started() -> Iterator[None]:
         for process in set(psutil.Process().children(recursive=True)) - before:
             with suppress(psutil.Error):
                 process.kill()
+        _end_launched()
         raise
     finally:
         _starting.clear()
@@ -57,7 +62,113 @@ def _being_started() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-@_being_started()
+class Starter:
+    """Starts Spark for one pipeline: the JVM as soon as it is sure to be needed, the session when it is.
+
+    What Spark has to say goes to a log in `folder`. `local[N,4]`: a task may fail three times before its job does;
+    plain `local[N]` gives it one try. `wishes` are settings of the user's, which win over ours.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        master: str = "local[*,4]",
+        jars: Sequence[Path] = (),
+        java_options: str | None = None,
+        wishes: Mapping[str, str] | None = None,
+    ) -> None:
+        self._name = name
+        self._folder = folder
+        self._master = master
+        self._jars = jars
+        self._java_options = java_options
+        self._wishes = wishes or {}
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
+        java, _ = find_java()
+        os.environ["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
+        # Workers must be this Python: they unpickle our classes.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        folder, options = self._folder, self._java_options
+        folder.mkdir(parents=True, exist_ok=True)
+        log_settings = folder / "log4j2.properties"
+        log_settings.write_text(log4j_properties(folder / "spark.log", level="warn", files=3), encoding="utf-8")
+        settings = {
+            "spark.app.name": f"penstock-{self._name}",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}"
+            f" -XX:+ExitOnOutOfMemoryError {class_archive.options(java) if options is None else options}",
+            "spark.python.daemon.module": "penstock.engine.daemon",
+            "spark.authenticate": "true",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+            "spark.local.dir": str(folder / "spark-local"),
+            "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
+        }
+        if self._jars:
+            settings["spark.jars"] = ",".join(map(str, self._jars))
+        if any("delta-spark" in jar.name for jar in self._jars):
+            settings |= {
+                "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+                "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+                "spark.databricks.delta.snapshotPartitions": "4",  # 50 by default: tasks for a table's log, each look
+            }
+        if self._master.startswith("local") or _LOOPBACK in self._master:
+            # Executors elsewhere have to find the driver; those of this machine need no open port.
+            settings |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
+            os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # nothing else tells Spark's web pages where to listen
+        return settings | {"spark.master": self._master, **revealed(self._wishes)}
+
+    def launch(self) -> None:
+        """Launch the JVM and do not wait for it, unless this process has one; one that is not used ends with it."""
+        with _being_started():
+            self._launch()
+
+    def _launch(self) -> None:
+        global _launched  # noqa: PLW0603 - a process has one JVM, as it is with PySpark
+        from pyspark import SparkContext
+
+        if SparkContext._gateway is None and _launched is None:  # noqa: SLF001 - nothing public tells
+            _launched = Jvm(self._settings, self._folder / SPARK_CONSOLE)
+            atexit.register(_end_launched)
+
+    @_being_started()
+    def __call__(self) -> "SparkSession":
+        """Start Spark, or take the one that this process has."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkRuntimeError
+
+        # PySpark repeats on stderr what it raises, as JSON; what it raises is handled.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+        logging.getLogger().addFilter(_is_not_of_py4j)
+        try:
+            self._launch()
+            spark = _started(self._settings)
+        except (Py4JError, PySparkRuntimeError) as error:
+            if "spark.authenticate.secret" in str(error):
+                raise BadInput(
+                    f"Spark at {self._master} needs the cluster's secret, which the pipeline file does not name",
+                    safe="Nothing ran",
+                    fix="Add it to `spark`, as in `spark.authenticate.secret: env:NAME`; for a cluster that has none,"
+                    ' on a network that only you are on, `spark.authenticate: "false"`',
+                ) from None
+            reason = next(line for line in str(error).splitlines() if line.strip())
+            raise WorkLost(
+                f"Spark does not start at {self._master}: {reason[:300]}",
+                safe="Nothing ran",
+                fix=f"Read more in {self._folder / 'spark.log'}",
+            ) from None
+        atexit.register(_end, spark)
+        return spark
+
+
 def start(
     name: str,
     folder: Path,
@@ -67,71 +178,16 @@ def start(
     java_options: str | None = None,
     wishes: Mapping[str, str] | None = None,
 ) -> "SparkSession":
-    """Start Spark, or take the one that this process has; what it has to say goes to a log in `folder`.
+    """Start Spark now."""
+    return Starter(name, folder, master=master, jars=jars, java_options=java_options, wishes=wishes)()
 
-    `local[N,4]`: a task may fail three times before its job does; plain `local[N]` gives it one try. `wishes` are
-    settings of the user's, which win over ours.
-    """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkRuntimeError
 
-    java, _ = find_java()
-    os.environ["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
-    # Workers must be this Python: they unpickle our classes.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    folder.mkdir(parents=True, exist_ok=True)
-    log_settings = folder / "log4j2.properties"
-    log_settings.write_text(log4j_properties(folder / "spark.log", level="warn", files=3), encoding="utf-8")
-    settings = {
-        "spark.app.name": f"penstock-{name}",
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}"
-        f" -XX:+ExitOnOutOfMemoryError {class_archive.options(java) if java_options is None else java_options}",
-        "spark.python.daemon.module": "penstock.engine.daemon",
-        "spark.authenticate": "true",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-        "spark.local.dir": str(folder / "spark-local"),
-        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
-    }
-    if jars:
-        settings["spark.jars"] = ",".join(map(str, jars))
-    if any("delta-spark" in jar.name for jar in jars):
-        settings |= {
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            "spark.databricks.delta.snapshotPartitions": "4",  # 50 by default: tasks for a table's log, at each look
-        }
-    if master.startswith("local") or _LOOPBACK in master:
-        # Executors elsewhere have to find the driver; those of this machine need no open port.
-        settings |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
-        os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # nothing else tells Spark's web pages where to listen
-    settings |= {"spark.master": master, **revealed(wishes or {})}
-    # PySpark repeats on stderr what it raises, as JSON; what it raises is handled.
-    logging.getLogger("SQLQueryContextLogger").disabled = True
-    logging.getLogger().addFilter(_is_not_of_py4j)
-    try:
-        spark = _started(settings, folder / SPARK_CONSOLE)
-    except (Py4JError, PySparkRuntimeError) as error:
-        if "spark.authenticate.secret" in str(error):
-            raise BadInput(
-                f"Spark at {master} needs the cluster's secret, which the pipeline file does not name",
-                safe="Nothing ran",
-                fix="Add it to `spark`, as in `spark.authenticate.secret: env:NAME`; for a cluster that has none,"
-                ' on a network that only you are on, `spark.authenticate: "false"`',
-            ) from None
-        reason = next(line for line in str(error).splitlines() if line.strip())
-        raise WorkLost(
-            f"Spark does not start at {master}: {reason[:300]}",
-            safe="Nothing ran",
-            fix=f"Read more in {folder / 'spark.log'}",
-        ) from None
-    atexit.register(_end, spark)
-    return spark
+def _end_launched() -> None:
+    """End a JVM that was launched and that nobody has come for."""
+    global _launched
+    jvm, _launched = _launched, None
+    if jvm is not None:
+        jvm.end()
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
@@ -139,9 +195,9 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return not (record.name == "root" and "py4j" in record.pathname)
 
 
-def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path] = ()) -> Callable[[], "SparkSession"]:
+def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path] = ()) -> Starter:
     """Give what starts Spark for a pipeline, once it is sure that there is something to do."""
-    return lambda: start(spec.name, folder, master=master, jars=jars, wishes=spec.spark)
+    return Starter(spec.name, folder, master=master, jars=jars, wishes=spec.spark)
 
 
 def is_starting() -> bool:
@@ -197,23 +253,20 @@ def _jvm_ended(error: Exception) -> str | None:
     return "out of memory" if code == _OUT_OF_MEMORY else f"exit code {code}"
 
 
-def _started(settings: Mapping[str, str], console: Path) -> "SparkSession":
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
+def _started(settings: Mapping[str, str]) -> "SparkSession":
+    global _launched  # noqa: PLW0603
+    import pandas  # noqa: F401 - every batch needs it; here the time is free, for the JVM is not up yet
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    if SparkContext._gateway is None:  # noqa: SLF001 - PySpark's own way puts every setting on the command line
-        launched = SparkConf(loadDefaults=False)
-        for name, value in settings.items():
-            if not holds_secret(name):
-                launched.set(name, value)
-        with os.fdopen(os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
-            gateway = launch_gateway(launched, {"stderr": log})  # type: ignore[no-untyped-call]
-        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+    if _launched is not None:
+        SparkContext._ensure_initialized(gateway=_launched.gateway())  # noqa: SLF001 - PySpark's own launches another
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    _launched = None
+    return spark
 
 
 def guard_callbacks(spark: "SparkSession") -> None:

@@ -83,12 +83,15 @@ class KafkaSink(Sink):
         self._admin = Admin(connection)
         self._limits = TopicLimits()
 
+    def reach(self) -> None:
+        """See that the topic is there."""
+        topics.partition_count(self._admin, self._spec.topic)
+
     def open(self, schema: pa.Schema) -> None:
-        """Check topic and columns."""
+        """Check the columns, and learn what the topic takes."""
         for column in (self._spec.key, self._spec.value):
             if column is not None and column not in schema.names:
                 raise BadInput(f"sink '{self.name}' names the column '{column}', which there is not")
-        topics.partition_count(self._admin, self._spec.topic)
         self._limits = limits_of(self._admin, self._spec.topic)
         self._outbox.batch_max_bytes = self._limits.max_bytes
 

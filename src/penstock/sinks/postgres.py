@@ -103,6 +103,11 @@ class PostgresSink(Sink):
                 self._stage.claim(self._connection)
             yield self._connection
 
+    def reach(self) -> None:
+        """Log in."""
+        with self._session():
+            pass
+
     def open(self, schema: pa.Schema) -> None:
         """Make what is missing: the table, the table of positions, and the staging table."""
         self.make_tables(schema)

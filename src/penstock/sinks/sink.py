@@ -60,9 +60,12 @@ class Sink(ABC):
         self._staged: list[Staged] = []
         self._expected: dict[Place, int | None] = {}
 
+    def reach(self) -> None:  # noqa: B027 - most sinks are files
+        """Connect to what the sink needs; called first, so that a mistake there shows before Spark starts."""
+
     @abstractmethod
     def open(self, schema: pa.Schema) -> None:
-        """Connect, and make the table if it is not there; raise if it cannot take this schema."""
+        """Make the table if it is not there; raise if it cannot take this schema."""
 
     @abstractmethod
     def positions(self, places: Iterable[Place]) -> Positions | None:

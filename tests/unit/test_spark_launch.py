@@ -1,0 +1,83 @@
+"""Spark's JVM is launched without waiting for it, and leaves nothing behind if nobody comes for it.
+
+A script stands in for Spark's own: it writes down what it was given, and would run for an hour.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from penstock.engine.jvm import Jvm
+
+from support.waiting import until
+
+LAUNCH = "from pathlib import Path; from penstock.engine.session import Starter; Starter('x', Path('logs')).launch()"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a folder that has both a Java and a Spark."""
+    for name, script in {
+        "java": "echo 'openjdk version \"17.0.1\"'",
+        "spark-submit": f'sleep 3600 >/dev/null 2>&1 & cd {tmp_path}; echo "$$ $!" > pids; echo "$@" > given; wait',
+    }.items():
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o700)
+    for name in ("JAVA_HOME", "SPARK_HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    yield tmp_path
+    for each in pids(tmp_path):
+        with suppress(psutil.Error):
+            psutil.Process(each).kill()
+
+
+def pids(home: Path) -> list[int]:
+    until((home / "given").exists)
+    return [int(each) for each in (home / "pids").read_text().split()]
+
+
+def test_a_jvm_that_is_not_needed_any_more_ends_with_all_that_it_started(home: Path) -> None:
+    before = set(home.iterdir())
+    jvm = Jvm({"spark.app.name": "penstock-x"}, home / "console.log")
+    started = pids(home)
+
+    jvm.end()
+
+    until(lambda: not any(psutil.pid_exists(each) for each in started))
+    assert {"console.log", "pids", "given"} == {each.name for each in set(home.iterdir()) - before}
+
+
+def test_settings_are_on_the_command_line_and_secrets_are_not(home: Path) -> None:
+    jvm = Jvm({"spark.app.name": "penstock-x", "spark.authenticate.secret": "canary-12"}, home / "console.log")
+    try:
+        pids(home)
+    finally:
+        jvm.end()
+
+    assert "--conf spark.app.name=penstock-x pyspark-shell\n" == (home / "given").read_text()
+    assert 0o600 == (home / "console.log").stat().st_mode & 0o777
+
+
+def test_a_program_that_launches_spark_and_then_does_not_need_it_leaves_nothing_running(home: Path) -> None:
+    program = f"{LAUNCH}\nimport os, time\nwhile not os.path.exists('given'): time.sleep(0.01)"
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=home, capture_output=True, text=True, check=False)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    until(lambda: not any(psutil.pid_exists(each) for each in pids(home)))
+
+
+def test_a_driver_with_nothing_to_read_has_no_use_for_pandas_and_pyspark() -> None:
+    code = "import sys, penstock.engine.driver\nprint(sorted({'pandas', 'pyspark'} & set(sys.modules)))\n"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[]\n" == done.stdout
