@@ -35,6 +35,8 @@ class Jvm:
         command = [f"{_find_spark_home()}/bin/spark-submit"]
         command += [part for each in settled for part in ("--conf", each)]
         environment = {
+            # The script asks a JVM of its own for the command, and waits: one that lives for a moment needs no more.
+            "SPARK_LAUNCHER_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             **os.environ,
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._port_file),
