@@ -122,7 +122,7 @@ def test_a_node_gets_none_of_the_shells_secrets_and_makes_private_files(
         node.configure("")
         node.start([], heap_bytes=1024 * 1024)
         pid = int((node.folder / "pid").read_text())
-        until((node.data / "environment").exists)
+        until((node.data / "done").exists)
     finally:
         os.umask(before)
     os.kill(pid, signal.SIGKILL)
