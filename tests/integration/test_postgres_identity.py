@@ -1,9 +1,12 @@
 """Tables that are dropped, emptied, replaced or restored: positions are true of the table that holds their rows."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.errors import WorkLost
+from penstock.delivery.positions import Place, Stretch
+from penstock.errors import Conflict, WorkLost
 from penstock.sinks.postgres_server import Server
 
 from support.postgres_driver import OTHER, PLACE, Driver, ask
@@ -133,7 +136,7 @@ def test_another_table_in_the_file_does_not_go_on_from_the_position_of_the_first
         back = driver.positions
 
     assert ({}, {PLACE: 1}) == (there, filled)
-    assert {PLACE: 1, OTHER: 1} == back, "the row that the other table holds last is in this one, too"
+    assert {OTHER: 1} == back, "this table has rows beyond the position of the other, which would come twice"
 
 
 @pytest.mark.parametrize("change", ["DROP TABLE orders CASCADE", "TRUNCATE orders", f"{COPY} WITH NO DATA; {SWAP}"])
@@ -208,3 +211,82 @@ def test_a_table_that_was_filled_again_is_the_new_owner_of_its_positions(postgre
 
     assert {PLACE: 1} == found
     assert [(1,)] == ask(server, IDS)
+
+
+def test_a_table_named_again_after_another_one_gets_no_row_twice(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    rows = [(number, "x") for number in range(5)]
+    with Driver(server) as driver:
+        driver.write(rows)
+    with Driver(server, table="others") as other:
+        other.sink.recover([PLACE])
+        other.write(rows[:2])
+
+    with Driver(server) as driver:
+        back = driver.positions
+        with pytest.raises(Conflict, match=r"has rows of .* from offset 2 on") as refused:
+            driver.sink.recover([PLACE])
+        ask(server, str(refused.value.fix).partition(": ")[2])
+        found = driver.positions
+        driver.write(rows[2:], start=2)
+
+    assert {} == back
+    assert {PLACE: 2} == found
+    assert [(number,) for number in range(5)] == ask(server, IDS)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(MADE.replace("TABLE", "UNLOGGED TABLE"), id="table"),
+        pytest.param(f"{PARTITIONED}; {PARTS.replace('TABLE', 'UNLOGGED TABLE', 1)}", id="part"),
+    ],
+)
+def test_a_table_that_a_crash_of_the_server_empties_is_refused(postgres: RunningPostgres, made: str) -> None:
+    server = postgres.database()
+    ask(server, made)
+
+    with pytest.raises(Conflict, match=r"the table orders(_0)? is unlogged or temporary"), Driver(server):
+        pass
+
+
+def test_a_table_that_is_made_unlogged_later_is_refused(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+
+    with Driver(server) as driver:
+        driver.write([(1, "a")])
+        ask(server, "ALTER TABLE orders SET UNLOGGED")
+        with pytest.raises(Conflict, match="the table orders is unlogged or temporary"):
+            _ = driver.positions
+
+
+@pytest.mark.parametrize(
+    ("again", "change", "found"),
+    [
+        pytest.param([], "DROP TABLE first", {}, id="no row is left, and the other table is dropped"),
+        pytest.param([(number, "y") for number in range(5)], "VACUUM FULL first", {PLACE: 3}, id="rows are changed"),
+    ],
+)
+def test_replacing_rows_of_one_table_leaves_the_positions_of_another_alone(
+    postgres: RunningPostgres, again: list[tuple[int, str]], change: str, found: dict[Place, int]
+) -> None:
+    server = postgres.database()
+    with Driver(server, table="first", name="first") as first, Driver(server, table="second", name="second") as second:
+        first.write([(number, "x") for number in range(3)])
+        second.write([(number, "x") for number in range(5)])
+    past = Place(PLACE.topic, "range-1-x", PLACE.partition)
+
+    with Driver(server, table="second", name="second") as second:
+        second.sink.replace({past: Stretch(PLACE, 0, 5)})
+        staged = second.stage(again)
+        second.sink.positions([past])
+        moved = replace(staged, stretch=Stretch(past, 0, 5))
+        assert [] == second.sink.prepare([moved], {past: None})
+        second.sink.commit()
+    with postgres.connect(server.database) as connection:
+        connection.autocommit = True
+        connection.execute(change)
+    with Driver(server, table="first", name="first") as first:
+        there = first.positions
+
+    assert found == there

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.delivery.positions import Place, Positions
-from penstock.errors import WorkLost
+from penstock.errors import Conflict, WorkLost
 
 if TYPE_CHECKING:
     import psycopg
@@ -62,10 +62,17 @@ WHERE {_KEY}"""
 _FIND = """
 SELECT count(DISTINCT (_topic_id, _partition, _offset)) FROM {table}
 WHERE (_topic_id, _partition, _offset) IN (SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[]))"""
+_BEYOND = """
+SELECT at.topic_id, at.partition, at.next_offset
+FROM unnest(%s::text[], %s::integer[], %s::bigint[]) AS at (topic_id, partition, next_offset)
+WHERE EXISTS (SELECT FROM {table} AS t
+    WHERE t._topic_id = at.topic_id AND t._partition = at.partition AND t._offset >= at.next_offset)
+ORDER BY at.topic_id, at.partition LIMIT 1"""
 _LAST = "SELECT max(_offset) FROM {table} WHERE _topic_id = %s AND _partition = %s AND _offset < %s"
 _NAME_ANOTHER = """
 UPDATE {positions} SET row_offset = (SELECT max(_offset) FROM {table} WHERE _topic_id = %s AND _partition = %s)
-WHERE row_topic_id = %s AND row_partition = %s AND row_offset >= %s AND row_offset < %s"""
+WHERE pipeline = %s AND sink = %s
+    AND row_topic_id = %s AND row_partition = %s AND row_offset >= %s AND row_offset < %s"""
 
 
 class Row(NamedTuple):
@@ -148,7 +155,9 @@ class PostgresPositions:
         ]
 
     def _holds(self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]) -> bool:
-        """Tell whether the table has the rows that were written last under these positions."""
+        """Tell whether the table has the rows that were written last under these positions, and none beyond them."""
+        if self._beyond(connection, table, strange):
+            return False
         rows = {each.row for each in strange if each.row is not None}
         if not rows:
             return True  # nothing was ever written that could be missing
@@ -159,6 +168,18 @@ class PostgresPositions:
         (count,) = connection.execute(self._sql(_FIND), columns).fetchone() or (0,)
         # A row may have given way to one of another partition with its key, or have gone with an old partition.
         return bool(count > 0 if self._is_upsert or table.is_partitioned else count == len(rows))
+
+    def _beyond(
+        self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]
+    ) -> tuple[str, int, int] | None:
+        """Find a position of another table that rows of this one are beyond: from there on they would come twice.
+
+        A table that was only rewritten keeps its OID; rows beyond a position of its own are those of another sink.
+        """
+        others = [(*each.key, each.next_offset) for each in strange if each.oid != table.oid]
+        if not others or self._is_upsert or not self._has_coordinates:
+            return None
+        return connection.execute(self._sql(_BEYOND), [list(each) for each in zip(*others, strict=True)]).fetchone()
 
     def hold(self, connection: "psycopg.Connection[Any]") -> None:
         """Keep the table from being dropped or truncated until the transaction ends; raise if that has happened."""
@@ -192,13 +213,24 @@ class PostgresPositions:
         """Replace positions of a table that is gone: each goes on behind the last row that this table has before it.
 
         That is where a table stands that was restored from an older dump. Where it has no row, or takes rows twice
-        without harm, the position is forgotten.
+        without harm, the position is forgotten. Rows beyond a position of another table are refused: whose they are
+        is not known.
         """
         known = self.read(connection, places)
         wanted = {(place.topic_id, place.partition): place for place in places}
-        for each in self._all(connection):
-            if each.key not in wanted or wanted[each.key] in known:
-                continue
+        lost = [each for each in self._all(connection) if each.key in wanted and wanted[each.key] not in known]
+        beyond = self._beyond(connection, self.seen, lost) if self.seen else None
+        if beyond:
+            topic_id, partition, at = beyond
+            raise Conflict(
+                f"the table {self._name} has rows of {wanted[topic_id, partition]} from offset {at} on, where the sink"
+                " stands since it wrote to another table: they would come twice",
+                safe="Nothing was changed",
+                fix="Name an empty table, or delete these rows if no other sink has written them:"
+                f" DELETE FROM {self._name} WHERE _topic_id = '{topic_id}' AND _partition = {partition}"
+                f" AND _offset >= {at}",
+            )
+        for each in lost:
             last = None
             if self.seen and self._has_coordinates and not self._is_upsert:
                 (last,) = connection.execute(self._sql(_LAST), [*each.key, each.next_offset]).fetchone() or (None,)
@@ -212,7 +244,7 @@ class PostgresPositions:
     def replaced(self, connection: "psycopg.Connection[Any]", place: Place, start: int, end: int) -> None:
         """Name other rows as the last ones, where those of a range were taken out."""
         record = [place.topic_id, place.partition]
-        connection.execute(self._sql(_NAME_ANOTHER), [*record, *record, start, end])
+        connection.execute(self._sql(_NAME_ANOTHER), [*record, *self._owner, *record, start, end])
 
     def _sql(self, text: str) -> Any:
         from psycopg import sql

@@ -18,6 +18,12 @@ SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '', format_type(a
 FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
 
+_NOT_PERMANENT = """
+SELECT relname FROM pg_class
+WHERE relpersistence <> 'p'
+    AND (oid = to_regclass(%(table)s) OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
+ORDER BY relname LIMIT 1"""
+
 
 def make_table(connection: "psycopg.Connection[Any]", table: Any, schema: pa.Schema, key: list[str]) -> None:
     """Make the table with a type for every column, if it is not there."""
@@ -32,7 +38,15 @@ def make_table(connection: "psycopg.Connection[Any]", table: Any, schema: pa.Sch
 
 
 def require_fitting(connection: "psycopg.Connection[Any]", table: Any, shown: str, schema: pa.Schema) -> None:
-    """Refuse a table that would refuse every row, which is no record's fault, or change values without a word."""
+    """Refuse a table that would refuse every row, which is no record's fault, or change or lose rows without a word."""
+    emptied = connection.execute(_NOT_PERMANENT, {"table": table.as_string(connection)}).fetchone()
+    if emptied:
+        raise Conflict(
+            f"the table {emptied[0]} is unlogged or temporary: a crash of the server would empty it, and its positions"
+            " would stay",
+            safe="Nothing was written",
+            fix=f'Make it permanent: ALTER TABLE "{emptied[0]}" SET LOGGED',
+        )
     found = connection.execute(_DESCRIBE, [table.as_string(connection)]).fetchall()
     types = {name: (shown_type, basic or OF_THE_USER) for name, _, shown_type, basic in found}
     lacking = [name for name in schema.names if name not in types]
