@@ -4,6 +4,7 @@ import datetime
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 
 from penstock import settings
 from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.delivery.dead_letters import ENVELOPE, PREFIX, make_topics
 from penstock.delivery.selection import Filter, select
 from penstock.engine import range_replay
 from penstock.engine import replay as letter_replays
@@ -19,7 +21,8 @@ from penstock.engine.range_replay import RangeReplay
 from penstock.engine.status import Status
 from penstock.errors import BadInput, Conflict, NotFound, RetentionPassed
 from penstock.kafka import groups, topics
-from penstock.kafka.producer import Producer
+from penstock.kafka.producer import Producer, ProducerOptions
+from penstock.sources.range import Part, Range
 
 from conftest import Cli
 from support.pipelines import Lab, drive, total
@@ -374,3 +377,29 @@ def test_mistakes_on_the_command_line_are_told_in_one_line(lab: Lab, cli: Cli) -
     assert f"pipeline '{topic}' has no replay '0badcafe' here" in unknown.err
     with pytest.raises(NotFound):
         range_replay.find(settings.load(home=home), topic, "../..")
+
+
+def test_letters_of_a_range_behind_a_transaction_of_somebody_else_are_waited_for(lab: Lab) -> None:
+    topic = lab.kafka.topic("replay-behind")
+    make_topics(lab.kafka.admin(), {f"{topic}.dead": 1})
+    topic_id = topics.identify(lab.kafka.admin(), [topic])[topic][0]
+    told = {**dict.fromkeys(ENVELOPE, "1"), "pipeline": topic, "topic": topic, "topic_id": topic_id, "partition": "0"}
+    chosen = Range(
+        id="00000000", parts=[Part(topic=topic, topic_id=topic_id, partition=0, start=0, end=10)], replaces=True
+    )
+    options = ProducerOptions(transactional_id=f"other-{topic}")
+
+    with ThreadPoolExecutor() as threads, Producer(lab.connection, options) as other:
+        with other.transaction() as transaction:
+            transaction.send(f"{topic}.dead", b"of another pipeline")
+            other.flush()
+            with Producer(lab.connection) as producer:
+                headers = [(f"{PREFIX}{name}", value.encode()) for name, value in told.items()]
+                producer.send(f"{topic}.dead", b"x", headers=headers)
+            given = settings.load(home=lab.kafka.home)
+            looking = threads.submit(range_replay._letters, given, lab.spec(topic), chosen)
+            # Whoever does not wait has his answer, without the letter, within this time.
+            wait([looking], 4)
+        found = looking.result(60)
+
+    assert [(0, 1)] == [(each.partition, each.offset) for each in found]

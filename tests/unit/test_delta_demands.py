@@ -63,6 +63,7 @@ def opened(path: Path) -> DeltaSink:
     [
         ({"partitions": ["text"]}, "is partitioned by text"),
         ({"writer": 3, "settings": {"delta.constraints.small": "id < 9"}}, r"has the constraint 'small' \(id < 9\)"),
+        ({"settings": {"delta.setTransactionRetentionDuration": "interval 7 days"}}, "forgets positions after a while"),
         ({"nullable": False}, "takes no nulls in the column 'id'"),
         ({"about_id": {"delta.invariants": '{"expression":{"expression":"id > 3"}}'}}, "condition on the column 'id'"),
         ({"writer": 4, "about_id": {"delta.generationExpression": "1 + 1"}}, "computes the column 'id'"),

@@ -2,6 +2,7 @@ import gzip
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -287,8 +288,35 @@ def test_a_batch_costs_the_same_however_many_files_there_are(folder: Path, monke
         assert {A: number} == sink.positions([A, B])
         commit(sink, {A: number, B: None}, staged(sink, Stretch(A, number, number + 1), number))
 
-    assert {A: 5} == opened(folder).positions([A, B])
     assert str(folder) not in looks
+    assert {A: 5} == opened(folder).positions([A, B])
+    assert 1 == looks.count(str(folder))
+
+
+def test_an_older_copy_of_the_folder_laid_over_it_takes_no_position_back(folder: Path, tmp_path: Path) -> None:
+    sink = opened(folder)
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 1), 0))
+    shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns(".staging"))
+    commit(sink, {A: 1, B: None}, staged(sink, Stretch(A, 1, 2), 1), staged(sink, Stretch(B, 0, 4)))
+
+    shutil.copytree(tmp_path / "copy", folder, dirs_exist_ok=True)
+
+    assert {A: 2, B: 4} == sink.positions([A, B])
+    assert {A: 2, B: 4} == opened(folder).positions([A, B])
+
+
+def test_a_file_that_is_there_already_is_left_and_told_in_words(folder: Path) -> None:
+    sink = opened(folder)
+    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 1), 0))
+    strange = folder / names(folder)[0].replace("0-00000000000000000001", "1-00000000000000000002")
+    strange.write_bytes(b"kept")
+
+    sink.prepare([staged(sink, Stretch(A, 1, 2), 1)], {A: 1})
+    with pytest.raises(PositionsMoved, match="already has a file of these offsets") as told:
+        sink.commit()
+
+    assert (b"kept", True) == (strange.read_bytes(), strange.name in str(told.value))
+    assert {A: 2} == opened(folder).positions([A])
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"{")])

@@ -1,5 +1,6 @@
 """What is set aside beside a table: private, and gone when nobody needs it any more, also after a kill."""
 
+import json
 import os
 import signal
 import subprocess
@@ -132,3 +133,17 @@ def test_files_that_a_killed_driver_had_offered_to_the_table_go_if_they_were_nev
         sink.positions([A, B, place]),
         DeltaTable(str(tmp_path)).to_pyarrow_table().column("id").to_pylist(),
     )
+
+
+def test_files_that_the_tables_log_names_stay_even_if_their_position_is_lost(tmp_path: Path) -> None:
+    sink = opened("delta", tmp_path)
+    sink.prepare([staged(sink, A, 1)], {A: None})
+    sink.commit()
+    (kept,) = tmp_path.glob("*.parquet")
+    left = tmp_path / ".staging" / "of-a-driver-that-is-gone"
+    left.mkdir()
+    (left / "offered.json").write_text(json.dumps([{"file": kept.name, "app": "a position that is lost", "end": 3}]))
+
+    opened("delta", tmp_path)
+
+    assert ([1], False) == (DeltaTable(str(tmp_path)).to_pyarrow_table().column("id").to_pylist(), left.exists())

@@ -334,11 +334,16 @@ def understand(message: Message) -> DeadLetter | None:
         return None
 
 
-def read(connection: Connection, *topics: str, pipeline: str | None = None) -> Iterator[DeadLetter]:
-    """Read the dead letters in one topic or several, of one pipeline or of all."""
+def read(
+    connection: Connection, *topics: str, pipeline: str | None = None, wait_for_open_transactions: bool = False
+) -> Iterator[DeadLetter]:
+    """Read the dead letters in one topic or several, of one pipeline or of all.
+
+    Letters behind somebody's open transaction are left out, unless they are waited for.
+    """
     if not topics:
         return
-    with Reader(connection, *topics) as reader:
+    with Reader(connection, *topics, wait_for_open_transactions=wait_for_open_transactions) as reader:
         for message in reader:
             letter = understand(message)
             if letter is not None and pipeline in (None, letter.pipeline):

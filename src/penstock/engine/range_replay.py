@@ -210,12 +210,12 @@ def _require_replaceable(sink: AnySink) -> None:
 
 
 def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[DeadLetter]:
-    """Give the dead letters of the range, settled or not."""
+    """Give the dead letters of the range, settled or not; one that is missed would be replayed beside the range."""
     parts = {(part.topic_id, part.partition): part for part in chosen.parts}
     found = []
     for topic in sorted({dead_topic_of(part.topic, spec.dead_letters.topic, spec.name) for part in chosen.parts}):
         with suppress(NotFound):  # nothing has failed yet
-            for letter in read(settings.connection(), topic, pipeline=spec.name):
+            for letter in read(settings.connection(), topic, pipeline=spec.name, wait_for_open_transactions=True):
                 part = parts.get((letter.topic_id, letter.partition))
                 if part is not None and part.start <= letter.offset < part.end:
                     found.append(letter)

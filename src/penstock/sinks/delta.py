@@ -190,14 +190,20 @@ class DeltaSink(Sink):
         sync(self.path)
 
     def _withdraw(self, staging: Path) -> None:
-        """Remove the files that a driver had put into the table's folder and that its log has never named."""
+        """Remove the files that a driver had put into the table's folder and that its log has never named.
+
+        A position that was reached tells this of files, too, that a compaction has replaced since. One that was not
+        tells nothing: it may have been lost, and without a file that the log names nobody could read the table.
+        """
         try:
             offered = orjson.loads((staging / _OFFERED).read_bytes())
         except (FileNotFoundError, orjson.JSONDecodeError):
             return
         self._table.update_incremental()
-        for each in offered:
-            if (self._table.transaction_version(each["app"]) or 0) < each["end"]:
+        doubtful = [each for each in offered if (self._table.transaction_version(each["app"]) or 0) < each["end"]]
+        named = {Path(uri).name for uri in self._table.file_uris()} if doubtful else set()
+        for each in doubtful:
+            if each["file"] not in named:
                 (self.path / each["file"]).unlink(missing_ok=True)
 
     def _overwrite(self, properties: Any) -> None:

@@ -57,6 +57,8 @@ def _in_settings(metadata: Any, *, replaces: bool, in_partitions: bool) -> Itera
             yield f"has the constraint '{name.removeprefix('delta.constraints.')}' ({value}), which nobody would check"
         if (name, value) == ("delta.appendOnly", "true") and replaces:
             yield "is append-only: no row of it can be replaced"
+        if name == "delta.setTransactionRetentionDuration":
+            yield f"forgets positions after a while ({name} is '{value}'), and would be written twice"
 
 
 def _in_columns(fields: list[Any], schema: pa.Schema) -> Iterator[str]:

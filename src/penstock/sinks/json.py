@@ -3,8 +3,8 @@
 Guarantee: exactly once. A file's name says which offsets it covers, and the names together are the positions. Tasks
 write aside; the driver puts the files of the winning attempts in place, never over an existing one. Where nothing of a
 stretch was to be written, an empty marker takes the file's place. Each file appears whole; a batch of several
-partitions appears file by file. `.newest.json` names the newest file of each partition, so that nobody has to look
-through the folder; if it is not there, or what it names is not, the folder is looked through.
+partitions appears file by file. A driver looks through the folder when it starts, and from then on `.newest.json` names
+the newest file of each partition; if it is not there, or what it names is not, the folder is looked through again.
 
 Needs a file system with hard links that all of Spark's workers share; a lock file keeps two drivers apart.
 """
@@ -25,7 +25,7 @@ from penstock.decoders.decoded import Fault
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, sync, write_json
 from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
-from penstock.errors import WorkLost
+from penstock.errors import PositionsMoved, WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
 from penstock.sinks.rows import fitting, plain_rows
@@ -68,10 +68,15 @@ class JsonSink(Sink):
         super().__init__(name)
         self._spec = spec
         self._staging = Staging(spec.path)
+        self._seen: dict[str, str] | None = None
+        """The newest files as this driver saw them last; None before it has looked through the folder."""
 
     def open(self, _schema: pa.Schema) -> None:
-        """Make the folders."""
+        """Make the folders, and note the newest files: a note from before may be older than the files beside it."""
         self._staging.open(lambda _left: None)
+        with locked(self._spec.path / ".penstock.lock"):
+            self._seen = self._looked_through()
+            write_json(self._spec.path / _NEWEST, {key: [name] for key, name in self._seen.items()})
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
         """Read the positions from the names of the newest files."""
@@ -82,18 +87,27 @@ class JsonSink(Sink):
         """Name the newest file of each partition.
 
         Whoever puts a file in place writes its name down first, after that of the one before. So the last one that is
-        there is the newest; if none is, somebody has removed files, and those that are left tell.
+        there is the newest, unless an older note was copied over it, and this driver has seen a newer one; if none is
+        there, somebody has removed files, and those that are left tell.
         """
+        if self._seen is None:
+            return self._looked_through()
+        self._seen = noted if (noted := self._noted(self._seen)) is not None else self._looked_through()
+        return dict(self._seen)
+
+    def _noted(self, seen: dict[str, str]) -> dict[str, str] | None:
+        """Name the newest files by the note and by what this driver has seen; None if these do not tell."""
         try:
             listed = orjson.loads((self._spec.path / _NEWEST).read_bytes())
         except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
-            return self._looked_through()
+            return None
         found = {}
-        for key, names in listed.items():
+        for key in listed.keys() | seen.keys():
+            names = [*listed.get(key, []), *filter(None, [seen.get(key)])]
             there = [name for name in names if (self._spec.path / name).exists()]
             if not there:
-                return self._looked_through()
-            found[key] = there[-1]
+                return None
+            found[key] = max(there, key=_end)
         return found
 
     def _looked_through(self) -> dict[str, str]:
@@ -121,6 +135,13 @@ class JsonSink(Sink):
                 self._staging.clear()
         except FileNotFoundError as error:
             raise WorkLost(f"what was staged for sink '{self.name}' is gone: {error.filename}") from None
+        except FileExistsError as error:
+            raise PositionsMoved(
+                f"sink '{self.name}' already has a file of these offsets, {error.filename2 or error.filename}:"
+                " somebody has put files into its folder",
+                safe="It was left as it is",
+                fix="Run the pipeline again, which goes on after the newest file; let nobody else write to the folder",
+            ) from None
 
     def _put_in_place(self, newest: dict[str, str]) -> None:
         finals = {_key(each.stretch.place): self._final_name(each) for each in self._staged}
@@ -135,6 +156,8 @@ class JsonSink(Sink):
                 os.link(self._staging.path / each.detail["file"], final)
             else:
                 final.touch(exist_ok=False)
+            if self._seen is not None:
+                self._seen[key] = final.name
             before = newest.get(key, "")
             if before.endswith(".empty"):  # a marker only says how far it went; the newer file says more
                 (self._spec.path / before).unlink(missing_ok=True)
