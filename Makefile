@@ -25,6 +25,10 @@ SEED ?= 1
 soak: setup-tests  ## Random faults, all judged: make soak MINUTES=30 SEED=7
 	$(BIN)/pytest -m soak --soak-minutes $(MINUTES) --soak-seed $(SEED)
 
+COUNT ?= 200
+histories: setup-tests  ## Random histories on shared servers, all judged: make histories COUNT=200 SEED=1
+	$(BIN)/pytest -m histories --numprocesses 2 --dist worksteal --histories $(COUNT) --soak-seed $(SEED)
+
 check: setup  ## ruff, mypy strict, and whether the generated reference is fresh
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
@@ -41,4 +45,4 @@ lock: setup  ## Resolve Python packages and jars anew
 	  --no-header --no-annotate --constraints requirements/dev.txt - --output-file requirements/bootstrap.txt
 	$(BIN)/python scripts/lock_jars.py
 
-.PHONY: soak help setup setup-tests demo test test-kafka-3.9 check bench lock
+.PHONY: soak histories help setup setup-tests demo test test-kafka-3.9 check bench lock

@@ -48,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kafka", choices=list(_VERSIONS), default="4.3", help="Version of the broker under test.")
     parser.addoption("--soak-minutes", type=float, default=10, help="How long random faults go on.")
     parser.addoption("--soak-seed", type=int, default=1, help="Which schedule of faults.")
+    parser.addoption("--histories", type=int, default=3, help="How many random histories.")
+    parser.addoption("--histories-folder", default=".histories", help="Where each history is written down.")
 
 
 @pytest.fixture(autouse=True)
