@@ -176,6 +176,13 @@ def read_letters(kafka: RunningKafka, topic: str) -> list[Letter]:
         letter = understand(message)
         if letter is not None:
             found.append(
-                Letter(letter.topic_id, letter.partition, letter.offset, letter.sink, message.value(), is_whole=True)
+                Letter(
+                    letter.topic_id,
+                    letter.partition,
+                    letter.offset,
+                    letter.sink,
+                    message.value(),
+                    is_whole=letter.stub is None,
+                )
             )
     return found
