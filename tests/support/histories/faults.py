@@ -52,7 +52,7 @@ def kill(world: World) -> None:
 
 
 def terminate(world: World) -> None:
-    _signalled(world, signal.SIGTERM, {0, 130})
+    _signalled(world, signal.SIGTERM, {0, 130, -signal.SIGTERM})  # the last, before Python listens
 
 
 def _signalled(world: World, number: signal.Signals, codes: set[int]) -> None:
