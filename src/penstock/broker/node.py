@@ -170,9 +170,12 @@ def _is_mine(process: psutil.Process) -> bool:
 
 
 def _wait_for_command_line(pid: int) -> None:
-    """Wait until the kernel shows the command line: for a moment after the spawn it is empty, and so no node's."""
+    """Wait until the kernel shows the node's own command line.
+
+    After the spawn it is empty for a moment, then the shell's, and at its exec empty again: no node's.
+    """
     try:
-        while not psutil.Process(pid).cmdline():
+        while not (found := psutil.Process(pid).cmdline()) or found[: len(OWNER_ONLY_SHELL)] == [*OWNER_ONLY_SHELL]:
             time.sleep(0.001)
     except psutil.Error:
         return  # gone already; whoever looks for the process will say so
