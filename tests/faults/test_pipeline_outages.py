@@ -38,7 +38,7 @@ def test_a_database_killed_in_mid_batch_is_waited_for_and_a_row_it_refuses_is_a_
     assert [] == chain.faults(refused=lambda n: n % 1000 == 13)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(720)
 def test_a_leader_killed_under_a_running_pipeline_costs_time_only(three_nodes: RunningKafka, tmp_path: Path) -> None:
     three_nodes.cluster.up(LocalCluster())
     until(lambda: not kafka_cluster.describe(three_nodes.admin()).under_replicated)
@@ -53,7 +53,7 @@ def test_a_leader_killed_under_a_running_pipeline_costs_time_only(three_nodes: R
     assert process is not None
     process.kill()
     process.wait(30)
-    code = driver.wait()
+    code = driver.wait(480)
     three_nodes.cluster.up(LocalCluster())
     until(lambda: not kafka_cluster.describe(three_nodes.admin()).under_replicated)
 

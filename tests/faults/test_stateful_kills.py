@@ -41,7 +41,10 @@ class Counting:
     @classmethod
     def make(cls, folder: Path, postgres: RunningPostgres, seed: int) -> "Counting":
         made = cls(folder, postgres, postgres.database(), random.Random(seed))
-        login = {**made.server.model_dump(mode="json"), "password": f"file:{postgres.password_file}"}
+        login = {
+            **made.server.model_dump(mode="json", exclude_defaults=True),
+            "password": f"file:{postgres.password_file}",
+        }
         document = {
             "name": "counting",
             "source": {"type": "delta", "path": str(made.table), "max_files": 1},

@@ -6,7 +6,7 @@ checkpoint is there to notice what positions alone cannot show: a table that was
 anew, a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ class _Stored(msgspec.Struct):
     starts: _Rows
     sinks: dict[str, _Rows]
     epochs: _Rows
+    begins: dict[str, _Rows]
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,19 @@ class Committed:
     """Per sink, the next offset that it needs."""
     epochs: Positions = field(default_factory=dict)
     """At each place, the epoch of a leader whose log held everything before these offsets."""
+    begins: dict[str, Positions] = field(default_factory=dict)
+    """Per sink, where it begins at places that it has not written from yet: decided once, whatever is killed then."""
 
-    def without(self, topics: Container[str]) -> "Committed":
-        """Leave topics out."""
-        starts = {place: at for place, at in self.starts.items() if place.topic not in topics}
-        sinks = {
-            name: {place: at for place, at in positions.items() if place in starts}
-            for name, positions in self.sinks.items()
-        }
-        epochs = {place: epoch for place, epoch in self.epochs.items() if place in starts}
-        return Committed(self.batch, starts, sinks, epochs)
+    def without(self, is_gone: Callable[[Place], bool]) -> "Committed":
+        """Leave places out."""
+
+        def left(positions: Positions) -> Positions:
+            return {place: at for place, at in positions.items() if not is_gone(place)}
+
+        sinks, begins = (
+            {name: left(positions) for name, positions in part.items()} for part in (self.sinks, self.begins)
+        )
+        return Committed(self.batch, left(self.starts), sinks, left(self.epochs), begins)
 
 
 class Checkpoint:
@@ -119,8 +123,8 @@ class Checkpoint:
             msgspec.convert(data, _Stored)
         except msgspec.ValidationError as error:
             raise self._lost(f"{self._committed.name} makes no sense: {error}") from None
-        sinks = {name: from_json(rows) for name, rows in data["sinks"].items()}
-        return Committed(data["batch"], from_json(data["starts"]), sinks, from_json(data["epochs"]))
+        sinks, begins = ({name: from_json(rows) for name, rows in data[part].items()} for part in ("sinks", "begins"))
+        return Committed(data["batch"], from_json(data["starts"]), sinks, from_json(data["epochs"]), begins)
 
     def plan(self, batch: int, stretches: list[Stretch]) -> None:
         """Say what is about to be read, before any task starts."""
@@ -147,6 +151,7 @@ class Checkpoint:
             "starts": to_json(committed.starts),
             "sinks": {name: to_json(positions) for name, positions in committed.sinks.items()},
             "epochs": to_json(committed.epochs),
+            "begins": {name: to_json(positions) for name, positions in committed.begins.items()},
         }
         write_json(self._committed, data)
 

@@ -136,7 +136,7 @@ def read(
             _require_found(pipeline, name, known, found, places)
         expected[name] = {place: found.get(place) for place in places}
         held[name] = {**{place: known[place] for place in places if place in known}, **found}
-        trims[name] = {place: held[name].get(place, _first(name, place, committed)) for place in places}
+        trims[name] = {place: held[name].get(place, first(name, place, committed)) for place in places}
     return Standing(expected, trims, held, frozenset(kept))
 
 
@@ -151,10 +151,28 @@ def _require_found(pipeline: str, name: str, known: Positions, found: Positions,
             )
 
 
-def _first(name: str, place: Place, committed: Committed) -> int:
-    """Give where a sink begins that has never written: with the pipeline, or, if it came later, where that stands."""
+def first(name: str, place: Place, committed: Committed) -> int:
+    """Give where a sink begins that has never written: with the pipeline, or, if it came later, where that stands.
+
+    Once that is on record it holds: after a kill, others may stand where this sink has not been yet.
+    """
+    if place in committed.begins.get(name, {}):
+        return committed.begins[name][place]
     others = [positions[place] for other, positions in committed.sinks.items() if other != name and place in positions]
     return min(others) if others else committed.starts[place]
+
+
+def recorded(standing: Standing, committed: Committed) -> Committed:
+    """Put on record what an unfinished batch got done, and where each sink begins that has not written yet.
+
+    To be written down before a plan takes the place of the unfinished one's.
+    """
+    sinks = {name: {**committed.sinks.get(name, {}), **held} for name, held in standing.held.items()}
+    begins = {
+        name: {place: at for place, at in trims.items() if place not in sinks[name]}
+        for name, trims in standing.trims.items()
+    }
+    return replace(committed, sinks={**committed.sinks, **sinks}, begins={**committed.begins, **begins})
 
 
 def require_readable(pipeline: str, standing: Standing, extents: list[Extent]) -> None:

@@ -279,13 +279,9 @@ class Runner:
             return committed, False
         number = committed.batch + 1
         self.dead.open(self._dead_topics(extents))
-        known = {
-            **committed.sinks,
-            **{name: {**committed.sinks.get(name, {}), **standing.held[name]} for name in self.keepers},
-        }
-        if known != committed.sinks:
-            # A batch was left unfinished. What it got done is put on record before a plan takes the place of its own.
-            committed = replace(committed, sinks=known)
+        recorded = stands.recorded(standing, committed)
+        if recorded != committed:
+            committed = recorded
             self.checkpoint.commit(committed)
         self.checkpoint.plan(number, stretches)
         crash_point("planned")
@@ -361,7 +357,7 @@ class Runner:
                 self.home.folder,
                 [gap for gap in left if gap.start != gap.end and (gap.topic_id, gap.partition) not in is_known],
             )
-            committed = committed.without(deleted)
+            committed = committed.without(lambda place: place.topic in deleted)
             self.checkpoint.commit(committed)
             self._seen = {place: end for place, end in self._seen.items() if place.topic not in deleted}
         return committed
@@ -410,9 +406,10 @@ class Runner:
         lag = 0
         for each in extents:
             # Sinks that were taken out of the file stand where they stood.
-            known = [committed.sinks.get(name, {}) for name in self.keepers]
-            stands_at = [positions[each.place] for positions in known if each.place in positions]
-            start = min(stands_at) if stands_at else committed.starts[each.place]
+            start = min(
+                committed.sinks.get(name, {}).get(each.place, stands.first(name, each.place, committed))
+                for name in self.keepers
+            )
             lag += max(0, each.end - start)
         return lag
 

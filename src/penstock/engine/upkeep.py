@@ -48,7 +48,9 @@ def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
         if not any(extent.place in (positions or {}) for positions in found.values()):
             # No sink was written to from here yet: it began where it said it did, or later, as a new partition.
             starts[extent.place] = reported.get(extent.place, stands.first_of(extent, Committed(0, reported)))
-    runner.checkpoint.create(Committed(0, starts, recorded))
+    # On record for each: beside a sink that goes on, one without a position must not be taken for one added later.
+    begins = {name: {place: at for place, at in starts.items() if place not in known[name]} for name in known}
+    runner.checkpoint.create(Committed(0, starts, recorded, begins=begins))
     return known
 
 
@@ -143,15 +145,7 @@ def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
             last = min((at[place] for at in committed.sinks.values() if place in at), default=start)
             found.append(_gap(runner, Stretch(place, last, last), "topic recreated", end_is_known=False))
     gone = {(gap.topic_id, gap.partition) for gap in found}
-    kept = Committed(
-        committed.batch,
-        {place: at for place, at in committed.starts.items() if (place.topic_id, place.partition) not in gone},
-        {
-            name: {place: at for place, at in positions.items() if (place.topic_id, place.partition) not in gone}
-            for name, positions in committed.sinks.items()
-        },
-        committed.epochs,
-    )
+    kept = committed.without(lambda place: (place.topic_id, place.partition) in gone)
     committed, changed = stands.with_new_leaders(stands.with_new_places(kept, runner.extents), runner.extents)
     found += [_gap(runner, each, "log truncated", end_is_known=True) for each in runner.replaced(changed)]
     standing = runner.standing(committed, runner.extents)

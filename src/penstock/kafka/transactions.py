@@ -46,7 +46,8 @@ class Coordination:
         """Commit, and say so in the transaction, whatever a signal handler raises meanwhile."""
         deadline = time.monotonic() + _END_TIMEOUT_S
         # Delivery reports are heard here, on the caller's thread; the one that commits has none left to hear.
-        with suppress(KafkaException):
+        # A fatal error is raised in here, too, and if a report is heard after it, in Python's own words.
+        with suppress(KafkaException, SystemError):
             self._client.flush(_END_TIMEOUT_S)
 
         def commit() -> None:

@@ -156,7 +156,7 @@ def _postgres(postgres: RunningPostgres) -> SinkUnderTest:
 
         return done
 
-    login = {**server.model_dump(), "password": f"file:{postgres.password_file}"}
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
     return SinkUnderTest(
         "postgres",
         {"type": "postgres", "table": "landed", "server": login},

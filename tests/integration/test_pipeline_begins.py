@@ -1,0 +1,129 @@
+"""Where a sink begins that has not written yet is decided once, whatever is killed before its first batch is done."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from penstock.delivery.checkpoint import Committed
+from penstock.delivery.dead_letters import SINK_NAME
+from penstock.delivery.positions import Stretch
+from penstock.engine import upkeep
+from penstock.engine.home import Home
+from penstock.engine.runner import Runner
+from penstock.errors import PositionLost
+from penstock.kafka.producer import Producer
+from penstock.pipeline.spec import PipelineSpec
+from penstock.sinks.sink import Staged
+
+from conftest import RunningKafka
+from support.pipelines import drive
+
+if TYPE_CHECKING:
+    from penstock.delivery.positions import Place
+
+EVENTS = 10
+
+
+class BatchBegan(Exception):
+    """A batch wants Spark: there is something to read."""
+
+
+class Begun:
+    """A pipeline of which batches are only begun: Spark dies at once, like a driver that is killed."""
+
+    def __init__(self, kafka: RunningKafka, folder: Path, *sinks: str) -> None:
+        self.kafka, self.folder = kafka, folder
+        self.topic = kafka.topic("begins")
+        with Producer(kafka.connection) as producer:
+            for _ in range(EVENTS):
+                producer.send(self.topic, b'{"id": 1}')
+        listed: list[dict[str, Any]] = [
+            {"type": "json", "name": each, "path": str(folder / each)} if each != "console" else {"type": "console"}
+            for each in sinks
+        ]
+        self.spec = PipelineSpec.model_validate(
+            {
+                "name": self.topic,
+                "source": {"type": "kafka", "topics": [self.topic]},
+                "decode": {"type": "json", "schema": "id bigint"},
+                "sinks": listed,
+                "speed": "scheduled",
+            }
+        )
+
+    def runner(self) -> Runner:
+        def no_spark() -> NoReturn:
+            raise BatchBegan
+
+        return Runner(self.spec, self.kafka.connection, Home(self.folder / "home"), no_spark, self.folder)
+
+    def run(self) -> None:
+        with self.runner() as runner:
+            drive(runner)
+
+    def write(self, *sinks: str, is_done: bool = True) -> None:
+        """Take the dead letters and these sinks to the end of the topic, and if it is done, the checkpoint too."""
+        with self.runner() as runner:
+            committed = runner.begin()
+            runner.take_over()
+            place: Place = runner.extents[0].place
+            standing = runner.standing(committed, runner.extents)
+            runner.dead.commit([], {place: standing.expected[SINK_NAME][place]}, {place: EVENTS})
+            for sink in runner.sinks:
+                if sink.name in sinks:
+                    stretch = Stretch(place, 0, EVENTS)
+                    sink.prepare([Staged(stretch, 0, {})], {place: standing.expected[sink.name][place]})
+                    sink.commit()
+            if is_done:
+                positions = {name: {place: EVENTS} for name in runner.keepers}
+                runner.checkpoint.commit(Committed(1, committed.starts, positions))
+                runner.lag_report.tell({place: EVENTS})
+
+    def lose(self, sink: str) -> None:
+        """Drop a sink's folder, and rebuild as the error says."""
+        shutil.rmtree(self.folder / sink)
+        with pytest.raises(PositionLost):
+            self.run()
+        with self.runner() as runner:
+            upkeep.rebuild(runner)
+
+
+def test_a_sink_that_is_filled_again_begins_at_the_start_after_a_kill_too(kafka: RunningKafka, tmp_path: Path) -> None:
+    pipeline = Begun(kafka, tmp_path, "a", "b")
+    pipeline.write("a", "b")
+    pipeline.lose("b")
+
+    for _ in range(3):
+        with pytest.raises(BatchBegan):
+            pipeline.run()
+
+
+def test_two_kills_in_the_first_batch_of_all_leave_everything_to_read(kafka: RunningKafka, tmp_path: Path) -> None:
+    pipeline = Begun(kafka, tmp_path, "a")
+    pipeline.write(is_done=False)
+
+    for _ in range(3):
+        with pytest.raises(BatchBegan):
+            pipeline.run()
+
+
+def test_a_sink_is_filled_again_beside_one_that_keeps_no_positions(kafka: RunningKafka, tmp_path: Path) -> None:
+    pipeline = Begun(kafka, tmp_path, "a", "console")
+    pipeline.write("a")
+    pipeline.lose("a")
+
+    with pytest.raises(BatchBegan):
+        pipeline.run()
+
+
+def test_a_sink_that_is_added_later_begins_where_the_others_stand(kafka: RunningKafka, tmp_path: Path) -> None:
+    pipeline = Begun(kafka, tmp_path, "a")
+    pipeline.write("a")
+    added = {"type": "json", "name": "b", "path": str(tmp_path / "b")}
+    pipeline.spec = PipelineSpec.model_validate(
+        {**pipeline.spec.model_dump(by_alias=True, mode="json"), "sinks": [pipeline.spec.sinks[0].model_dump(), added]}
+    )
+
+    pipeline.run()
