@@ -113,3 +113,22 @@ def test_what_killed_workers_have_left_goes_and_what_live_ones_wait_for_stays(te
     remove_left()
 
     assert sorted([awaited, other]) == sorted(temporary.iterdir())
+
+
+def test_files_that_others_put_into_the_shared_folder_are_none_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    odd = tmp_path / f"penstock-aside-{'0' * 32}-1-99999999999.arrow"
+    odd.touch()
+    aside = Aside(waiting=("_value",))
+    made = aside.made()
+    planted = made.with_name(f"{made.name.rpartition('-')[0]}-1.arrow")
+    planted.touch()
+    if os.geteuid() == 0:
+        os.chown(planted, 65534, 65534)
+        assert made == aside.found()
+
+    remove_left()
+
+    assert odd.exists()

@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.delivery.positions import Place, Stretch
+from penstock.errors import Conflict
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.json import Json, JsonSink
 from penstock.sinks.sink import Staged
@@ -147,3 +148,20 @@ def test_files_that_the_tables_log_names_stay_even_if_their_position_is_lost(tmp
     opened("delta", tmp_path)
 
     assert ([1], False) == (DeltaTable(str(tmp_path)).to_pyarrow_table().column("id").to_pylist(), left.exists())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_link_where_files_are_set_aside_is_refused_and_nothing_behind_it_is_touched(
+    kind: str, tmp_path: Path
+) -> None:
+    victim, table = tmp_path / "victim", tmp_path / "table"
+    kept = victim / ("0" * 32)
+    kept.mkdir(parents=True)
+    victim.chmod(0o755)
+    table.mkdir()
+    (table / ".staging").symlink_to(victim)
+
+    with pytest.raises(Conflict, match="is no folder of yours"):
+        opened(kind, table)
+
+    assert (True, 0o755) == (kept.is_dir(), victim.stat().st_mode & 0o777)

@@ -26,7 +26,7 @@ from penstock.pipeline.columns import RESERVED, user_columns
 from penstock.steps.sql import Select, with_columns_for_stars
 
 NUMBER = "_row"
-_NAME = re.compile(r"penstock-aside-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d+)\.arrow")
+_NAME = re.compile(r"penstock-aside-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d{1,9})\.arrow")
 
 
 def unasked_columns(schema: pa.Schema, selects: list[Select], conditions: list[str]) -> tuple[str, ...]:
@@ -65,7 +65,8 @@ class Aside:
 
     def found(self) -> Path:
         """Find the file in the other worker of the task, which knows the number, too."""
-        (path,) = Path(tempfile.gettempdir()).glob(f"{self._stem()}-*.arrow")
+        named = Path(tempfile.gettempdir()).glob(f"{self._stem()}-*.arrow")
+        (path,) = [each for each in named if each.lstat().st_uid == os.geteuid()]
         return path
 
     def _stem(self) -> str:
@@ -80,8 +81,9 @@ def remove_left() -> None:
     with os.scandir(tempfile.gettempdir()) as entries:
         named = [(entry, match) for entry in entries if (match := _NAME.fullmatch(entry.name))]
     for entry, match in named:
-        if not psutil.pid_exists(int(match["parent"])):
-            with suppress(OSError):  # another user's, or another task was faster
+        with suppress(OSError):  # another task was faster
+            # The folder is everybody's: what others put there is none of ours, whatever its name.
+            if entry.stat(follow_symlinks=False).st_uid == os.geteuid() and not psutil.pid_exists(int(match["parent"])):
                 Path(entry.path).unlink()
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.stateful import StatefulRunner
 
 MASTER = "local[*,4]"
+_SUFFIXES = {".yaml", ".yml", ".py"}
 AnyRunner: TypeAlias = "Runner | StatefulRunner | RealtimeRunner"
 Show = Callable[[Status], None]
 
@@ -36,8 +37,11 @@ def home_of(settings: Settings, pipeline: str) -> Home:
 
 
 def file_of(settings: Settings, which: str) -> Path:
-    """Find a pipeline's file by the pipeline's name; a file is its own answer."""
-    if Path(which).is_file():
+    """Find a pipeline's file by the pipeline's name; a path is its own answer.
+
+    What looks like a name is one: a file in the working folder that is called like a pipeline is not run for it.
+    """
+    if Path(which).is_file() and ("/" in which or Path(which).suffix in _SUFFIXES):
         return Path(which)
     try:
         return Path(orjson.loads((home_of(settings, which).folder / "pipeline.json").read_bytes())["file"])

@@ -6,15 +6,20 @@ when the next one opens the table. A driver is known to be alive by the lock tha
 
 import fcntl
 import os
+import re
 import shutil
+import stat
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.delivery.durable import locked, make_folder
+from penstock.errors import Conflict
 
 _FOLDER = ".staging"
 _LOCK = "lock"
+_NAME = re.compile("[0-9a-f]{32}")
 
 
 class Staging:
@@ -27,11 +32,13 @@ class Staging:
     def open(self, settle: Callable[[Path], None]) -> None:
         """Make the folder, and remove those of drivers that are gone; `settle` gets each of these first."""
         every = self.path.parent
-        make_folder(every)
-        every.chmod(0o700)
+        make_folder(every.parent)
+        with suppress(FileExistsError):
+            every.mkdir(mode=0o700)
+        _require_own(every)
         # One at a time: a folder that is being made has no holder yet, and must not be taken for one that is left.
         with locked(every / _LOCK):
-            for other in [each for each in every.iterdir() if each.is_dir()]:
+            for other in [each for each in every.iterdir() if _NAME.fullmatch(each.name)]:
                 if (held := _hold(other)) is not None:
                     settle(other)
                     shutil.rmtree(other, ignore_errors=True)
@@ -51,6 +58,18 @@ class Staging:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._held)
             self._held = None
+
+
+def _require_own(folder: Path) -> None:
+    """Raise if the folder is a link or somebody else's: what is removed from it would be another's."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise Conflict(
+            f"{folder} is no folder of yours",
+            safe="Nothing was written or removed",
+            fix="Remove it, and let nobody else write to the folder that it is in",
+        )
+    folder.chmod(0o700)
 
 
 def _hold(folder: Path) -> int | None:
