@@ -141,7 +141,7 @@ def test_files_that_the_tables_log_names_stay_even_if_their_position_is_lost(tmp
     sink.prepare([staged(sink, A, 1)], {A: None})
     sink.commit()
     (kept,) = tmp_path.glob("*.parquet")
-    left = tmp_path / ".staging" / "of-a-driver-that-is-gone"
+    left = tmp_path / ".staging" / ("0" * 32)
     left.mkdir()
     (left / "offered.json").write_text(json.dumps([{"file": kept.name, "app": "a position that is lost", "end": 3}]))
 
