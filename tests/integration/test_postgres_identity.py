@@ -97,7 +97,7 @@ def test_a_dump_of_rows_and_positions_goes_on_where_it_was_taken(postgres: Runni
     assert 1 == len(ask(server, "SELECT * FROM orders WHERE note = 'newer'"))
 
 
-def test_an_upserted_table_is_known_by_any_of_its_last_rows(postgres: RunningPostgres) -> None:
+def test_an_upserted_table_is_known_by_the_rows_of_its_last_batch(postgres: RunningPostgres) -> None:
     server = postgres.database()
 
     with Driver(server, mode="upsert", key=["id"]) as driver:
@@ -115,12 +115,13 @@ def test_a_partitioned_table_may_lose_an_old_part_and_is_missed_as_a_whole(postg
     fill(server)
 
     with Driver(server) as driver:
+        driver.write([(4, "d")], start=2)
         ask(server, "DROP TABLE orders_1")
         without_a_part = driver.positions
         ask(server, "TRUNCATE orders")
         empty = driver.positions
 
-    assert {PLACE: 2, OTHER: 1} == without_a_part
+    assert {PLACE: 3, OTHER: 1} == without_a_part
     assert {} == empty
 
 
@@ -290,3 +291,41 @@ def test_replacing_rows_of_one_table_leaves_the_positions_of_another_alone(
         there = first.positions
 
     assert found == there
+
+
+@pytest.mark.parametrize(
+    ("made", "again", "spec"),
+    [
+        pytest.param("", "ALTER TABLE orders ADD PRIMARY KEY (id)", {"mode": "upsert", "key": ["id"]}, id="upsert"),
+        pytest.param(f"{PARTITIONED}; {PARTS}", "", {}, id="partitioned"),
+    ],
+)
+def test_an_older_copy_is_not_taken_for_the_table_because_a_partition_was_quiet(
+    postgres: RunningPostgres, made: str, again: str, spec: dict[str, object]
+) -> None:
+    server = postgres.database()
+    ask(server, made or MADE)
+    if again:
+        ask(server, again)
+    fill(server, **spec)
+    ask(server, COPY)
+
+    with Driver(server, **spec) as driver:  # type: ignore[arg-type]
+        driver.write([(4, "missing in the copy")], start=2)
+    ask(server, f"DROP TABLE orders; {made or MADE}; INSERT INTO orders SELECT * FROM copy; {again}")
+    with Driver(server, **spec) as driver:  # type: ignore[arg-type]
+        found = driver.positions
+
+    assert {} == found
+
+
+def test_an_upserted_table_is_known_by_its_last_rows_after_batches_without_any(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+
+    with Driver(server, mode="upsert", key=["id"]) as driver:
+        driver.land(driver.stage([(1, "a")]), driver.stage([(1, "b"), (1, "c")], place=OTHER))
+        driver.land(driver.stage([], start=1))
+        ask(server, f"{COPY}; ALTER TABLE copy ADD PRIMARY KEY (id); {SWAP}")
+        found = driver.positions
+
+    assert {PLACE: 1, OTHER: 2} == found

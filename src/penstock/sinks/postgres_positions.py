@@ -1,9 +1,10 @@
 """Where a PostgreSQL sink stands, and which table that is true of.
 
 Positions are rows of `penstock_positions`, in the schema of the sink's table. Each names the table that it belongs to
-by its OID and the files that PostgreSQL keeps it in, and one row that was written last. Dropping, replacing and
-truncating a table changes OID or files, and so do VACUUM FULL and a restored dump. Which of these it was, the row
-tells: if it is in the table, the positions are adopted; if not, they belong to a table that is gone.
+by its OID and the files that PostgreSQL keeps it in, and one row that was written last, with the number of its batch.
+Dropping, replacing and truncating a table changes OID or files, and so do VACUUM FULL and a restored dump. Which of
+these it was, the rows tell: if they are in the table, the positions are adopted; if not, they belong to a table that is
+gone. Where older rows may be missing, those of the last batch tell: one transaction wrote them, after all others.
 """
 
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ _MAKE = """
 CREATE TABLE IF NOT EXISTS {positions} (
     pipeline text, sink text, topic_id text, partition integer, topic text NOT NULL, next_offset bigint NOT NULL,
     table_oid oid NOT NULL, table_files text NOT NULL, row_topic_id text, row_partition integer, row_offset bigint,
+    row_batch bigint,
     PRIMARY KEY (pipeline, sink, topic_id, partition)
 )"""
 # A partitioned table has no file of its own; TRUNCATE gives all of its partitions new ones.
@@ -37,21 +39,23 @@ SELECT oid, relkind = 'p',
 FROM pg_class WHERE oid = to_regclass(%s)"""
 _KEY = "pipeline = %s AND sink = %s AND topic_id = %s AND partition = %s"
 _READ = """
-SELECT topic_id, partition, next_offset, table_oid, table_files, row_topic_id, row_partition, row_offset
+SELECT topic_id, partition, next_offset, table_oid, table_files, row_topic_id, row_partition, row_offset,
+    row_batch
 FROM {positions} WHERE pipeline = %s AND sink = %s"""
 _INSERT = """
 INSERT INTO {positions} AS old (
     pipeline, sink, topic_id, partition, topic, next_offset, table_oid, table_files,
-    row_topic_id, row_partition, row_offset
-) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    row_topic_id, row_partition, row_offset, row_batch
+) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (pipeline, sink, topic_id, partition) DO UPDATE SET
     next_offset = excluded.next_offset, table_oid = excluded.table_oid, table_files = excluded.table_files,
-    row_topic_id = excluded.row_topic_id, row_partition = excluded.row_partition, row_offset = excluded.row_offset
+    row_topic_id = excluded.row_topic_id, row_partition = excluded.row_partition, row_offset = excluded.row_offset,
+    row_batch = excluded.row_batch
 WHERE (old.table_oid, old.table_files) IS DISTINCT FROM (excluded.table_oid, excluded.table_files)"""
 _UPDATE = f"""
 UPDATE {{positions}} SET next_offset = %s,
     row_topic_id = coalesce(%s, row_topic_id), row_partition = coalesce(%s, row_partition),
-    row_offset = coalesce(%s, row_offset)
+    row_offset = coalesce(%s, row_offset), row_batch = coalesce(%s, row_batch)
 WHERE {_KEY} AND next_offset = %s AND (table_oid, table_files) = (%s::oid, %s::text)"""
 _ADOPT = f"UPDATE {{positions}} SET table_oid = %s, table_files = %s WHERE {_KEY}"
 _FORGET = f"DELETE FROM {{positions}} WHERE {_KEY}"
@@ -59,6 +63,7 @@ _RECOVER = f"""
 UPDATE {{positions}} SET next_offset = %s, table_oid = %s, table_files = %s,
     row_topic_id = %s, row_partition = %s, row_offset = %s
 WHERE {_KEY}"""
+_NEXT_BATCH = "SELECT coalesce(max(row_batch), 0) + 1 FROM {positions} WHERE pipeline = %s AND sink = %s"
 _FIND = """
 SELECT count(DISTINCT (_topic_id, _partition, _offset)) FROM {table}
 WHERE (_topic_id, _partition, _offset) IN (SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[]))"""
@@ -99,6 +104,7 @@ class _Position:
     oid: int
     files: str
     row: Row | None
+    batch: int
 
     def belongs_to(self, table: Identity) -> bool:
         return (self.oid, self.files) == (table.oid, table.files)
@@ -118,6 +124,7 @@ class PostgresPositions:
         self._has_coordinates = has_coordinates
         self._positions = sql.Identifier(*place, _TABLE)
         self._table = sql.Identifier(*place, name)
+        self._batch = 1
         self.seen: Identity | None = None
         """The table as it was when positions were read last."""
 
@@ -150,15 +157,18 @@ class PostgresPositions:
         ).fetchone() or (False,)
         rows = connection.execute(self._sql(_READ), self._owner).fetchall() if exists else []
         return [
-            _Position((topic_id, partition), at, oid, files, None if row[-1] is None else Row(*row))
-            for topic_id, partition, at, oid, files, *row in rows
+            _Position((topic_id, partition), at, oid, files, None if row[-1] is None else Row(*row), batch or 0)
+            for topic_id, partition, at, oid, files, *row, batch in rows
         ]
 
     def _holds(self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]) -> bool:
         """Tell whether the table has the rows that were written last under these positions, and none beyond them."""
         if self._beyond(connection, table, strange):
             return False
-        rows = {each.row for each in strange if each.row is not None}
+        # A row may have given way to one of another partition with its key, or have gone with an old partition.
+        is_last_batch_enough = self._is_upsert or table.is_partitioned
+        last = max((each.batch for each in strange if each.row is not None), default=0)
+        rows = {each.row for each in strange if each.row and (each.batch == last or not is_last_batch_enough)}
         if not rows:
             return True  # nothing was ever written that could be missing
         if not self._has_coordinates:
@@ -166,8 +176,7 @@ class PostgresPositions:
             return bool(is_filled) and all(each.oid == table.oid for each in strange)
         columns = [list(each) for each in zip(*rows, strict=True)]
         (count,) = connection.execute(self._sql(_FIND), columns).fetchone() or (0,)
-        # A row may have given way to one of another partition with its key, or have gone with an old partition.
-        return bool(count > 0 if self._is_upsert or table.is_partitioned else count == len(rows))
+        return bool(count > 0 if self._is_upsert else count == len(rows))
 
     def _beyond(
         self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]
@@ -194,6 +203,7 @@ class PostgresPositions:
         if self.seen is not None and table != self.seen:
             raise WorkLost(f"the table {self._name} was changed while a batch was running")
         self.seen = table
+        (self._batch,) = connection.execute(self._sql(_NEXT_BATCH), self._owner).fetchone() or (1,)
 
     def move(
         self, connection: "psycopg.Connection[Any]", place: Place, expected: int | None, end: int, row: Row | None
@@ -202,7 +212,7 @@ class PostgresPositions:
         assert self.seen is not None  # noqa: S101 - `hold` has looked
         key = [*self._owner, place.topic_id, place.partition]
         table = [self.seen.oid, self.seen.files]
-        last = row or (None, None, None)
+        last = (*row, self._batch) if row else (None, None, None, None)
         if expected is None:
             moved = connection.execute(self._sql(_INSERT), [*key, place.topic, end, *table, *last])
         else:
