@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from penstock.errors import BadInput, NotFound
+from penstock.errors import BadInput, Mistakes, NotFound, one_line
 
 Model = TypeVar("Model", bound=BaseModel)
 KeyPath = tuple[str | int, ...]
@@ -166,4 +166,4 @@ def load_with_lines(path: Path, model: type[Model]) -> tuple[Model, dict[KeyPath
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         complaints = dict.fromkeys(_complaint(path, lines, model, each) for each in problems)
-        raise BadInput("\n".join(complaints)) from None
+        raise Mistakes("\n".join(map(one_line, complaints))) from None

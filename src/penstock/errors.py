@@ -11,6 +11,7 @@ PenstockError
 │       └── SparkDied           Spark's JVM was killed or ran out of memory: a new driver goes on
 └── Terminal                    the same call will fail again
     ├── BadInput           2    what the user gave cannot be used
+    │   ├── Mistakes       2    mistakes in one file, a line each
     │   └── RecordsRefused 2    some records can never be taken; all the others of the call were
     ├── NotFound           3    the topic, group, user or node is not there
     ├── Refused            5    the cluster does not let this client in, or not do this
@@ -90,6 +91,14 @@ class BadInput(Terminal):
     """What the user gave cannot be used as it is."""
 
     exit_code = 2
+
+
+class Mistakes(BadInput):
+    """Mistakes in one file: the text has a line for each."""
+
+    def __str__(self) -> str:
+        """Render a line for each."""
+        return "\n".join(map(one_line, self.what.split("\n")))
 
 
 class RecordsRefused(BadInput):

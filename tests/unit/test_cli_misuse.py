@@ -1,5 +1,7 @@
 """A command line that cannot be understood: one line that says what is wrong, and where to read more."""
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -25,6 +27,18 @@ def test_what_is_wrong_with_a_command_line_is_told_in_one_line(arguments: str, r
     (line,) = said.stderr.splitlines()
     assert line.startswith("error: ")
     assert reason in line
+
+
+def test_mistakes_in_a_file_are_told_in_a_line_each(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("name: bad\nsourse: {topics: [a]}\nsinks: [{type: console}]\n")
+
+    said = CliRunner().invoke(app, ["pipeline", "check", str(file)], prog_name="penstock")
+
+    assert [
+        f"error: {file}:1: source: this key is required",
+        f"{file}:2: sourse: this key is not known; did you mean 'source'?",
+    ] == said.stderr.splitlines()
 
 
 def test_a_group_without_a_command_shows_its_help() -> None:

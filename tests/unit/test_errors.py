@@ -12,6 +12,7 @@ from penstock.errors import (
     DeliveryFailed,
     Discontinuity,
     LogTruncated,
+    Mistakes,
     NotFound,
     OwnershipLost,
     PenstockError,
@@ -33,6 +34,7 @@ from penstock.errors import (
 
 EXIT_CODES: dict[type[PenstockError], int] = {
     BadInput: 2,
+    Mistakes: 2,
     RecordsRefused: 2,
     NotFound: 3,
     BrokerUnavailable: 4,

@@ -64,7 +64,8 @@ class _Group(TyperGroup):
         except TyperException as error:
             raise _misused(error) from None
         except PenstockError as error:
-            say(f"error: {error}")
+            for line in f"error: {error}".split("\n"):
+                say(line)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             say("interrupted")

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from penstock import document
-from penstock.errors import BadInput, NotFound
+from penstock.errors import BadInput, Mistakes, NotFound, one_line
 from penstock.pipeline.check import problems
 from penstock.pipeline.handlers import MODULE_PREFIX, Pipeline
 from penstock.pipeline.spec import PipelineSpec
@@ -32,7 +32,7 @@ def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:
         for level in ("error", "warning")
     }
     if told["error"]:
-        raise BadInput("\n".join(told["error"]))
+        raise Mistakes("\n".join(map(one_line, told["error"])))
     return spec, told["warning"]
 
 
@@ -55,7 +55,7 @@ def _from_python(path: Path) -> PipelineSpec:
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in problems]
-        raise BadInput("\n".join(f"{path}: {keys}: {text}" for keys, text in told)) from None
+        raise Mistakes("\n".join(one_line(f"{path}: {keys}: {text}") for keys, text in told)) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's own file raises
         raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from None
     named = [value for value in vars(module).values() if isinstance(value, PipelineSpec)]
