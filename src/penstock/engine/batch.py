@@ -162,7 +162,7 @@ def _require_first_time(pipeline: str, place: Place, offset: int, problem: Fault
             f"the record at {place} offset {offset} makes the job fail even as a dead letter: {problem['message']}",
             safe="Nothing of this batch was written",
             fix=f"To go on without it, run: penstock pipeline skip {pipeline}"
-            f" {place.topic}:{place.partition}:{offset} --reason ...",
+            f" {place.topic}:{place.partition}:{offset} --reason 'why'",
         )
 
 

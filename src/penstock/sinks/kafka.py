@@ -127,7 +127,7 @@ class KafkaSink(Sink):
             raise PositionLost(
                 f"the topic '{self._spec.topic}' of sink '{self.name}' was deleted and made again",
                 safe="Nothing of this batch was written to it",
-                fix="To fill it again from the source's start, run: penstock pipeline rebuild NAME",
+                fix="Start again, which says how to fill it from the source's start",
             )
         files = [Path(each.detail["file"]) for each in self._staged if each.detail.get("file")]
         self._outbox.send(files, self._expected, {each.stretch.place: each.stretch.end for each in self._staged})
