@@ -9,12 +9,10 @@ import pytest
 
 from penstock.delivery.dead_letters import make_topics
 from penstock.delivery.ledger import TOPIC, Ledger
-from penstock.delivery.outbox import Outbox
-from penstock.delivery.positions import Place, Positions
 from penstock.engine import runner as runners
 from penstock.engine.home import Progress
 from penstock.errors import Conflict, NotFound, SinkUnavailable
-from penstock.kafka import topics
+from penstock.kafka import groups, topics
 from penstock.kafka.connection import Connection
 from penstock.kafka.consumer import Consumer
 from penstock.kafka.reader import Reader, read_all
@@ -93,13 +91,9 @@ def test_a_ledger_that_kafka_made_by_itself_is_compacted_before_anything_is_sett
     topics.delete(careless.kafka.admin(), TOPIC)
 
 
-def positions(lab: Lab, topic: str, sink: str) -> Positions:
-    """Read what Kafka has of a sink's positions."""
-    topic_id, numbers = topics.identify(lab.kafka.admin(), [topic])[topic]
-    outbox = Outbox(lab.connection, sink, f"penstock.{topic}.{sink}")
-    found = outbox.positions([Place(topic, topic_id, number) for number in numbers])
-    outbox.close()
-    return found
+def positions(lab: Lab, topic: str, sink: str) -> dict[tuple[str, int], int]:
+    """Read what Kafka has of a sink's positions, whatever they are said to be true of."""
+    return groups.committed(lab.kafka.admin(), f"penstock.{topic}.{sink}")
 
 
 def has_positions(lab: Lab, topic: str, sink: str) -> bool:

@@ -392,7 +392,11 @@ class Runner:
         for name in self.keepers:
             for place, end in report.ends.items():
                 sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
-        done = replace(committed, batch=report.batch, sinks=sinks)
+        begins = {
+            name: {place: at for place, at in positions.items() if place not in sinks[name]}
+            for name, positions in committed.begins.items()
+        }
+        done = replace(committed, batch=report.batch, sinks=sinks, begins=begins)
         self.checkpoint.commit(done)
         crash_point("committed")
         self._tried, self._moved = {}, 0
