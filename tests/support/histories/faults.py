@@ -13,7 +13,8 @@ import psutil
 
 from penstock.kafka import topics
 
-from support.histories.world import World, wait
+from support.histories.world import World
+from support.waiting import until
 
 NEVER: frozenset[int] = frozenset()
 OUTAGE = frozenset({4})
@@ -141,7 +142,7 @@ def recreate_topic(world: World) -> None:
     client = world.servers.kafka.admin().client
     for future in client.delete_topics([world.name]).values():
         future.result(30)
-    wait(lambda: world.name not in world.servers.kafka.admin().metadata("looking").topics)
+    until(lambda: world.name not in world.servers.kafka.admin().metadata("looking").topics)
     world.destroy(lambda spot: spot[0] == world.topic_id)
     world.make_topic(world.dice.randint(1, 3))
     world.tell("recreate", topic_id=world.topic_id)

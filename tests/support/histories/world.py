@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from penstock.kafka import topics
 from conftest import RunningKafka
 from support.histories.records import HOSTILE, SCHEMA, TOPIC_CONFIG, Record, draw
 from support.histories.sinks import SinkUnderTest, make_sink
+from support.waiting import until
 
 Spot = tuple[str, int, int]
 """Topic id, partition and offset: what identifies a record for good."""
@@ -131,7 +131,7 @@ class World:
                 return False
             return True
 
-        wait(known)
+        until(known)
 
     def send(self, count: int) -> None:
         """Send records of all shapes, some of them in transactions, of which some are aborted."""
@@ -285,11 +285,3 @@ class World:
     def gaps(self) -> list[gaps.Gap]:
         """Read what was recorded as skipped."""
         return gaps.read(self.home / "pipelines" / self.name)
-
-
-def wait(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    """Wait on state."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the awaited state did not come"
-        time.sleep(0.05)
