@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.errors import BadInput, Conflict, NotFound, Refused, WorkLost
+from penstock.errors import BadInput, Conflict, NotFound, Refused, SinkUnavailable, WorkLost
 from penstock.secret import Secret
+from penstock.sinks.postgres_server import Server
 
 from support.postgres_driver import OTHER, PLACE, Driver, ask, positions_of
 
@@ -136,6 +137,11 @@ CREATE TABLE orders (id bigint, note text, {COORDINATES});
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN IF NEW.id = 3 THEN RAISE EXCEPTION 'no threes'; END IF; RETURN NEW; END $$;
 CREATE TRIGGER refuse BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION refuse()"""
+RAISE = "RAISE EXCEPTION 'no threes'"
+POLICY = f"""
+CREATE TABLE orders (id bigint, note text, {COORDINATES});
+ALTER TABLE orders ENABLE ROW LEVEL SECURITY;
+CREATE POLICY no_threes ON orders USING (true) WITH CHECK (id <> 3)"""
 
 
 @pytest.mark.parametrize(
@@ -148,6 +154,14 @@ CREATE TRIGGER refuse BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION refu
         pytest.param(EXCLUDING, "ExclusionViolation", id="exclusion"),
         pytest.param(PARTITIONED, "CheckViolation", id="no partition"),
         pytest.param(TRIGGER, "RaiseException", id="trigger"),
+        pytest.param(TRIGGER.replace(RAISE, f"{RAISE} USING ERRCODE = 'U0013'"), "DatabaseError", id="own code"),
+        pytest.param(
+            TRIGGER.replace(RAISE, f"{RAISE} USING ERRCODE = 'insufficient_privilege'"),
+            "InsufficientPrivilege",
+            id="trigger with the code of a privilege",
+        ),
+        pytest.param(TRIGGER.replace(RAISE, "ASSERT false"), "AssertFailure", id="assertion"),
+        pytest.param(TRIGGER.replace(RAISE, "PERFORM no_function(NEW.id)"), "UndefinedFunction", id="one path broken"),
     ],
 )
 def test_a_row_that_the_table_refuses_at_the_merge_is_named_and_nothing_is_written(
@@ -171,6 +185,71 @@ def test_a_row_that_the_table_refuses_at_the_merge_is_named_and_nothing_is_writt
     assert {} == found
     assert [(0,)] == written
     assert [(4,)] == ask(server, count)
+
+
+def user_of(server: Server) -> Server:
+    """Make a user that may do everything with the table, and is not its owner."""
+    user = f"user_of_{server.database}"
+    ask(
+        server,
+        f"CREATE ROLE {user} LOGIN PASSWORD 'made-up'; GRANT ALL ON SCHEMA public TO {user};"
+        f"GRANT ALL ON orders TO {user}",
+    )
+    return server.model_copy(update={"user": user, "password": Secret.of("made-up")})
+
+
+@pytest.mark.parametrize("rows", [[(2, "a"), (3, "b"), (4, "c")], [(3, "alone")]], ids=["among others", "alone"])
+def test_a_row_that_a_policy_forbids_is_refused_alone(postgres: RunningPostgres, rows: list[tuple[int, str]]) -> None:
+    server = postgres.database()
+    ask(server, POLICY)
+
+    with Driver(user_of(server)) as driver:
+        refused = driver.prepare(driver.stage(rows))
+
+    assert [rows.index(next(row for row in rows if row[0] == 3))] == [each.offset for each in refused]
+    assert {"InsufficientPrivilege"} == {each.fault["error"] for each in refused}
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "expected"),
+    [
+        pytest.param(POLICY, "REVOKE INSERT ON orders FROM {user}", Refused, id="no right to the table"),
+        pytest.param(
+            TRIGGER.replace("IF NEW.id = 3", "IF true").replace(RAISE, "INSERT INTO nowhere VALUES (1)"),
+            "",
+            Conflict,
+            id="what a trigger needs is not there",
+        ),
+        pytest.param(
+            TRIGGER.replace("IF NEW.id = 3 THEN", "IF true THEN").replace("FOR EACH ROW", "FOR EACH STATEMENT"),
+            "",
+            Conflict,
+            id="whole statements are refused",
+        ),
+        pytest.param(
+            TRIGGER.replace("IF NEW.id = 3", "IF true").replace(RAISE, f"{RAISE} USING ERRCODE = '53300'"),
+            "",
+            SinkUnavailable,
+            id="an outage",
+        ),
+    ],
+)
+def test_what_is_no_rows_fault_makes_no_row_a_dead_letter(
+    postgres: RunningPostgres, table: str, change: str, expected: type[Exception]
+) -> None:
+    server = postgres.database()
+    ask(server, table)
+    user = user_of(server)
+
+    with Driver(user) as driver:
+        staged = driver.stage([(1, "a"), (2, "b")])
+        if change:
+            ask(server, change.format(user=user.user))
+        with pytest.raises(expected) as caught:
+            driver.prepare(staged)
+
+    assert expected is caught.type
+    assert [] == ask(server, "SELECT * FROM orders")
 
 
 def test_of_two_rows_that_exclude_each_other_the_later_one_is_refused(postgres: RunningPostgres) -> None:
@@ -234,15 +313,20 @@ def test_a_refusal_that_does_not_come_again_is_not_taken_for_a_batch_that_is_pre
     assert [(1,), (2,)] == ask(server, "SELECT id FROM orders ORDER BY id")
 
 
-def test_a_column_that_the_table_lacks_is_a_conflict_that_says_how_to_add_it(postgres: RunningPostgres) -> None:
+def test_a_column_that_the_table_lacks_is_a_conflict_whose_advice_can_be_pasted(postgres: RunningPostgres) -> None:
     server = postgres.database()
-    ask(server, f"CREATE TABLE orders (id bigint, {COORDINATES})")
+    columns = {"id": pa.int64(), 'a "strange" name': pa.decimal128(10, 2)}
+    ask(server, f'CREATE TABLE "Orders" (id bigint, {COORDINATES})')
 
-    with pytest.raises(Conflict, match="orders has no column 'note'") as caught, Driver(server):
+    with pytest.raises(Conflict, match="Orders has no column") as caught, Driver(server, columns, table="Orders"):
         pass
+    before = ask(server, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    ask(server, str(caught.value).partition("Add it: ")[2])
+    with Driver(server, columns, table="Orders") as driver:
+        driver.write([(1, Decimal("2.50"))])
 
-    assert 'ALTER TABLE orders ADD COLUMN "note"' in caught.value.fix
-    assert [("orders",)] == ask(server, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    assert [("Orders",)] == before
+    assert [(1, Decimal("2.50"))] == ask(server, 'SELECT id, "a ""strange"" name" FROM "Orders"')
 
 
 @pytest.mark.parametrize(

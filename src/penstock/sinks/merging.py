@@ -20,8 +20,8 @@ from penstock.sinks.delta import Delta, is_table, make_table, table_lock
 from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.postgres_positions import Row
+from penstock.sinks.postgres_refusals import is_of_the_definition, may_be_of_a_row, refusal_of
 from penstock.sinks.postgres_server import outage_is_transient
-from penstock.sinks.postgres_stager import refusal_of, row_errors
 from penstock.sinks.postgres_types import column_type, row_values
 from penstock.sinks.rows import plain_rows
 from penstock.terminal import write_data
@@ -176,9 +176,13 @@ class PostgresMerge(MergingSink):
     @contextmanager
     def _refusals_are_named(self) -> Iterator[None]:
         """Stop at a row that the table refuses: a result has no record that could be a dead letter."""
+        import psycopg
+
         try:
             yield
-        except row_errors() as error:
+        except psycopg.Error as error:
+            if not may_be_of_a_row(error) or is_of_the_definition(error):
+                raise
             raise DataRefused(
                 f"the table {self._spec.table} refuses a row of the results: {refusal_of(error)['message']}",
                 safe="Nothing of this batch was written to it, and its position stays",

@@ -19,11 +19,12 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
-from penstock.sinks.postgres_insert import find_refused, insert, insert_statement, take_out
+from penstock.sinks.postgres_insert import insert, insert_statement, refused_rows, take_out
 from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
+from penstock.sinks.postgres_refusals import may_be_of_a_row, refusal_of
 from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_stage import Stage
-from penstock.sinks.postgres_stager import PostgresStagerFactory, refusal_of, row_errors
+from penstock.sinks.postgres_stager import PostgresStagerFactory
 from penstock.sinks.postgres_table import make_table, require_fitting
 from penstock.sinks.sink import Refusal, Sink, Staged
 
@@ -184,13 +185,8 @@ class PostgresSink(Sink):
 
     def prepare(self, staged: list[Staged], expected: Mapping[Place, int | None]) -> list[Refusal]:
         """Do everything but the commit, in one open transaction; rows that the table refuses are found here."""
-        from psycopg import errors
-
         super().prepare(staged, expected)
         stages = [each.detail["stage"] for each in staged if each.rows]
-        statement = insert_statement(
-            self.table, self._stage.name, self._schema.names, self._spec.key, of_the_past=self._replaced is not None
-        )
         with self._session() as connection:
             self._prepared = None
             self._begin(connection)
@@ -202,18 +198,9 @@ class PostgresSink(Sink):
                 names = {"table": self.table, "stage": self._stage.name}
                 for each in staged:
                     take_out(connection, names, self._spec.key, each, self._replaced[each.stretch.place])
-            try:
-                insert(connection, statement, stages)
-            except row_errors():
-                return self._refusals(connection, statement, stages)
-            except (errors.InvalidColumnReference, errors.ObjectNotInPrerequisiteState):
-                if self._spec.mode == "append":
-                    raise
-                raise Conflict(
-                    f"the table {self._spec.table} has no unique index on ({', '.join(self._spec.key)})",
-                    safe="Nothing was written",
-                    fix="Make one; an upsert needs it",
-                ) from None
+            refusals = self._insert(connection, stages)
+            if refusals:
+                return refusals
             for real in (self._replaced or {}).values():
                 self._positions.replaced(connection, real.place, real.start, real.end)
             self._clear(connection)
@@ -262,13 +249,34 @@ class PostgresSink(Sink):
         if found != rows:
             raise WorkLost(f"{rows - found} of {rows} rows staged for sink '{self.name}' are gone")
 
-    def _refusals(self, connection: "psycopg.Connection[Any]", statement: Any, stages: list[str]) -> list[Refusal]:
-        """Name the rows that the table refuses, and take everything back."""
-        places = {each.detail["stage"]: each.stretch.place for each in self._staged}
-        found = find_refused(connection, statement, self._stage.name, stages)
+    def _insert(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
+        """Move the staged rows into the table, or name those that it refuses, and take everything back."""
+        import psycopg
+
+        statement = insert_statement(
+            self.table, self._stage.name, self._schema.names, self._spec.key, of_the_past=self._replaced is not None
+        )
+        try:
+            try:
+                insert(connection, statement, stages)
+            except psycopg.Error as error:
+                if not may_be_of_a_row(error):
+                    raise
+                found = refused_rows(connection, statement, self._stage.name, stages)
+            else:
+                return []
+        except (psycopg.errors.InvalidColumnReference, psycopg.errors.ObjectNotInPrerequisiteState):
+            if self._spec.mode == "append":
+                raise
+            raise Conflict(
+                f"the table {self._spec.table} has no unique index on ({', '.join(self._spec.key)})",
+                safe="Nothing was written",
+                fix="Make one; an upsert needs it",
+            ) from None
         connection.rollback()
         if not found:
             raise WorkLost(f"the rows that the table of sink '{self.name}' refused are not refused any more")
+        places = {each.detail["stage"]: each.stretch.place for each in self._staged}
         return [Refusal(places[stage], offset, refusal_of(error)) for stage, offset, error in found]
 
     def _clear(self, connection: "psycopg.Connection[Any]") -> None:

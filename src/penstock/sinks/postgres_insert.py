@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock.delivery.positions import Stretch
-from penstock.sinks.postgres_stager import row_errors
+from penstock.sinks.postgres_refusals import find_refused
 from penstock.sinks.sink import Staged
 
 if TYPE_CHECKING:
@@ -81,26 +81,19 @@ def insert(
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
-def find_refused(
+def refused_rows(
     connection: "psycopg.Connection[Any]", statement: Any, stage: Any, stages: list[str]
-) -> list[tuple[str, int, Exception]]:
-    """Halve until the rows that the table refuses stand alone: give the attempt, the offset and the error of each."""
+) -> list[tuple[str, int, "psycopg.Error"]]:
+    """Find the rows that the table refuses: give the attempt, the offset and the error of each."""
     from psycopg import sql
 
     query = sql.SQL("SELECT _row, _stage, _at FROM {} WHERE _stage = ANY(%s) ORDER BY _row")
     rows = connection.execute(query.format(stage), [stages]).fetchall()
-    refused: list[tuple[str, int, Exception]] = []
-    waiting = [(0, len(rows))]
-    while waiting:
-        first, last = waiting.pop()
-        if first >= last:
-            continue
-        try:
+
+    def write(first: int, last: int) -> None:
+        if first == last:
+            insert(connection, statement, [])
+        else:
             insert(connection, statement, stages, rows[first][0], rows[last - 1][0])
-        except row_errors() as error:
-            if last - first == 1:
-                refused.append((rows[first][1], rows[first][2], error))
-            else:
-                middle = (first + last) // 2
-                waiting += [(middle, last), (first, middle)]
-    return refused
+
+    return [(rows[number][1], rows[number][2], error) for number, error in find_refused(len(rows), write)]

@@ -12,6 +12,8 @@ from penstock.quantities import DurationMs
 from penstock.secret import PathFromFile, Secret
 
 if TYPE_CHECKING:
+    import psycopg
+
     from penstock.sinks.postgres_connection import PostgresConnection
 
 _WRITTEN_NOTHING = "Nothing of this batch was written to it"
@@ -29,6 +31,8 @@ _NOT_LET_IN = (
     "does not match host name",
     "root certificate",
 )
+# Connection, transaction, resources, operator's intervention, foreign server, system: by class of SQLSTATE, or alone.
+_OUTAGES = ("08", "25", "40", "53", "57", "58", "72", "F0", "HV", "55P03", "XX001", "XX002")
 
 
 @contextmanager
@@ -42,15 +46,29 @@ def outage_is_transient(server: str, safe: str = _WRITTEN_NOTHING) -> Iterator[N
         raise Refused(f"PostgreSQL at {server} does not let this user do this: {first_line(error)}") from None
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise SinkUnavailable(f"PostgreSQL at {server} takes no writes: {first_line(error)}", safe=safe) from None
-    except (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.ProgrammingError) as error:
-        raise Conflict(f"PostgreSQL at {server} cannot do this: {first_line(error)}", safe=safe) from None
-    except (psycopg.errors.InvalidPassword, psycopg.errors.InvalidAuthorizationSpecification) as error:
-        raise Refused(f"PostgreSQL at {server} does not let this user in: {first_line(error)}") from None
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+    except psycopg.Error as error:
         text = first_line(error)
-        if any(sign in text for sign in _NOT_LET_IN):
+        if is_login_refused(error):
             raise Refused(f"PostgreSQL at {server} does not let this user in: {text}") from None
-        raise SinkUnavailable(f"PostgreSQL at {server} does not answer: {text}", safe=safe) from None
+        if is_outage(error):
+            raise SinkUnavailable(f"PostgreSQL at {server} does not answer: {text}", safe=safe) from None
+        raise Conflict(f"PostgreSQL at {server} cannot do this: {text}", safe=safe) from None
+
+
+def is_outage(error: "psycopg.Error") -> bool:
+    """Tell whether the server, or the way to it, is to blame, so that the same may succeed later."""
+    import psycopg
+
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return error.sqlstate.startswith(_OUTAGES)
+
+
+def is_login_refused(error: "psycopg.Error") -> bool:
+    """Tell whether the server does not let us in."""
+    if error.sqlstate is None:
+        return any(sign in first_line(error) for sign in _NOT_LET_IN)
+    return error.sqlstate.startswith("28")
 
 
 def first_line(error: Exception) -> str:

@@ -1,6 +1,5 @@
 """Copies rows into the staging table of a PostgreSQL sink, inside of a task."""
 
-import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,35 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.decoders.decoded import Fault, fault
+from penstock.decoders.decoded import Fault
 from penstock.delivery.positions import Stretch
 from penstock.errors import WorkLost
 from penstock.pipeline.columns import COORDINATES
-from penstock.sinks.postgres_server import Server, first_line, outage_is_transient
+from penstock.sinks.postgres_refusals import find_refused, refusal_of
+from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_types import row_values
 from penstock.sinks.rows import fitting
-
-
-def row_errors() -> tuple[type[Exception], ...]:
-    """Give the errors that a row may be to blame for: also triggers that raise, and keys too long for an index."""
-    import psycopg
-
-    return (
-        psycopg.DataError,
-        psycopg.IntegrityError,
-        psycopg.errors.ProgramLimitExceeded,
-        psycopg.errors.RaiseException,
-    )
-
-
-def refusal_of(error: Any) -> Fault:
-    """Describe why a row was refused; values stay out of it, for they may be secret."""
-    import psycopg
-
-    message = error.diag.message_primary or first_line(error)
-    if isinstance(error, psycopg.DataError):
-        message = re.sub(r'".*"', '"..."', message, flags=re.DOTALL)
-    return fault(type(error).__name__, message, stage="sink")
 
 
 class PostgresStagerFactory:
@@ -74,24 +52,19 @@ class PostgresStager:
         places = offsets.to_pylist()
         listed, indexes, refused = fitting(rows, lambda some: list(row_values(some)))
         values = [[*row, self._name, places[index]] for index, row in zip(indexes, listed, strict=True)]
-        waiting = [(0, len(values))]
+
+        def write(first: int, last: int) -> None:
+            with self._connection.transaction(), self._connection.cursor().copy(self._copy) as copy:
+                for row in values[first:last]:
+                    copy.write_row(row)
+            self._remember(values[first:last])
+
         with self._open():
-            while waiting:
-                first, last = waiting.pop()
-                try:
-                    with self._connection.transaction(), self._connection.cursor().copy(self._copy) as copy:
-                        for row in values[first:last]:
-                            copy.write_row(row)
-                    self._remember(values[first:last])
-                except psycopg.errors.UndefinedTable:
-                    raise WorkLost("the staging table is gone: another driver has dropped it") from None
-                except row_errors() as error:
-                    if last - first == 1:
-                        refused.append((indexes[first], refusal_of(error)))
-                    else:
-                        middle = (first + last) // 2
-                        waiting += [(middle, last), (first, middle)]
-        return refused
+            try:
+                found = find_refused(len(values), write)
+            except psycopg.errors.UndefinedTable:
+                raise WorkLost("the staging table is gone: another driver has dropped it") from None
+        return [*refused, *((indexes[number], refusal_of(error)) for number, error in found)]
 
     def _remember(self, rows: list[list[Any]]) -> None:
         staged = [[row[at] for at in self._coordinates] for row in rows]

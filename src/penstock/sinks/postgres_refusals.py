@@ -1,0 +1,73 @@
+"""Which rows PostgreSQL refuses: told apart from a server that is down and from a table that takes no row at all.
+
+An error may have any SQLSTATE, since triggers and functions choose their own. What is no outage is therefore put to the
+test: the same statement without a row, then with ever fewer, until the rows to blame stand alone.
+"""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.decoders.decoded import Fault, fault
+from penstock.sinks.postgres_server import first_line, is_outage
+
+if TYPE_CHECKING:
+    import psycopg
+
+# Something that is not there, not supported, not allowed: rarely a row's doing, unless a trigger or a policy says so.
+_OF_THE_DEFINITION = ("0A", "3D", "3F", "42", "55")
+_SAID_OF_A_ROW = frozenset({"exec_stmt_raise", "ExecWithCheckOptions"})
+"""Functions of the server that report RAISE, and a row that the policy of a table or the check of a view forbids."""
+
+
+def may_be_of_a_row(error: "psycopg.Error") -> bool:
+    """Tell whether a row can be to blame; without a SQLSTATE the client has refused to send it."""
+    import psycopg
+
+    return isinstance(error, psycopg.DataError) if error.sqlstate is None else not is_outage(error)
+
+
+def is_of_the_definition(error: "psycopg.Error") -> bool:
+    """Tell whether the error speaks of the table, or of what its triggers use, so that other rows would get it, too."""
+    return (error.sqlstate or "").startswith(_OF_THE_DEFINITION) and error.diag.source_function not in _SAID_OF_A_ROW
+
+
+def find_refused(count: int, write: Callable[[int, int], None]) -> list[tuple[int, "psycopg.Error"]]:
+    """Write rows 0 to `count`; give the number and the error of each that is refused, once all others are written.
+
+    `write(first, last)` writes the rows from `first` up to `last` or none of them. What is no row's fault is raised: an
+    outage, an error that comes without a row, and one that speaks of the table and spares no row.
+    """
+    import psycopg
+
+    refused: list[tuple[int, psycopg.Error]] = []
+    waiting = [(0, count)] if count else []
+    while waiting:
+        first, last = waiting.pop()
+        try:
+            write(first, last)
+        except psycopg.Error as error:
+            if not may_be_of_a_row(error):
+                raise
+            if last - first == count:
+                write(0, 0)
+            if last - first == 1:
+                refused.append((first, error))
+            else:
+                middle = (first + last) // 2
+                waiting += [(middle, last), (first, middle)]
+    if len(refused) == count:
+        for _, refusal in refused:
+            if is_of_the_definition(refusal):
+                raise refusal
+    return refused
+
+
+def refusal_of(error: Any) -> Fault:
+    """Describe why a row was refused; values stay out of it, for they may be secret."""
+    import psycopg
+
+    message = error.diag.message_primary or first_line(error)
+    if isinstance(error, psycopg.DataError):
+        message = re.sub(r'".*"', '"..."', message, flags=re.DOTALL)
+    return fault(type(error).__name__, message, stage="sink")
