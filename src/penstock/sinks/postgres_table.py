@@ -19,7 +19,7 @@ FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
 
 _NOT_PERMANENT = """
-SELECT relname FROM pg_class
+SELECT oid::regclass::text FROM pg_class
 WHERE relpersistence <> 'p'
     AND (oid = to_regclass(%(table)s) OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s))))
 ORDER BY relname LIMIT 1"""
@@ -39,13 +39,15 @@ def make_table(connection: "psycopg.Connection[Any]", table: Any, schema: pa.Sch
 
 def require_fitting(connection: "psycopg.Connection[Any]", table: Any, shown: str, schema: pa.Schema) -> None:
     """Refuse a table that would refuse every row, which is no record's fault, or change or lose rows without a word."""
+    from psycopg import sql
+
     emptied = connection.execute(_NOT_PERMANENT, {"table": table.as_string(connection)}).fetchone()
     if emptied:
         raise Conflict(
             f"the table {emptied[0]} is unlogged or temporary: a crash of the server would empty it, and its positions"
             " would stay",
             safe="Nothing was written",
-            fix=f'Make it permanent: ALTER TABLE "{emptied[0]}" SET LOGGED',
+            fix=f"Make it permanent: ALTER TABLE {emptied[0]} SET LOGGED",
         )
     found = connection.execute(_DESCRIBE, [table.as_string(connection)]).fetchall()
     types = {name: (shown_type, basic or OF_THE_USER) for name, _, shown_type, basic in found}
@@ -54,7 +56,9 @@ def require_fitting(connection: "psycopg.Connection[Any]", table: Any, shown: st
         raise Conflict(
             f"the table {shown} has no column '{lacking[0]}'",
             safe="Nothing was written",
-            fix=f'Add it: ALTER TABLE {shown} ADD COLUMN "{lacking[0]}" ...',
+            fix=sql.SQL("Add it: ALTER TABLE {} ADD COLUMN {} {}")
+            .format(table, sql.Identifier(lacking[0]), sql.SQL(column_type(schema.field(lacking[0]).type)))
+            .as_string(connection),
         )
     insisting = [name for name, insists, _, _ in found if insists and name not in schema.names]
     if insisting:
