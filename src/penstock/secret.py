@@ -15,7 +15,12 @@ from pydantic_core import CoreSchema, core_schema
 
 from penstock.errors import BadInput, NotFound
 
-_SECRET_SETTING = re.compile(r"(secret|password|token|access[._]?key|secret[._]?key)$", re.IGNORECASE)
+_SECRET_SETTING = re.compile(
+    r"(secret|password|passphrase|token|credential|jaas[.]config|[.]sas|"
+    r"(access|secret|account|encryption|private|provided|api)[._-]?key)"
+    r"(([.][\w-]+){1,2}[.](blob|dfs)[.]core[.][\w.]+)?$",  # the end is an account of Azure's
+    re.IGNORECASE,
+)
 
 
 def holds_secret(setting: str) -> bool:

@@ -2,9 +2,13 @@
 
 import socket
 import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import pyarrow as pa
 
 from penstock.engine.session import guard_callbacks
 
@@ -67,9 +71,30 @@ def test_only_the_jvm_calls_back_into_the_driver(spark: "SparkSession") -> None:
     assert said in {b"", b"reset"} or said.startswith(b"!x"), said
 
 
-def test_settings_that_hold_secrets_are_not_on_the_command_line_of_the_jvm(spark: "SparkSession") -> None:
+def test_no_setting_is_on_the_command_line_of_the_jvm(spark: "SparkSession") -> None:
     gateway: Any = spark.sparkContext._gateway
     line = psutil.Process(gateway.proc.pid).cmdline()
 
-    assert "spark.authenticate=true" in line
-    assert not [part for part in line if "secret=" in part or "password=" in part.lower()]
+    assert "org.apache.spark.deploy.SparkSubmit" in line
+    assert not [part for part in line if part.startswith("spark.")]
+    assert "true" == spark.sparkContext.getConf().get("spark.authenticate")
+
+
+def test_what_the_jvm_makes_for_a_while_is_in_a_folder_that_nobody_else_enters(spark: "SparkSession") -> None:
+    jvm: Any = spark.sparkContext._jvm
+
+    place = Path(jvm.java.lang.System.getProperty("java.io.tmpdir"))
+
+    assert 0o700 == place.stat().st_mode & 0o777
+    assert [] == list(place.glob("settings")), "what Spark was told is not kept"
+
+
+def test_workers_find_no_module_in_the_working_folder(spark: "SparkSession") -> None:
+    def paths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"path": sys.path, "is_safe": [sys.flags.safe_path] * len(sys.path)})
+
+    found = spark.range(1).mapInArrow(paths, "path string, is_safe boolean").collect()
+
+    assert {True} == {each.is_safe for each in found}
+    assert not {"", str(Path.cwd())} & {each.path for each in found}

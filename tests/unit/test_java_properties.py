@@ -21,6 +21,10 @@ def read_as_java_does(line: str) -> tuple[str, str]:
     return name, "".join(units).encode("utf-16", "surrogatepass").decode("utf-16")
 
 
+def test_a_name_stays_one_name_whatever_is_in_it() -> None:
+    assert "a\\=b\\ c\\:d\\ne=value\n" == properties_text({"a=b c:d\ne": "value"})
+
+
 def test_java_reads_back_exactly_what_was_written() -> None:
     dice = random.Random(20)
     alphabet = "ab \\\n\r\t\f=:#!\"';é€\U0001f600"

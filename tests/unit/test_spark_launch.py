@@ -24,7 +24,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give a folder that has both a Java and a Spark."""
     for name, script in {
         "java": "echo 'openjdk version \"17.0.1\"'",
-        "spark-submit": f'sleep 3600 >/dev/null 2>&1 & cd {tmp_path}; echo "$$ $!" > pids; echo "$@" > given; wait',
+        "spark-submit": f'sleep 3600 >/dev/null 2>&1 & cd {tmp_path}; echo "$$ $!" > pids; cp "$2" settings;'
+        ' env > environment; echo "$@" > given; wait',
     }.items():
         path = tmp_path / "bin" / name
         path.parent.mkdir(exist_ok=True)
@@ -52,18 +53,39 @@ def test_a_jvm_that_is_not_needed_any_more_ends_with_all_that_it_started(home: P
     jvm.end()
 
     until(lambda: not any(psutil.pid_exists(each) for each in started))
-    assert {"console.log", "pids", "given"} == {each.name for each in set(home.iterdir()) - before}
+    assert {"console.log", "pids", "given", "settings", "environment"} == {
+        each.name for each in set(home.iterdir()) - before
+    }
 
 
-def test_settings_are_on_the_command_line_and_secrets_are_not(home: Path) -> None:
-    jvm = Jvm({"spark.app.name": "penstock-x", "spark.authenticate.secret": "canary-12"}, home / "console.log")
+def test_no_setting_is_on_the_command_line_and_secrets_are_in_no_file(home: Path) -> None:
+    settings = {"spark.app.name": "penstock-x", "spark.authenticate.secret": "canary-12", "spark.odd=name": "canary-13"}
+    jvm = Jvm(settings, home / "console.log")
     try:
         pids(home)
+        (file,) = home.glob("penstock-spark-*/settings")
+        modes = [path.stat().st_mode & 0o777 for path in (file, file.parent, home / "console.log")]
     finally:
         jvm.end()
 
-    assert "--conf spark.app.name=penstock-x pyspark-shell\n" == (home / "given").read_text()
-    assert 0o600 == (home / "console.log").stat().st_mode & 0o777
+    assert f"--properties-file {file} --load-spark-defaults pyspark-shell\n" == (home / "given").read_text()
+    assert "spark.app.name=penstock-x\nspark.odd\\=name=canary-13\n" == (home / "settings").read_text()
+    assert [0o600, 0o700, 0o600] == modes
+
+
+def test_what_spark_starts_finds_no_module_in_the_working_folder_and_has_a_private_place_for_what_is_passing(
+    home: Path,
+) -> None:
+    jvm = Jvm({}, home / "console.log")
+    try:
+        pids(home)
+        (folder,) = home.glob("penstock-spark-*")
+    finally:
+        jvm.end()
+
+    environment = (home / "environment").read_text().splitlines()
+    assert "PYTHONSAFEPATH=1" in environment
+    assert [f'SPARK_SUBMIT_OPTS="-Djava.io.tmpdir={folder}" '] == [each for each in environment if "tmpdir" in each]
 
 
 def test_a_program_that_launches_spark_and_then_does_not_need_it_leaves_nothing_running(home: Path) -> None:

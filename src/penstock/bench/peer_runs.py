@@ -10,6 +10,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from penstock.errors import Unprepared
+from penstock.interpreter import SAFE_PYTHON
 from penstock.kafka.connection import Connection
 
 CONTENDERS = {
@@ -35,7 +36,7 @@ class Peers:
 
     def _make(self) -> None:
         place = self._python.parent.parent
-        uv = [sys.executable, "-m", "uv"]
+        uv = [*SAFE_PYTHON, "-m", "uv"]
         requirements = self._scripts / "requirements.txt"
         for command in (
             [*uv, "venv", "--quiet", "--python", sys.executable, str(place)],

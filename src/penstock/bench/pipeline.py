@@ -9,7 +9,6 @@ import random
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from penstock.delivery import dead_letters
 from penstock.engine import session
 from penstock.engine.home import Home
 from penstock.engine.runner import Runner
+from penstock.interpreter import SAFE_PYTHON
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -162,7 +162,7 @@ class Bench:
         file = folder / "pipeline.json"
         file.write_text(json.dumps(self.pipeline(TOPIC, folder, [{"sql": DERIVED}], EXPECT)))
         servers = self.connection.bootstrap_servers
-        command = [sys.executable, "-m", "penstock", "--home", str(folder), "--bootstrap", servers]
+        command = [*SAFE_PYTHON, "-m", "penstock", "--home", str(folder), "--bootstrap", servers]
         with (folder / "driver.log").open("wb") as log:
             process = subprocess.Popen([*command, "pipeline", "run", str(file)], stdout=log, stderr=log)
         with Memory(process.pid) as memory:

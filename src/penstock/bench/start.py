@@ -8,7 +8,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from penstock.bench import plain_pyspark
 from penstock.bench.pipeline import DERIVED, EXPECT, SCHEMA, Bench, Step
 from penstock.broker import jars
 from penstock.broker.cluster import Cluster
+from penstock.interpreter import SAFE_PYTHON
 from penstock.project import LocalCluster
 
 TOPIC = "bench-start"
@@ -84,14 +84,14 @@ def _contenders(bench: Bench, jar_folder: Path) -> list[_Contender]:
 
     def plain(folder: Path) -> list[str]:
         folder.mkdir()
-        script = [sys.executable, plain_pyspark.__file__]
+        script = [*SAFE_PYTHON, plain_pyspark.__file__]
         return [*script, servers, TOPIC, SCHEMA, str(folder), ",".join(map(str, needed))]
 
     def ours(folder: Path) -> list[str]:
         folder.mkdir(exist_ok=True)
         file = folder / "pipeline.json"
         file.write_text(json.dumps(bench.pipeline(TOPIC, folder, [{"sql": DERIVED}], EXPECT)))
-        return [sys.executable, "-m", "penstock", *("--home", str(folder), "--bootstrap", servers), *_run(file)]
+        return [*SAFE_PYTHON, "-m", "penstock", *("--home", str(folder), "--bootstrap", servers), *_run(file)]
 
     return [
         _Contender("plain PySpark", plain, lambda folder: bench.check_table(TOPIC, folder)),
@@ -114,6 +114,6 @@ def _timed(command: list[str], folder: Path) -> float:
     seconds = time.perf_counter() - began
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace")[-500:]
-        raise RuntimeError(f"{Path(command[1]).name} ended with {done.returncode}: {said}")
+        raise RuntimeError(f"{' '.join(command[2:4])} ended with {done.returncode}: {said}")
     shutil.rmtree(folder / "spark-warehouse", ignore_errors=True)
     return seconds

@@ -7,12 +7,16 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
 def properties_text(settings: Mapping[str, object]) -> str:
     """Write settings so that Java reads back exactly these values."""
-    return "".join(f"{name}={_escaped(str(value))}\n" for name, value in settings.items())
+    return "".join(f"{_escaped_name(name)}={_escaped(str(value))}\n" for name, value in settings.items())
 
 
 def _escaped(value: str) -> str:
     written = "".join(_ESCAPES.get(letter) or _ascii(letter) for letter in value)
     return "\\" + written if written.startswith(" ") else written
+
+
+def _escaped_name(name: str) -> str:
+    return "".join("\\" + letter if letter in " :=#!" else _escaped(letter) for letter in name)
 
 
 def _ascii(letter: str) -> str:

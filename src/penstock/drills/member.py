@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -10,6 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from penstock.errors import BrokerUnavailable
+from penstock.interpreter import SAFE_PYTHON
 from penstock.kafka.connection import Connection
 
 _LEAVE_S = 20.0
@@ -49,7 +49,7 @@ class Member:
         with self._complaints.open("wb") as complaints:
             # A session of its own: Ctrl-C is ours to handle, and the member ends with its input.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.drills.member_process", str(journal)],
+                [*SAFE_PYTHON, "-m", "penstock.drills.member_process", str(journal)],
                 stdin=subprocess.PIPE,
                 stderr=complaints,
                 env={name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")},

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from penstock.broker.java import find_java
 from penstock.errors import Unprepared
+from penstock.interpreter import SAFE_PYTHON
 from penstock.settings import cache_folder
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
@@ -56,7 +57,7 @@ def make() -> Path:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         done = subprocess.run(
-            [sys.executable, "-m", __name__, str(made)], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            [*SAFE_PYTHON, "-m", __name__, str(made)], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
         if done.returncode != 0 or not made.exists():
             said = (done.stderr.strip() or "no reason given").splitlines()[-1]

@@ -1,9 +1,11 @@
 """Spark's JVM, launched without waiting for it: until it answers, this process does what else it has to do.
 
-PySpark's own way waits, and puts every setting on the command line, secrets among them. This is the same command with
-what may be seen there; PySpark connects to what it finds running.
+PySpark's own way waits, and puts every setting on the command line, secrets among them, under whatever name. Here they
+are in a private file, which is gone once the JVM runs, and those that are known to hold secrets in none. PySpark
+connects to what it finds running. The JVM's temporary files are in a private folder, too, whatever the umask.
 """
 
+import atexit
 import os
 import shutil
 import signal
@@ -17,7 +19,9 @@ from typing import Any
 
 import psutil
 
-from penstock.private import OWNER_ONLY
+from penstock.broker.java_properties import properties_text
+from penstock.interpreter import SAFE_PATH
+from penstock.private import OWNER_ONLY, write_private
 from penstock.secret import holds_secret
 
 _POLL_S = 0.02
@@ -29,21 +33,25 @@ class Jvm:
     def __init__(self, settings: Mapping[str, str], console: Path) -> None:
         from pyspark.find_spark_home import _find_spark_home
 
-        self._folder = Path(tempfile.mkdtemp())
-        self._port_file = self._folder / "gateway"
-        settled = [f"{name}={value}" for name, value in settings.items() if not holds_secret(name)]
-        command = [f"{_find_spark_home()}/bin/spark-submit"]
-        command += [part for each in settled for part in ("--conf", each)]
+        self._folder = Path(tempfile.mkdtemp(prefix="penstock-spark-"))
+        atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        self._port_file, self._settings_file = self._folder / "gateway", self._folder / "settings"
+        settled = {name: value for name, value in settings.items() if not holds_secret(name)}
+        write_private(self._settings_file, properties_text(settled).encode("ascii"))
+        command = [f"{_find_spark_home()}/bin/spark-submit", "--properties-file", str(self._settings_file)]
+        own_options = f'"-Djava.io.tmpdir={self._folder}"'
         environment = {
             # The script asks a JVM of its own for the command, and waits: one that lives for a moment needs no more.
             "SPARK_LAUNCHER_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             **os.environ,
+            **SAFE_PATH,
+            "SPARK_SUBMIT_OPTS": f"{own_options} {os.environ.get('SPARK_SUBMIT_OPTS', '')}",
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._port_file),
         }
         with os.fdopen(os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND, OWNER_ONLY), "ab") as log:
             self.process = subprocess.Popen(
-                [*command, "pyspark-shell"],
+                [*command, "--load-spark-defaults", "pyspark-shell"],
                 # It ends when this pipe does, which is when this process ends, however that happens.
                 stdin=subprocess.PIPE,
                 stderr=log,
@@ -65,7 +73,8 @@ class Jvm:
         except FileNotFoundError:
             raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={}) from None
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            for each in (self._port_file, self._settings_file):
+                each.unlink(missing_ok=True)
         os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": token}
         try:
             gateway = launch_gateway()  # type: ignore[no-untyped-call]

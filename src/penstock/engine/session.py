@@ -2,7 +2,8 @@
 
 Who connects to Spark's ports has to know a secret, for whatever is sent there is deserialised. On this machine alone
 (`local[...]`) Spark makes one up for each driver, and listens on the loopback only. A cluster has its own, which
-`spark.authenticate.secret` names. No secret is on a command line: the JVM gets them over the gateway, once it runs.
+`spark.authenticate.secret` names. No setting is on a command line, and secrets are on no disk: the JVM gets these over
+the gateway, once it runs.
 """
 
 import atexit
@@ -26,6 +27,7 @@ from penstock.engine import class_archive
 from penstock.engine.home import SPARK_CONSOLE
 from penstock.engine.jvm import Jvm
 from penstock.errors import BadInput, SparkDied, WorkLost
+from penstock.interpreter import SAFE_PATH
 from penstock.secret import Secret, holds_secret
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ class Starter:
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}"
             f" -XX:+ExitOnOutOfMemoryError {class_archive.options(java) if options is None else options}",
             "spark.python.daemon.module": "penstock.engine.daemon",
+            **{f"spark.executorEnv.{name}": value for name, value in SAFE_PATH.items()},
             "spark.authenticate": "true",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -110,7 +113,7 @@ class Starter:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
             "spark.local.dir": str(folder / "spark-local"),
-            "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
+            "spark.redaction.regex": "(?i)secret|password|passphrase|token|credential|[a-z][._-]?key|jaas|[.]sas[.]",
         }
         if self._jars:
             settings["spark.jars"] = ",".join(map(str, self._jars))

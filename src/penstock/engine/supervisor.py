@@ -18,6 +18,7 @@ from penstock.delivery.holding import held, holder
 from penstock.engine import status as states
 from penstock.engine.driver import home_of
 from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
+from penstock.interpreter import SAFE_PYTHON
 from penstock.private import make_missing_private, make_private
 from penstock.settings import Settings
 
@@ -59,7 +60,7 @@ def start(name: str, settings: Settings, file: Path, root: list[str], master: st
 
 
 def _command(root: list[str], settings: Settings) -> list[str]:
-    return [sys.executable, "-m", "penstock", *root, "--home", str(settings.home), "pipeline"]
+    return [*SAFE_PYTHON, "-m", "penstock", *root, "--home", str(settings.home), "pipeline"]
 
 
 def supervise(name: str, settings: Settings, file: Path, root: list[str], master: str) -> int:

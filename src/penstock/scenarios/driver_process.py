@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from penstock.errors import WorkLost
+from penstock.interpreter import SAFE_PYTHON
 
 _LOOK_EVERY_S = 0.05
 _LONGEST_S = 300.0
@@ -24,7 +24,7 @@ class DriverProcess:
 
     def __init__(self, folder: Path, file: Path, *options: str) -> None:
         self.log = folder / f"driver-{file.stem}.log"
-        command = [sys.executable, "-m", "penstock", "--home", str(folder), "pipeline", "run", str(file), *options]
+        command = [*SAFE_PYTHON, "-m", "penstock", "--home", str(folder), "pipeline", "run", str(file), *options]
         # The user's own settings name another cluster, perhaps: in `folder` is a project file that names this one.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         if cache := os.environ.get("PENSTOCK_CACHE"):

@@ -1,7 +1,6 @@
 """Readers: one in a process of its own, which can be killed with -9, and one in this process that reads to the end."""
 
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from penstock.bench.brokers.game_events import is_event, marker, number_of
 from penstock.errors import BrokerUnavailable
+from penstock.interpreter import SAFE_PYTHON
 from penstock.transports import Outgoing, Transport
 
 _BATCH = 1000
@@ -54,7 +54,7 @@ class ReaderProcess:
         with self._complaints.open("wb") as complaints:
             # A session of its own: Ctrl+C is ours to handle, and the reader ends with its input.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.bench.brokers.reader_process", task.model_dump_json()],
+                [*SAFE_PYTHON, "-m", "penstock.bench.brokers.reader_process", task.model_dump_json()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
