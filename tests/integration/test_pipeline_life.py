@@ -165,3 +165,41 @@ def test_status_of_what_never_ran_and_of_what_ended_is_told(lab: Lab, cli: Cli) 
 
     assert (3, 3) == (unknown.code, stopping.code)
     assert "penstock pipeline list" in unknown.err
+
+
+def test_a_pipeline_whose_broker_is_missing_waits_says_why_and_can_be_stopped(tmp_path: Path, cli: Cli) -> None:
+    file = tmp_path / "pipeline.yaml"
+    parts = {"source": {"topics": ["none"]}, "decode": {"type": "raw"}, "sinks": [{"type": "console"}]}
+    file.write_text(yaml.safe_dump({"name": "brokerless", **parts}))
+
+    def listed() -> dict[str, Any]:
+        return next(iter(cli("pipeline", "list", "--json", home=tmp_path).json), {})
+
+    started = cli("--bootstrap", "127.0.0.1:1", "pipeline", "start", file, home=tmp_path)
+    first = listed()
+    until(lambda: "waiting" == listed()["state"])
+    waiting = listed()
+    stopped = cli("pipeline", "stop", "brokerless", home=tmp_path)
+    again = cli("pipeline", "stop", "brokerless", home=tmp_path)
+
+    assert (0, 0, 6) == (started.code, stopped.code, again.code)
+    assert first["state"] in {"starting", "waiting"}
+    assert "no Kafka answers at 127.0.0.1:1" in waiting["reason"]
+    assert 4 == waiting["exit_code"]
+    assert "stopped" == listed()["state"]
+
+
+@pytest.mark.timeout(120)
+def test_an_idle_stream_runs_without_spark(lab: Lab) -> None:
+    topic = lab.kafka.topic("idle")
+    heard: list[Progress] = []
+    spec = lab.spec(topic, speed="stream")
+    with lab.runner(spec) as runner:
+
+        def tell(progress: Progress) -> None:
+            heard.append(progress)
+            runner.stopping.set()
+
+        runner.run(tell)
+
+    assert [Progress(None, 0, is_idle=True)] == heard

@@ -145,7 +145,7 @@ def status(context: typer.Context, name: Name, as_json: Json = False) -> None:
     )
     _print_account(found)
     if found.reason:
-        say(found.reason)
+        say(found.reason if not found.exit_code else f"exit code {found.exit_code}: {found.reason}")
 
 
 @app.command("list")

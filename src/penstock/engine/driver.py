@@ -16,7 +16,7 @@ from penstock.engine.history import RunRecord
 from penstock.engine.home import Home, Progress
 from penstock.engine.runner import Runner
 from penstock.engine.status import SinkTotals, Status
-from penstock.errors import NotFound, PenstockError
+from penstock.errors import NotFound
 from penstock.pipeline.spec import PipelineSpec
 from penstock.private import make_private
 from penstock.settings import Settings
@@ -49,9 +49,11 @@ def file_of(settings: Settings, which: str) -> Path:
         raise NotFound(f"'{which}' is neither a pipeline that has run here nor a file") from None
 
 
-def make_runner(spec: PipelineSpec, settings: Settings, file: Path, master: str = MASTER) -> AnyRunner:
-    """Make what runs a pipeline; entering it takes the lock."""
-    home, base = home_of(settings, spec.name), file.resolve().parent
+def make_runner(
+    spec: PipelineSpec, settings: Settings, file: Path, master: str = MASTER, home: Home | None = None
+) -> AnyRunner:
+    """Make what runs a pipeline; entering it takes the lock, unless `home` is held."""
+    home, base = home or home_of(settings, spec.name), file.resolve().parent
     if spec.is_stateful:
         from penstock.engine.stateful import StatefulRunner
 
@@ -69,15 +71,13 @@ def make_runner(spec: PipelineSpec, settings: Settings, file: Path, master: str 
 
 
 def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:
-    """Run a pipeline in this process until it has caught up, is told to stop, or fails."""
+    """Run a pipeline in this process until it has caught up, is told to stop, or fails; on record from the start."""
     home = home_of(settings, spec.name)
     make_private(home.folder)
-    write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
     status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
     runner: AnyRunner | None = None
     is_open = False
-    record = RunRecord(settings.home, status)
-    listeners: list[Callable[[Progress], None]] = [record.batch]
+    listeners: list[Callable[[Progress], None]] = []
 
     def tell(progress: Progress) -> None:
         account(status, progress)
@@ -94,10 +94,11 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
             # There is no batch to finish yet, and whatever else is under way survives a kill.
             raise KeyboardInterrupt
 
-    try:
+    with _on_signal(stop), home.locked(spec.name) as held, _on_record(status, settings.home, home.folder) as record:
+        write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
+        listeners.append(record.batch)
+        runner = make_runner(spec, settings, file, master, held)
         with ExitStack() as stack:
-            stack.enter_context(_on_signal(stop))
-            runner = make_runner(spec, settings, file, master)
             if spec.metrics is not None:
                 from penstock.engine.metrics import MetricsServer
 
@@ -107,33 +108,27 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
             is_open = True
             status.save(home.folder)
             show(status)
-            with _end_told(status, home.folder, runner), session.death_named():
+            with session.death_named():
                 runner.run(tell)
-    except KeyboardInterrupt:
-        status.state = "stopped"
-    except PenstockError as error:
-        status.state, status.reason = "failed", str(error)
-        raise
-    finally:
-        record.end()
+            status.end("stopped" if runner.stopping.is_set() else "finished")
     return status
 
 
 @contextmanager
-def _end_told(status: Status, folder: Path, runner: AnyRunner) -> Iterator[None]:
-    """Write down how it ended, while the lock is held: the status of the next driver comes after it."""
+def _on_record(status: Status, home: Path, folder: Path) -> Iterator[RunRecord]:
+    """Say that it starts, and how it ended, while the lock is held: the status of the next driver comes after it."""
+    record = RunRecord(home, status)
     try:
-        yield
-        status.state = "stopped" if runner.stopping.is_set() else "finished"
+        status.save(folder)
+        yield record
     except KeyboardInterrupt:
-        status.state = "stopped"
-        raise
-    except PenstockError as error:
-        status.state, status.reason = "failed", str(error)
+        status.end("stopped")
+    except Exception as error:
+        status.fail(error)
         raise
     finally:
-        status.metrics = ""  # served until a moment from now, and nobody shall look for it later
         status.save(folder)
+        record.end()
 
 
 @contextmanager
@@ -150,9 +145,11 @@ def account(status: Status, progress: Progress) -> None:
     """Add a batch to the totals."""
     report = progress.report
     status.repeated += progress.repeated
+    if progress.waiting_for:
+        status.state, status.reason = "waiting", progress.waiting_for
+    elif progress.is_idle:
+        status.state, status.reason, status.lag = "running", "", progress.lag
     if report is None:
-        if progress.waiting_for:
-            status.state, status.reason = "waiting", progress.waiting_for
         return
     status.state, status.reason = "running", ""
     status.batch, status.lag = report.batch, progress.lag

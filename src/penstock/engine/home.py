@@ -1,10 +1,12 @@
 """Where a pipeline's files are, and what its driver tells while it runs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from penstock.delivery.checkpoint import Checkpoint
 from penstock.engine.log_files import roll_over
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ class Progress:
     report: "BatchReport | None"
     lag: int
     waiting_for: str = ""
+    is_idle: bool = False
+    """Nothing is left to read for now."""
     repeated: int = 0
     """Records that were sent before a crash, and again after it; at least once only."""
 
@@ -31,6 +35,17 @@ class Home:
     """The folders of one pipeline."""
 
     folder: Path
+    is_held: bool = False
+    """Whether this driver holds the pipeline's lock, so that nobody has to take it."""
+
+    @contextmanager
+    def locked(self, pipeline: str) -> Iterator[Self]:
+        """Hold the pipeline for one driver, and give the folders as held; raise `Conflict` if another one does."""
+        if self.is_held:
+            yield self
+            return
+        with Checkpoint(self.checkpoint, pipeline).locked():
+            yield replace(self, is_held=True)
 
     @property
     def checkpoint(self) -> Path:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 import orjson
 
-from penstock.delivery.checkpoint import Checkpoint, lost
+from penstock.delivery.checkpoint import lost
 from penstock.delivery.dead_letters import dead_topic_of, make_topics
 from penstock.delivery.durable import write_json
 from penstock.delivery.lag import group_of
@@ -79,7 +79,7 @@ class RealtimeRunner:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(Checkpoint(self.home.checkpoint, self.spec.name).locked())
+            stack.enter_context(self.home.locked(self.spec.name))
             self._feed = KafkaFeed(self._source, self._connection)
             self.extents = self._feed.extents()
             self._feed.require_some(self.extents)

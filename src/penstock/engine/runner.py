@@ -82,6 +82,7 @@ class Runner:
         self._tried: Positions = {}
         self._refreshed_at = time.monotonic()
         self._moved = 0
+        self._is_idle = False
         self._seen: Positions = {}
         self._rate = RateLimit(spec.rate, home.folder)
         # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
@@ -90,7 +91,7 @@ class Runner:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(self.checkpoint.locked())
+            stack.enter_context(self.home.locked(self.spec.name))
             shutil.rmtree(self.home.scratch, ignore_errors=True)
             aside.remove_left()
             self.feed = self._make_feed()
@@ -222,6 +223,7 @@ class Runner:
                 waited_s = time.monotonic() - failing_since
                 if session.has_died() or waited_s > self.spec.retry.give_up_after / 1000:
                     raise
+                self._is_idle = False
                 tell(Progress(None, -1, waiting_for=str(error)))
                 self.stopping.wait(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -250,7 +252,7 @@ class Runner:
 
     def _step(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
         """Run one batch if there is enough to read; tell whether there may be more."""
-        found = self._awaited(committed, targets)
+        found = self._awaited(committed, targets, tell)
         committed = self._without_deleted(committed, found)
         allowed = self._rate.allowance()
         if allowed == 0:
@@ -320,8 +322,8 @@ class Runner:
             self.lag_report.tell({place: standing.start(place) for place in standing.expected[SINK_NAME]})
             self._refreshed_at = time.monotonic()
 
-    def _awaited(self, committed: Committed, targets: Positions | None) -> list[Extent]:
-        """Look at the source until a batch is full or has waited long enough."""
+    def _awaited(self, committed: Committed, targets: Positions | None, tell: Tell) -> list[Extent]:
+        """Look at the source until a batch is full or has waited long enough; tell once that there is nothing."""
         wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
         pending_since = None
         while True:
@@ -331,6 +333,9 @@ class Runner:
             if targets is not None or (gone and self._has_pattern):
                 return extents
             pending = self._lag(committed, extents)
+            if not pending and not self._is_idle:
+                self._is_idle = True
+                tell(Progress(None, 0, is_idle=True))
             if pending and pending_since is None:
                 pending_since = time.monotonic()
             waited = pending_since is not None and time.monotonic() - pending_since >= wait_s

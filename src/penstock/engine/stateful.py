@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from penstock.delivery.checkpoint import Checkpoint, lost
+from penstock.delivery.checkpoint import lost
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import write_json
 from penstock.engine.batch import BatchReport, SinkCount
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LOOK_EVERY_S = 0.1
+_NO_DATA = "Waiting for data to arrive"
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -76,7 +77,7 @@ class StatefulRunner:
         return self.home.checkpoint / "metadata.json"
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(Checkpoint(self.home.checkpoint, self.spec.name).locked())
+        self._stack.enter_context(self.home.locked(self.spec.name))
         shutil.rmtree(self.home.scratch, ignore_errors=True)
         names = zip(self.spec.sinks, self.spec.sink_names, strict=True)
         self.sinks = [merging_sink(model, name, self.spec.name) for model, name in names]
@@ -139,8 +140,11 @@ class StatefulRunner:
         else:
             writer = writer.trigger(processingTime=f"{self.spec.batch.max_wait} milliseconds")
         self._query = query = writer.start()
-        done = None
+        done, is_idle = None, False
         while query.isActive:
+            if not is_idle and not self._batches and query.status["message"] == _NO_DATA:
+                is_idle = True
+                tell(Progress(None, 0, is_idle=True))
             if self.stopping.is_set():
                 # A query with timers never rests; after the batch at hand is as good a moment as any.
                 done = self._batches if done is None else done

@@ -11,9 +11,12 @@ from pydantic import BaseModel, Field
 from penstock.delivery.checkpoint import DRIVER_LOCK
 from penstock.delivery.durable import write_json
 from penstock.delivery.holding import holder
+from penstock.errors import PenstockError, Transient, Unprepared, one_line
 
 State = Literal["starting", "running", "waiting", "finished", "stopped", "failed", "dead"]
+SUPERVISOR_LOCK = "supervisor.lock"
 _FILE = "status.json"
+_ENDED = {"finished", "stopped", "failed"}
 
 
 class SinkTotals(BaseModel):
@@ -43,6 +46,7 @@ class Status(BaseModel):
     repeated: int = Field(0, description="In real time: records that a crash made come twice, as counted at the start.")
     metrics: str = Field("", description="Where Prometheus finds its metrics; empty if nowhere.")
     reason: str = Field("", description="Why it waits or failed.")
+    exit_code: int | None = Field(None, description="What the last driver ended with; none as long as it has not.")
     updated: float = Field(0.0, description="When this was written, in seconds since 1970.")
 
     def save(self, folder: Path) -> None:
@@ -50,15 +54,44 @@ class Status(BaseModel):
         self.updated = time.time()
         write_json(folder / _FILE, self.model_dump())
 
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether the driver has said how it ended."""
+        return self.state in _ENDED
 
-def load(folder: Path) -> Status | None:
-    """Read a pipeline's state; a driver that is gone without a word is told as dead."""
+    def end(self, state: State) -> None:
+        """Say that it ended well."""
+        self.state, self.reason, self.exit_code = state, "", 0
+
+    def fail(self, error: Exception) -> None:
+        """Say why it failed, and the exit code that the command line gives for that."""
+        self.state, self.reason = "failed", one_line(str(error) or type(error).__name__)
+        known = Unprepared if isinstance(error, OSError) else PenstockError
+        self.exit_code = getattr(error, "exit_code", known.exit_code)
+
+
+def saved(folder: Path) -> Status | None:
+    """Read what was written last."""
     try:
-        status = Status.model_validate(orjson.loads((folder / _FILE).read_bytes()))
+        return Status.model_validate(orjson.loads((folder / _FILE).read_bytes()))
     except (OSError, ValueError):
         return None
-    if status.state in {"starting", "running", "waiting"} and driver_of(folder) is None:
-        status.state = "dead"
+
+
+def load(folder: Path) -> Status | None:
+    """Read a pipeline's state. A driver that is gone without a word is dead, unless its supervisor starts another."""
+    while True:
+        status, driver, supervisor = saved(folder), driver_of(folder), holder(folder / SUPERVISOR_LOCK)
+        if saved(folder) == status:  # else a driver came or went in between
+            break
+    if status is None or driver is not None:
+        return status
+    if supervisor is None:
+        status.state = status.state if status.has_ended else "dead"
+    elif status.exit_code == Transient.exit_code:
+        status.state = "waiting"
+    elif status.state in {"running", "waiting"}:
+        status.state, status.reason = "waiting", "the driver was killed, and is started again"
     return status
 
 

@@ -4,6 +4,7 @@ What decides is the driver's exit code: 4 (an outage that lasted) and death by a
 that grow; every other error ends the supervisor, and `penstock pipeline status` tells why.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import psutil
 from penstock.delivery.holding import held, holder
 from penstock.engine import status as states
 from penstock.engine.driver import home_of
+from penstock.engine.home import Home
+from penstock.engine.status import Status
 from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
 from penstock.interpreter import SAFE_PYTHON
 from penstock.private import make_missing_private, make_private
@@ -30,7 +33,7 @@ _KILLED_S = 10.0
 
 
 def _lock(settings: Settings, name: str) -> Path:
-    return home_of(settings, name).folder / "supervisor.lock"
+    return home_of(settings, name).folder / states.SUPERVISOR_LOCK
 
 
 def _running_already(name: str) -> Conflict:
@@ -75,6 +78,7 @@ def supervise(name: str, settings: Settings, file: Path, root: list[str], master
 def _supervised(name: str, settings: Settings, file: Path, root: list[str], master: str) -> int:
     child: subprocess.Popen[bytes] | None = None
     stopping = False
+    home = home_of(settings, name)
 
     def stop_driver(_signal: int, _frame: Any) -> None:
         nonlocal stopping
@@ -83,6 +87,8 @@ def _supervised(name: str, settings: Settings, file: Path, root: list[str], mast
             child.terminate()
 
     signal.signal(signal.SIGTERM, stop_driver)
+    if states.driver_of(home.folder) is None:
+        Status(pipeline=name, state="starting", pid=os.getpid(), file=str(file)).save(home.folder)
     pause_s = _FIRST_PAUSE_S
     while True:
         began = time.monotonic()
@@ -93,16 +99,31 @@ def _supervised(name: str, settings: Settings, file: Path, root: list[str], mast
             child.terminate()
         code = child.wait()
         if stopping or not (code < 0 or code == BrokerUnavailable.exit_code):
+            _settle(home, child.pid, code, stopping=stopping)
             return max(code, 0)
         pause_s = _FIRST_PAUSE_S if time.monotonic() - began > _HEALTHY_AFTER_S else min(pause_s * 2, _LONGEST_PAUSE_S)
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-        home_of(settings, name).roll_logs_over()
+        home.roll_logs_over()
         sys.stderr.write(f"pipeline '{name}': the driver ended with {ended}; starting it again in {pause_s:.0f} s\n")
         deadline = time.monotonic() + pause_s
         while time.monotonic() < deadline and not stopping:
             time.sleep(_LOOK_EVERY_S)
         if stopping:
+            _settle(home, child.pid, code, stopping=True)
             return 0
+
+
+def _settle(home: Home, driver: int, code: int, *, stopping: bool) -> None:
+    """Say how the last driver ended if it has not: it was told to before it could, or did not understand its file."""
+    status = states.saved(home.folder)
+    if status is None or states.driver_of(home.folder) is not None:
+        return
+    if stopping and (not status.has_ended or status.exit_code == BrokerUnavailable.exit_code):
+        status.end("stopped")
+    elif not stopping and not (status.pid == driver and status.has_ended):
+        status.state, status.exit_code = "failed", code
+        status.reason = f"the driver did not start. Read: penstock pipeline logs {status.pipeline}"
+    status.save(home.folder)
 
 
 def stop(name: str, settings: Settings, timeout_s: float) -> bool:
@@ -114,7 +135,9 @@ def stop(name: str, settings: Settings, timeout_s: float) -> bool:
         found = states.load(folder)
         if found is None:
             raise NotFound(f"no pipeline '{name}' has run here", fix="List them with: penstock pipeline list")
-        raise Conflict(f"pipeline '{name}' is not running: it is {found.state}")
+        raise Conflict(
+            f"pipeline '{name}' is not running: it is {found.state}" + (f": {found.reason}" if found.reason else "")
+        )
     with suppress(psutil.NoSuchProcess):
         processes[0].terminate()  # a supervisor tells its driver
     _, alive = psutil.wait_procs(processes, timeout=timeout_s)

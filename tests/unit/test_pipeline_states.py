@@ -1,0 +1,155 @@
+"""What is on record of a pipeline: from the first moment, also of a driver that never got to its first batch."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.delivery.holding import held
+from penstock.engine import driver, history
+from penstock.engine.home import Progress
+from penstock.engine.status import Status, load, saved
+from penstock.errors import BrokerUnavailable, Conflict
+from penstock.pipeline.load import load as load_pipeline
+from penstock.settings import Settings
+from penstock.settings import load as load_settings
+
+DOCUMENT = {
+    "name": "orders",
+    "source": {"topics": ["orders"]},
+    "decode": {"type": "raw"},
+    "sinks": [{"type": "console"}],
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Give settings that lead to a broker that is not there."""
+    return load_settings(home=tmp_path / "home", bootstrap="127.0.0.1:1")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "orders.yaml"
+    path.write_text(yaml.safe_dump(DOCUMENT))
+    return path
+
+
+def folder_of(settings: Settings) -> Path:
+    return driver.home_of(settings, "orders").folder
+
+
+def run(settings: Settings, file: Path) -> Status:
+    return driver.run(load_pipeline(file), settings, file, show=lambda _status: None)
+
+
+def test_a_driver_that_fails_while_it_opens_leaves_its_state_error_and_exit_code(
+    settings: Settings, file: Path
+) -> None:
+    with pytest.raises(BrokerUnavailable) as caught:
+        run(settings, file)
+
+    found = load(folder_of(settings))
+    assert found is not None
+    assert ("failed", str(caught.value), 4, str(file)) == (found.state, found.reason, found.exit_code, found.file)
+    assert [("failed", str(caught.value))] == [
+        (each.state, each.reason) for each in history.runs(settings.home, "orders", 5)
+    ]
+
+
+def test_a_driver_is_on_record_as_starting_before_anything_is_opened(
+    settings: Settings, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def make_runner(*_: Any) -> Any:
+        found = load(folder_of(settings))
+        seen.append(found.state if found else "none")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(driver, "make_runner", make_runner)
+    with pytest.raises(OSError, match="No space left"):
+        run(settings, file)
+
+    found = load(folder_of(settings))
+    assert found is not None
+    assert (["starting"], "failed", 7) == (seen, found.state, found.exit_code)
+    assert "No space left on device" in found.reason
+
+
+def test_a_driver_told_to_end_while_it_opens_is_stopped(
+    settings: Settings, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make_runner(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(driver, "make_runner", make_runner)
+    run(settings, file)
+
+    found = load(folder_of(settings))
+    assert found is not None
+    assert ("stopped", 0) == (found.state, found.exit_code)
+    assert ["stopped"] == [each.state for each in history.runs(settings.home, "orders", 5)]
+
+
+def test_a_second_driver_leaves_the_record_of_the_first_alone(settings: Settings, file: Path) -> None:
+    folder = folder_of(settings)
+    with held(folder / "driver.lock"):
+        first = Status(pipeline="orders", state="running", pid=1, file="first.yaml", events=5)
+        first.save(folder)
+        with pytest.raises(Conflict, match="is running already"):
+            run(settings, file)
+
+        assert first == saved(folder)
+    assert [] == history.runs(settings.home, "orders", 5)
+    assert not (folder / "pipeline.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("left", "locks", "told"),
+    [
+        (("starting", None), [], "dead"),
+        (("running", None), [], "dead"),
+        (("running", None), ["driver"], "running"),
+        (("running", None), ["supervisor"], "waiting"),
+        (("starting", None), ["supervisor"], "starting"),
+        (("failed", 4), [], "failed"),
+        (("failed", 4), ["supervisor"], "waiting"),
+        (("failed", 2), ["supervisor"], "failed"),
+        (("finished", 0), ["supervisor"], "finished"),
+        (("failed", 4), ["supervisor", "driver"], "failed"),
+    ],
+)
+def test_a_state_that_was_left_is_told_as_what_it_is_now(
+    tmp_path: Path, left: tuple[Any, int | None], locks: list[str], told: str
+) -> None:
+    state, code = left
+    Status(pipeline="orders", state=state, pid=1, file="orders.yaml", reason="so it said", exit_code=code).save(
+        tmp_path
+    )
+    with ExitStack() as stack:
+        for name in locks:
+            stack.enter_context(held(tmp_path / f"{name}.lock"))
+        found = load(tmp_path)
+
+    assert found is not None
+    assert told == found.state
+    assert found.reason
+
+
+def test_a_stream_with_nothing_to_read_runs_and_an_outage_that_is_over_is_not_waited_for() -> None:
+    status = Status(pipeline="orders", state="starting", pid=1, file="orders.yaml")
+    states = []
+    for progress in (
+        Progress(None, 0, repeated=3),
+        Progress(None, 0, is_idle=True),
+        Progress(None, -1, waiting_for="a database"),
+        Progress(None, 0, is_idle=True),
+    ):
+        driver.account(status, progress)
+        states.append((status.state, status.reason))
+
+    assert [("starting", ""), ("running", ""), ("waiting", "a database"), ("running", "")] == states
+    assert 3 == status.repeated
