@@ -12,6 +12,7 @@ import orjson
 import pytest
 import yaml
 
+from penstock.delivery.positions import Place
 from penstock.engine.home import Home, Progress
 from penstock.engine.realtime import RealtimeRunner
 from penstock.engine.repeats import count_sent
@@ -21,6 +22,7 @@ from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.pipeline.spec import PipelineSpec
+from penstock.sources.extent import Extent
 
 from support.drivers import start_driver
 from support.pipelines import Lab
@@ -162,7 +164,29 @@ def test_a_record_that_two_crashes_have_sent_comes_once_more_and_is_counted_once
             producer.send(out, b"", headers={f"penstock.{name}": value for name, value in headers.items()})
         producer.send(out, b"somebody else's")
 
-    assert 3 == count_sent(lab.connection, out, {"id": "source"}, {"source": {"1": 4}}, 0)
+    extent = Extent(Place("source", "id", 1), 0, 10)
+    assert 3 == count_sent(lab.connection, out, [extent], {"source": {"1": 4}}, 0)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pytest.param({"offset": str(10**15)}, id="offset beyond the source"),
+        pytest.param({"offset": "9" * 5000}, id="offset beyond any number"),
+        pytest.param({"offset": "many"}, id="offset that is no number"),
+        pytest.param({"offset": None}, id="offset without a value"),
+        pytest.param({"partition": "7"}, id="partition that there is not"),
+        pytest.param({"topic_id": b"\xff"}, id="topic id that is no text"),
+    ],
+)
+def test_forged_coordinates_in_the_sink_are_not_counted_and_cost_nothing(lab: Lab, forged: dict[str, Any]) -> None:
+    out = lab.kafka.topic("forged")
+    with Producer(lab.connection) as producer:
+        for headers in ({}, forged):
+            told = {"topic_id": "id", "partition": "0", "offset": "5", **headers}
+            producer.send(out, b"", headers={f"penstock.{name}": value for name, value in told.items()})
+
+    assert 1 == count_sent(lab.connection, out, [Extent(Place("source", "id", 0), 0, 10)], {}, 0)
 
 
 def test_more_partitions_than_cores_are_refused(lab: Lab) -> None:

@@ -158,8 +158,7 @@ class RealtimeRunner:
         if (number := self._spark.committed()) is not None and (offsets := self._spark.offsets(number)) is not None:
             position = orjson.loads(offsets.splitlines()[-1])
             since_ms = self._spark.committed_ms(number) - self.spec.realtime.commit_every
-        topics_by_id = {each.place.topic_id: each.place.topic for each in self.extents}
-        return count_sent(self._connection, self._sink.topic, topics_by_id, position, since_ms)
+        return count_sent(self._connection, self._sink.topic, self.extents, position, since_ms)
 
     @property
     def _sink(self) -> KafkaSink:
