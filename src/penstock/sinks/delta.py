@@ -31,6 +31,7 @@ from penstock.errors import Conflict, PositionLost, SinkUnavailable, WorkLost
 from penstock.pipeline.columns import COORDINATES
 from penstock.secret import PathFromFile
 from penstock.sinks.delta_demands import require_plain
+from penstock.sinks.delta_restore import Restores
 from penstock.sinks.rows import fitting
 from penstock.sinks.sink import Sink, Staged
 from penstock.sinks.staging import Staging
@@ -74,6 +75,9 @@ class DeltaSink(Sink):
         self._table: Any = None
         self._schema: pa.Schema = None
         self._staging = Staging(spec.path)
+        self._restores = Restores(spec.path, pipeline)
+        self._asked: frozenset[str] = frozenset()
+        """The transaction actions that positions were asked of, which every commit leaves true."""
         self._replaced: Mapping[Place, Stretch] | None = None
         self._log: int | None = None
         """The folder of the table's log, held open: no other folder can be mistaken for it."""
@@ -91,14 +95,7 @@ class DeltaSink(Sink):
             reason = str(error).splitlines()[0]
             raise Conflict(f"the table {self.path} cannot be read: {reason}", safe="Nothing was written") from None
         self._log = os.open(self.path / "_delta_log", os.O_RDONLY)
-        there = pa.schema(self._table.schema().to_arrow())
-        if [(each.name, each.type) for each in there] != [(each.name, each.type) for each in schema]:
-            raise Conflict(
-                f"the table {self.path} has the columns {_columns(there)}, and the pipeline writes {_columns(schema)}",
-                safe="Nothing was written",
-                fix="Write to another path, or change the pipeline back",
-            )
-        self._require_plain()
+        self._require_fitting()
         self._staging.open(self._withdraw)
 
     def positions(self, places: Iterable[Place]) -> Positions | None:
@@ -107,11 +104,22 @@ class DeltaSink(Sink):
             return {}
         self._require_same_table(self._log)
         self._table.update_incremental()
-        self._require_plain()
-        found = {place: self._table.transaction_version(self._app(place)) for place in places}
-        return {place: version for place, version in found.items() if version is not None}
+        self._require_fitting()
+        apps = {self._app(place): place for place in places}
+        self._asked |= apps.keys()
+        found = self._restores.positions(self._table, self._asked)
+        return {apps[app]: version for app, version in found.items() if app in apps}
 
-    def _require_plain(self) -> None:
+    def _require_fitting(self) -> None:
+        """Raise if the table does not have the pipeline's columns, or asks for what is not kept."""
+        there = pa.schema(self._table.schema().to_arrow())
+        if [(each.name, each.type) for each in there] != [(each.name, each.type) for each in self._schema]:
+            raise Conflict(
+                f"the table {self.path} has the columns {_columns(there)}, and the pipeline writes"
+                f" {_columns(self._schema)}",
+                safe="Nothing was written",
+                fix="Write to another path, or change the pipeline back",
+            )
         require_plain(self._table, self.path, self._schema, replaces=self._replaced is not None)
 
     def _require_same_table(self, log: int) -> None:
@@ -144,9 +152,7 @@ class DeltaSink(Sink):
         from deltalake.exceptions import CommitFailedError
 
         now_ms = int(time.time() * 1000)
-        moves = [Transaction(self._app(each.stretch.place), each.stretch.end, now_ms) for each in self._staged]
-        # No retries inside: a commit on top of a snapshot that was not compared would not be compare-and-set.
-        properties = CommitProperties(max_commit_retries=0, app_transactions=moves)
+        moved = {self._app(each.stretch.place): each.stretch.end for each in self._staged}
         with table_lock(self.path):
             require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
             self._require_all_staged()
@@ -155,6 +161,12 @@ class DeltaSink(Sink):
             for _ in range(_ATTEMPTS):
                 # What is committed is checked against the snapshot that is looked at here, and nothing else is read.
                 require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
+                moves = {**self._restores.stale(self._table, self._asked), **moved}
+                # No retries inside: a commit on top of a snapshot that was not compared would not be compare-and-set.
+                properties = CommitProperties(
+                    max_commit_retries=0,
+                    app_transactions=[Transaction(app, version, now_ms) for app, version in moves.items()],
+                )
                 crash_point("in_commit", self.name)
                 try:
                     self._append(properties, now_ms) if self._replaced is None else self._overwrite(properties)

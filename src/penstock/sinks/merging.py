@@ -18,6 +18,7 @@ from penstock.errors import Conflict, DataRefused, SinkUnavailable
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta, is_table, make_table, table_lock
 from penstock.sinks.delta_demands import require_plain
+from penstock.sinks.delta_restore import Restores
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.postgres_positions import Row
 from penstock.sinks.postgres_refusals import is_of_the_definition, may_be_of_a_row, refusal_of
@@ -77,6 +78,7 @@ class DeltaMerge(MergingSink):
         self._spec = spec
         self._pipeline = pipeline
         self._app = f"penstock/{pipeline}/{name}/{PLACE.topic_id}/{PLACE.partition}"
+        self._restores = Restores(spec.path, pipeline)
 
     def _table(self) -> Any:
         from deltalake import DeltaTable
@@ -86,7 +88,10 @@ class DeltaMerge(MergingSink):
     def position(self) -> int | None:
         """Read it from the table's log."""
         table = self._table()
-        return table.transaction_version(self._app) if table is not None else None
+        return self._position(table) if table is not None else None
+
+    def _position(self, table: Any) -> int | None:
+        return self._restores.positions(table, frozenset({self._app})).get(self._app)
 
     def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
         """Make one commit; another writer in between means comparing anew."""
@@ -102,7 +107,7 @@ class DeltaMerge(MergingSink):
             for _ in range(_ATTEMPTS):
                 table = self._table()
                 require_plain(table, self._spec.path, rows.schema, in_partitions=True)
-                found = table.transaction_version(self._app)
+                found = self._position(table)
                 require_unmoved(self.name, {PLACE: expected}, {} if found is None else {PLACE: found})
                 try:
                     if not is_empty:
