@@ -1,12 +1,17 @@
-"""Files and folders that only their owner reads, whatever the umask."""
+"""Files and folders that only their owner reads, whatever the umask; and whose those are that are found."""
 
+import grp
 import os
+import pwd
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from penstock.errors import Conflict
+
 OWNER_ONLY = 0o600
 _OWNER_ONLY_FOLDER = 0o700
+_ROOT = 0
 OWNER_ONLY_SHELL = ("/bin/sh", "-c", 'umask 077; exec "$0" "$@"')
 """Stands before a command, so that what that makes is its owner's alone; the process then becomes the command."""
 
@@ -40,4 +45,36 @@ def make_missing_private(folder: Path) -> None:
     """Make a folder and those above it for their owner alone; `mkdir(parents=True)` would leave those above open."""
     if not folder.exists():
         make_missing_private(folder.parent)
-        folder.mkdir(mode=_OWNER_ONLY_FOLDER, exist_ok=True)
+        try:
+            folder.mkdir(mode=_OWNER_ONLY_FOLDER)
+        except FileExistsError:  # somebody was faster
+            if (why := distrust(folder)) is not None:
+                raise Conflict(
+                    f"{folder} {why}", safe="Nothing was written there", fix="Use a folder that only you write to"
+                ) from None
+
+
+def distrust(place: Path) -> str | None:
+    """Say why somebody else could have put this there or can change it; None if only this user and root can.
+
+    Of a link both count, the link and what it leads to. In a folder with the sticky bit, such as /tmp, nobody moves
+    what belongs to others, so everybody may write to it. A group of the user's name without other members is the user.
+    """
+    for found in (place.lstat(), place.stat()):
+        if found.st_uid not in {_ROOT, os.geteuid()}:
+            return f"belongs to another user ({found.st_uid})"
+        if stat.S_ISLNK(found.st_mode) or (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX):
+            continue
+        if found.st_mode & stat.S_IWOTH:
+            return "is writable by everybody"
+        if found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid):
+            return f"is writable by a group ({found.st_gid})"
+    return None
+
+
+def _is_own_group(group_id: int) -> bool:
+    try:
+        group, user = grp.getgrgid(group_id), pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return False
+    return group.gr_name in {user, "root"} and set(group.gr_mem) <= {user}

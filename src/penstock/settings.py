@@ -6,13 +6,12 @@ The one place that decides. From strongest to weakest:
 2. the environment: PENSTOCK_BOOTSTRAP_SERVERS, PENSTOCK_SECURITY_<FIELD>, PENSTOCK_HOME, PENSTOCK_PROJECT,
    PENSTOCK_USER, PENSTOCK_CACHE;
 3. penstock.yaml, in the working folder or the nearest folder above it, if file and folder belong to the user or root
-   and not everybody may write to them;
+   and nobody else may write to them;
 4. the defaults: a local cluster of one node on 127.0.0.1:9092, its data in `.penstock/` beside penstock.yaml
-   (without one, in the working folder).
+   (without one, in the working folder), under the same condition.
 """
 
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from penstock.broker.entrance import DEFAULT_PORT, local_connection
 from penstock.errors import BadInput
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Plaintext, Security
+from penstock.private import distrust
 
 HOME_NAME = ".penstock"
 _SECURITY_PREFIX = "PENSTOCK_SECURITY_"
@@ -32,12 +32,22 @@ _SECURITY_PREFIX = "PENSTOCK_SECURITY_"
 class Settings:
     """What one run of Penstock works with."""
 
-    home: Path
+    home_folder: Path
     cache: Path
     project_file: Path | None
     project: project.Project
     outside: Connection | None
     user: str | None
+    home_is_named: bool = True
+
+    @property
+    def home(self) -> Path:
+        """The folder for data and secrets; one that nobody has named must not be in a stranger's hands."""
+        if not self.home_is_named:
+            for place in (self.home_folder.parent, self.home_folder):
+                if os.path.lexists(place):
+                    _require_trusted(place, f"--home {self.home_folder}")
+        return self.home_folder.resolve()
 
     def connection(self) -> Connection:
         """Give the way into the cluster that is meant, outside or local."""
@@ -68,12 +78,10 @@ def load(
     loaded = project.load(file) if file else project.Project()
     base = file.parent if file else Path.cwd()
     named_home = home or (Path(environment["PENSTOCK_HOME"]) if "PENSTOCK_HOME" in environment else None)
-    chosen_home = named_home or base / HOME_NAME
-    if named_home is None and chosen_home.exists():
-        _require_trusted(chosen_home, f"--home {chosen_home}")
     outside = _outside(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
     return Settings(
-        home=chosen_home.resolve(),
+        home_folder=named_home or base / HOME_NAME,
+        home_is_named=named_home is not None,
         cache=cache_folder(),
         project_file=file,
         project=loaded,
@@ -95,14 +103,12 @@ def _nearest_project_file() -> Path | None:
 
 def _require_trusted(place: Path, option: str) -> None:
     """Refuse what nobody has named and somebody else could have put there."""
-    found = place.stat()
-    if found.st_uid not in {0, os.geteuid()}:
-        distrust = f"belongs to another user ({found.st_uid})"
-    elif found.st_mode & stat.S_IWOTH:
-        distrust = "is writable by everybody"
-    else:
-        return
-    raise BadInput(f"{place} {distrust}, so it is not trusted", safe="It was not read", fix=f"If it is meant: {option}")
+    try:
+        why = distrust(place)
+    except OSError as error:
+        why = f"leads nowhere ({error.strerror})"
+    if why is not None:
+        raise BadInput(f"{place} {why}, so it is not trusted", safe="It was not used", fix=f"If it is meant: {option}")
 
 
 def cache_folder() -> Path:

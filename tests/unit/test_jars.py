@@ -8,6 +8,7 @@ import pytest
 
 from penstock.broker import jars
 from penstock.broker.jars import Jar, JarSet
+from penstock.errors import Unprepared
 
 SETS: tuple[JarSet, ...] = get_args(JarSet)
 CONTENT = b"the bytes of a jar"
@@ -97,3 +98,10 @@ def test_a_folder_in_a_jars_place_is_found(tmp_path: Path) -> None:
     (tmp_path / JAR.file_name).mkdir()
 
     assert not jars.is_sound(JAR, tmp_path)
+
+
+def test_jars_in_a_folder_that_others_may_write_to_are_not_used(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+
+    with pytest.raises(Unprepared, match="is writable by everybody"):
+        jars.ensure("delta", tmp_path)

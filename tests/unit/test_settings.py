@@ -1,4 +1,6 @@
+import grp
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -113,14 +115,14 @@ def test_the_strongest_cache_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("here")
 def test_a_bad_bootstrap_is_refused() -> None:
-    with pytest.raises(BadInput, match="'nonsense' is not host:port"):
+    with pytest.raises(BadInput, match="a server is named as host:port"):
         settings.load(bootstrap="nonsense")
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a path belong to somebody else: by changing its owner where we may, else by being another user."""
     if os.geteuid() == 0:
-        os.chown(path, 12345, 12345)
+        os.chown(path, 12345, 12345, follow_symlinks=False)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
 
@@ -140,23 +142,60 @@ def test_a_strangers_project_file_is_not_read_unless_it_is_named(
     assert named is not None
 
 
-def test_a_strangers_home_folder_is_not_used_unless_it_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = write(here / "deep/deeper/.penstock/broker/cluster.json").parent.parent
-    give_away(home, monkeypatch)
+@pytest.mark.parametrize("whose", ["home", "the folder it is in", "a link to a home of ours"])
+def test_a_strangers_home_folder_is_not_used_unless_it_is_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    home = here / "deep/deeper/.penstock"
+    if whose.startswith("a link"):
+        home.symlink_to(write(here / "other/broker/cluster.json").parent.parent)
+    else:
+        write(home / "broker/cluster.json")
+    give_away(home if whose != "the folder it is in" else home.parent, monkeypatch)
 
     with pytest.raises(BadInput, match="belongs to another user") as refused:
-        settings.load()
+        _ = settings.load().home
 
     assert f"--home {home}" in refused.value.fix
-    assert home == settings.load(home=home).home
+    assert home.resolve() == settings.load(home=home).home
 
 
-@pytest.mark.parametrize("whose", ["file", "folder"])
-def test_a_project_file_that_everybody_may_change_is_not_read_unless_it_is_named(here: Path, whose: str) -> None:
-    file = write(here / "penstock.yaml", OUTSIDE)
-    (file if whose == "file" else here).chmod(0o777)
+def test_a_folder_that_everybody_may_write_to_is_no_place_for_a_home(here: Path) -> None:
+    folder = here / "deep/deeper"
+    folder.chmod(0o777)
 
     with pytest.raises(BadInput, match="writable by everybody"):
+        _ = settings.load().home
+
+    assert settings.load(bootstrap="a:1").outside is not None, "who needs no home may stand there"
+    assert folder / "h" == settings.load(home=folder / "h").home
+
+
+def test_where_nobody_moves_what_belongs_to_others_a_home_may_be(here: Path) -> None:
+    (here / "deep/deeper").chmod(0o1777)
+
+    assert here / "deep/deeper/.penstock" == settings.load().home
+
+
+@pytest.mark.parametrize(("mode", "why"), [(0o777, "writable by everybody"), (0o770, "writable by a group")])
+@pytest.mark.parametrize("whose", ["file", "folder"])
+def test_a_project_file_that_others_may_change_is_not_read_unless_it_is_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch, whose: str, mode: int, why: str
+) -> None:
+    file = write(here / "penstock.yaml", OUTSIDE)
+    (file if whose == "file" else here).chmod(mode)
+    several = grp.struct_group(("staff", "x", 50, ["anna", "ben"]))
+    monkeypatch.setattr(grp, "getgrgid", lambda _id: several)
+
+    with pytest.raises(BadInput, match=why):
         settings.load()
 
     assert settings.load(project_file=file).outside is not None
+
+
+def test_a_group_of_ones_own_may_write_to_a_project_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(here / "penstock.yaml", OUTSIDE).chmod(0o660)
+    alone = grp.struct_group((pwd.getpwuid(os.geteuid()).pw_name, "x", 1000, []))
+    monkeypatch.setattr(grp, "getgrgid", lambda _id: alone)
+
+    assert settings.load().outside is not None

@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field
 
 from penstock.broker.java import find_java
 from penstock.errors import Unprepared
+from penstock.private import distrust
 
 JarSet = Literal["kafka-4.3.1", "kafka-3.9.1", "spark-kafka", "delta"]
 KAFKA: JarSet = "kafka-4.3.1"
@@ -67,6 +68,12 @@ def ensure(jar_set: JarSet, folder: Path, progress: Progress = lambda _there, _w
     Raises `Unprepared` when a jar cannot be had; jars that did arrive are kept for the next try.
     """
     jars = locked(jar_set)
+    if folder.exists() and (why := distrust(folder)) is not None:
+        raise Unprepared(
+            f"the jars' folder {folder} {why}, who could put others in their place",
+            safe="Nothing was started",
+            fix="Name another with PENSTOCK_CACHE, or give it to yourself: chown, chmod go-w",
+        )
     wrong = [jar for jar in jars if not is_sound(jar, folder)]
     if wrong:
         _fetch(wrong, folder, progress)
