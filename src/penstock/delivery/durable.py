@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import shlex
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +11,11 @@ from typing import Any
 
 import orjson
 
-from penstock.errors import Conflict
-from penstock.private import make_missing_private, open_private
+from penstock.errors import Conflict, SinkUnavailable
+from penstock.private import OWNER_ONLY, make_missing_private, open_private
+
+_LONGEST_WAIT_S = 60.0
+_LOOK_EVERY_S = 0.01
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -45,13 +50,34 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file for one process of this machine, and wait for it; the system lets go when a process dies."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    """Hold the lock file for one process of this machine, and wait for it; the system lets go when a process dies.
+
+    Whoever may read a file may lock it, for good, so it is for its owner alone, and the wait has an end.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, OWNER_ONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, OWNER_ONLY)  # it was there, with another mode
+        deadline = time.monotonic() + _LONGEST_WAIT_S
+        while not _is_held(descriptor):
+            if time.monotonic() > deadline:
+                raise SinkUnavailable(
+                    f"another process has held the lock {path} for {_LONGEST_WAIT_S:.0f} s",
+                    safe="Nothing was written",
+                    fix=f"See which one it is with: fuser -v {shlex.quote(str(path))}",
+                )
+            time.sleep(_LOOK_EVERY_S)
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_held(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def sync(path: Path) -> None:
