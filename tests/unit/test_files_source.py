@@ -75,3 +75,40 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, said: str) -> N
         FilesFeed(Files(path=file)).extents()
 
     assert str(file) in str(refused.value)
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused_and_one_within_is_one_file(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("canary-81\n")
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    (folder / "events").write_text("1\n2\n")
+    (folder / "same").symlink_to("events")
+    feed = FilesFeed(Files(path=folder))
+
+    within = [(each.place.topic, each.end) for each in feed.extents()]
+    (folder / "theirs").symlink_to(tmp_path / "private")
+
+    assert [(str(folder / "events"), 2)] == within
+    with pytest.raises(BadInput, match=r"theirs is a link that leads out of the folder"):
+        feed.extents()
+
+
+def test_a_file_that_became_a_link_since_it_was_listed_is_not_followed(tmp_path: Path) -> None:
+    file = tmp_path / "events"
+    file.write_text("1\n")
+    feed = FilesFeed(Files(path=tmp_path))
+    (extent,) = feed.extents()
+    file.rename(tmp_path / "_other")
+    file.symlink_to(tmp_path / "_other")
+
+    with pytest.raises(BadInput, match="symbolic links"):
+        list(feed.reader().chunks(Stretch(extent.place, 0, 1)))
+
+
+def test_a_file_that_is_named_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text("1\n")
+    (tmp_path / "link").symlink_to("events")
+
+    (extent,) = FilesFeed(Files(path=tmp_path / "link")).extents()
+
+    assert 1 == extent.end

@@ -2,15 +2,17 @@
 
 Guarantee: every line of every file once, in order. A line is an event's value; a file is a place, and the number of a
 line its offset. Files must not change once they are there; new files may come. Whatever a file holds, no more of it is
-in memory than a chunk: a line of more than 64 MB, which a small `.gz` can hide, is refused.
+in memory than a chunk: a line of more than 64 MB, which a small `.gz` can hide, is refused. So is a link in the folder
+that leads out of it.
 """
 
 import gzip
 import hashlib
+import os
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
@@ -42,7 +44,15 @@ class FilesFeed:
         if not self._path.exists():
             raise NotFound(f"{self._path} is not there")
         listed = sorted(self._path.iterdir()) if self._path.is_dir() else [self._path]
-        return [path for path in listed if path.is_file() and not path.name.startswith((".", "_"))]
+        named = [path for path in listed if not path.name.startswith((".", "_"))]
+        for path in named if self._path.is_dir() else ():
+            if path.is_symlink() and not path.resolve().is_relative_to(self._path.resolve()):
+                raise BadInput(
+                    f"{path} is a link that leads out of the folder: whoever may write there could have any file read",
+                    safe="Nothing was read",
+                    fix="Put the file itself there, or name it as `path`",
+                )
+        return list(dict.fromkeys(path.resolve() for path in named if path.is_file()))
 
     def extents(self) -> list[Extent]:
         """Count the lines of each file."""
@@ -90,10 +100,15 @@ def _place(path: Path) -> Place:
     return Place(resolved, f"file-{hashlib.sha256(resolved.encode()).hexdigest()[:16]}", 0)
 
 
+def _opened(path: Path) -> BinaryIO:
+    """Open a file, not a link that has come in its place since it was listed."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
+
+
 def _lines(path: Path) -> Iterator[bytes]:
     number = 0
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with _opened(path) as raw, gzip.open(raw, "rb") if path.suffix == ".gz" else raw as file:
             while line := file.readline(_LONGEST_LINE + 1):
                 number += 1
                 if len(line) > _LONGEST_LINE:
