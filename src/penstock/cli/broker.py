@@ -11,6 +11,7 @@ from penstock.cli.output import Json, print_json, print_lines, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import Session, session
 from penstock.errors import BadInput, NotFound, PenstockError
+from penstock.loopback import is_loopback
 
 _NOT_RUNNING = 4
 
@@ -44,15 +45,11 @@ def up(
     with bar("looking at what is there") as shown:
         cluster = current.own_cluster(shown.describe)
         state = cluster.up(wish)
-    if not _is_loopback(state.host) and not state.secure:
+    if not is_loopback(state.host) and not state.secure:
         say(f"warning: anybody who reaches {state.host} can read and write; use --secure")
     say(f"Kafka {state.kafka_version} is ready at {state.bootstrap_servers}")
     if as_json:
         print_json({"bootstrap_servers": state.bootstrap_servers, **state.model_dump()})
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def down(context: typer.Context, as_json: Json = False) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import psutil
 
@@ -28,6 +29,7 @@ from penstock.engine.home import SPARK_CONSOLE
 from penstock.engine.jvm import Jvm
 from penstock.errors import BadInput, SparkDied, WorkLost
 from penstock.interpreter import SAFE_PATH
+from penstock.loopback import is_loopback
 from penstock.secret import Secret, holds_secret
 
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ class Starter:
                 "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
                 "spark.databricks.delta.snapshotPartitions": "4",  # 50 by default: tasks for a table's log, each look
             }
-        if self._master.startswith("local") or _LOOPBACK in self._master:
+        if self._master.startswith("local") or is_loopback(urlsplit(self._master).hostname or ""):
             # Executors elsewhere have to find the driver; those of this machine need no open port.
             settings |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
             os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # nothing else tells Spark's web pages where to listen

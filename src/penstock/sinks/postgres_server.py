@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from penstock.errors import Conflict, NotFound, Refused, SinkUnavailable
+from penstock.loopback import is_loopback
 from penstock.quantities import DurationMs
 from penstock.secret import PathFromFile, Secret
 
@@ -107,8 +108,7 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
     @property
     def is_local(self) -> bool:
         """Tell whether it is on this machine: a Unix socket, or a loopback address."""
-        hosts = self.host.split(",")
-        return all(each.startswith(("/", "@", "127.")) or each in {"localhost", "::1"} for each in hosts)
+        return all(each.startswith(("/", "@")) or is_loopback(each) for each in self.host.split(","))
 
     def connect(self) -> "PostgresConnection":
         """Open a connection; the password is read now."""
