@@ -16,6 +16,8 @@ KeyPath = tuple[str | int, ...]
 
 _BOOL = "tag:yaml.org,2002:bool"
 _CONTRADICTION = "contradiction"
+_QUOTED = re.compile(r"""(['"])(?!<).{2,}\1""")
+"""What PyYAML repeats of a file, such as a tag: a password that begins with ! is one. Its own words are in <>."""
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -54,8 +56,12 @@ class _PlainLoader(yaml.SafeLoader):
 _PlainLoader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
-def _refuse(problem: str, mark: Any) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+class _NotPlainError(yaml.MarkedYAMLError):
+    """What `_PlainLoader` refuses, in words that repeat no value."""
+
+
+def _refuse(problem: str, mark: Any) -> _NotPlainError:
+    return _NotPlainError(problem=problem, problem_mark=mark)
 
 
 def _read(path: Path) -> str:
@@ -157,7 +163,10 @@ def load_with_lines(path: Path, model: type[Model]) -> tuple[Model, dict[KeyPath
         data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise BadInput(f"{path}:{line}: not valid YAML: {error.problem}") from None
+        problem = (
+            error.problem if isinstance(error, _NotPlainError) else _QUOTED.sub("that stands there", str(error.problem))
+        )
+        raise BadInput(f"{path}:{line}: not valid YAML: {problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
     lines = _lines(node) if node is not None else {}

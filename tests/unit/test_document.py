@@ -136,6 +136,14 @@ def test_a_tag_that_would_build_a_python_object_is_refused(file: Path, tmp_path:
     assert not trace.exists()
 
 
+@pytest.mark.parametrize("value", ["!canary-1", "!!canary-1", "!canary!1", "!<canary-1>"])
+def test_a_password_that_looks_like_a_tag_is_not_repeated(file: Path, value: str) -> None:
+    actual = complaint(file, f"cluster:\n  type: {value}\n")
+
+    assert actual.startswith(f"{file}:2: ")
+    assert "canary" not in actual
+
+
 def test_a_password_written_into_the_file_is_refused_without_repeating_it(file: Path) -> None:
     text = "cluster:\n  type: outside\n  bootstrap_servers: a:1\n  security:\n    type: scram\n    password: canary-1\n"
 

@@ -65,10 +65,12 @@ class Connection(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=Tr
         servers = [server.strip() for server in value.split(",") if server.strip()]
         if not servers:
             raise ValueError("name at least one server as host:port")
-        for server in servers:
+        for number, server in enumerate(servers, 1):
             match = _SERVER.fullmatch(server)
             if match is None or not 0 < int(match[2]) <= _MAX_PORT:
-                raise ValueError(f"'{server}' is not host:port")
+                # It is not repeated: addresses elsewhere hold passwords.
+                which = f", server {number} of {len(servers)}" if len(servers) > 1 else ""
+                raise ValueError(f"a server is named as host:port, without a user or a password{which}")
         return ",".join(servers)
 
     @field_validator("client_settings")
