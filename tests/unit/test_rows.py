@@ -9,7 +9,7 @@ import pytest
 
 from penstock.pipeline.schema import parse
 from penstock.sinks.postgres_types import column_type, row_values
-from penstock.sinks.rows import fitting, plain, plain_rows
+from penstock.sinks.rows import fitting, plain, plain_rows, readable
 
 MOMENT = datetime.datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=datetime.UTC)
 
@@ -142,3 +142,9 @@ def test_text_that_is_no_utf_8_a_doubled_key_and_a_year_beyond_9999_fit_no_json(
     made, kept, refused = fitting(given, lambda some: [orjson.dumps(row) for row in plain_rows(some)])
 
     assert ([], [], [0]) == (made, kept, [index for index, _ in refused])
+
+
+def test_times_that_no_calendar_has_can_be_looked_at_as_numbers() -> None:
+    odd = pa.RecordBatch.from_pydict({"at": pa.array([2**62, None], pa.timestamp("us", "UTC")), "id": [1, 2]})
+
+    assert [{"at": 2**62, "id": 1}, {"at": None, "id": 2}] == list(plain_rows(readable(odd)))

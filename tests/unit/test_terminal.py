@@ -1,5 +1,6 @@
 """What data may do on a terminal, seen through a real one."""
 
+import json
 import os
 import pty
 import subprocess
@@ -61,12 +62,22 @@ TABLE = printing("table", f"['[/bad]', {REVERSED!a}], [[{'[red]' + HOSTILE!a}, 1
 JSON = printing("json", f"{{'[/bad]': {'[red]' + HOSTILE!a}, {REVERSED!a}: 1}}")
 
 
+@pytest.mark.parametrize("variable", ["TTY_COMPATIBLE=0", "TTY_COMPATIBLE=1", "TERM=dumb"])
 @pytest.mark.parametrize("command", [TABLE, JSON], ids=["table", "json"])
-def test_names_and_values_reach_a_terminal_as_text(command: list[str]) -> None:
+def test_names_and_values_reach_a_terminal_as_text(command: list[str], variable: str) -> None:
+    command = ["env", variable, *command]
     said = on_a_terminal(*command)
 
     assert all(text in said for text in ("[/bad]", "[red]", "\\u001b[2J", "\\u202e"))
     assert [] == [steering for steering in (CLEAR, TITLE, REVERSED, "\x9b") if steering in said]
+
+
+def test_json_has_integers_of_any_size_and_halves_of_characters() -> None:
+    command = printing("json", r"{'at': 10**30, 'name': '\ud83d'}")
+
+    done = subprocess.run(command, capture_output=True, check=True)
+
+    assert {"at": 10**30, "name": "\ud83d"} == json.loads(done.stdout)
 
 
 def test_what_is_piped_stays_as_it_is() -> None:

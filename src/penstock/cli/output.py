@@ -1,6 +1,7 @@
 """Data to stdout, talk to stderr; `--json` for machines, tables for people."""
 
 import datetime
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -23,8 +24,14 @@ def say(text: str) -> None:
 
 
 def print_json(data: Any) -> None:
-    """Write one JSON document."""
-    write_data(orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n")
+    """Write one JSON document, whatever is in it: data of others have integers of any size and halves of characters."""
+    try:
+        written = orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    except orjson.JSONEncodeError:
+        written = json.dumps(
+            data, default=lambda each: _plain(each) if isinstance(each, BaseModel) else str(each), indent=2
+        ).encode()
+    write_data(written + b"\n")
     sys.stdout.flush()
 
 
@@ -62,7 +69,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, own_na
     if not console.is_terminal:
         console.width = 200
     table = Table(box=None, pad_edge=False, header_style="bold")
-    shown = visible if console.is_terminal else str
+    # Not what Rich thinks of it, which variables decide (TTY_COMPATIBLE): escapes reach a terminal either way.
+    shown = visible if sys.stdout.isatty() else str
     for name in columns:
         numeric = rows and all(isinstance(row[len(table.columns)], int) for row in rows)
         table.add_column(

@@ -19,12 +19,12 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show how many rows a table has, and some of them."""
-    from penstock.sinks.rows import plain_rows
+    from penstock.sinks.rows import plain_rows, readable
     from penstock.sinks.tables import open_table
 
     table = open_table(path)
     some = table.to_pyarrow_dataset().head(rows)
-    listed = [row for batch in some.to_batches() for row in plain_rows(batch)]
+    listed = [row for batch in some.to_batches() for row in plain_rows(readable(batch))]
     if as_json:
         print_json({"rows": table.count(), "version": table.version(), "some": listed})
         return

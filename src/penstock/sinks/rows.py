@@ -57,6 +57,22 @@ def plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         yield row
 
 
+def readable(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Give rows to look at: a column with times that Python's calendar has not becomes one of numbers."""
+    columns = [each if _is_in_calendar(each) else each.cast(pa.int64()) for each in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+
+
+def _is_in_calendar(column: pa.Array) -> bool:
+    if not pa.types.is_timestamp(column.type):
+        return True
+    try:
+        pc.min_max(column).as_py()
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
 def _is_plain(column: pa.Array) -> bool:
     kind = column.type
     if pa.types.is_floating(kind):

@@ -61,8 +61,16 @@ def history(path: Path, limit: int) -> list[Commit]:
     return [
         Commit(
             version=each["version"],
-            at=datetime.datetime.fromtimestamp(each["timestamp"] / 1000, datetime.UTC).isoformat(timespec="seconds"),
+            at=_moment(each["timestamp"]),
             operation=each.get("operation", ""),
         )
         for each in open_table(path).history(limit)
     ]
+
+
+def _moment(timestamp_ms: int) -> str:
+    """Write a time; one that no calendar has, as another writer may have left it, in milliseconds."""
+    try:
+        return datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
