@@ -57,11 +57,11 @@ def test_messages_go_and_come_over_tls(server: Server) -> None:
 
 @pytest.mark.parametrize("server", ["redis_server"], indirect=True)
 def test_the_games_of_several_servers_are_kept_over_tls(server: Server, tmp_path: Path) -> None:
-    async def check(address: str) -> bool:
+    async def check(address: str) -> int:
         store = RedisStore(address)
         try:
             await store.check()
-            return await store.is_playing("nobody")
+            return await store.games_of("nobody")
         finally:
             await store.close()
 

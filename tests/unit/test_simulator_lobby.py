@@ -99,6 +99,21 @@ def test_beyond_the_most_games_none_is_begun_and_those_that_are_can_be_joined() 
     assert private == lived(story)
 
 
+def test_one_player_cannot_take_all_games() -> None:
+    lobby = Lobby(MemoryStore(), LobbyOptions(most_games_each=2))
+
+    async def story() -> str:
+        greedy, other = [await lobby.login(user) for user in "AB"]
+        for _ in range(2):
+            await lobby.find(greedy, 2, str(uuid.uuid4()))
+        for game_id in (None, str(uuid.uuid4())):
+            with pytest.raises(Conflict, match="as many games as one player may be"):
+                await lobby.find(greedy, 2, game_id)
+        return (await lobby.find(other, 2)).users[0]
+
+    assert "B" == lived(story)
+
+
 def test_a_game_that_was_asked_for_by_its_id_takes_only_those_who_know_the_id(house: House) -> None:
     game_id = str(uuid.uuid4())
 

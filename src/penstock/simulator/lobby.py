@@ -28,6 +28,7 @@ class LobbyOptions(BaseModel, frozen=True, extra="forbid"):
     lobby_timeout_s: float = Field(30.0, gt=0, description="A game that has not filled by then times out.")
     turn_timeout_s: float = Field(10.0, gt=0, description="A player who has not acted by then misses the turn.")
     keep_s: float = Field(60.0, gt=0, description="How long a game that is over can be asked about.")
+    most_games_each: int = Field(10, ge=1, description="Games that one player may be in at a time.")
     most_games: int = Field(10_000, ge=1, description="Games that are kept at a time; beyond, none is begun.")
 
 
@@ -54,7 +55,7 @@ class Lobby:
         """
         if not _USER.fullmatch(user):
             raise BadInput("field 'user' must be 1 to 32 letters, digits, '-' or '_'")
-        if await self._store.is_playing(user):
+        if await self._store.games_of(user):
             raise Conflict("this user is in a game; log in again when it is over")
         token = secrets.token_hex(16)
         await self._store.log_in(token, user)
@@ -63,6 +64,8 @@ class Lobby:
     async def find(self, token: str, players: int, game_id: str | None = None) -> Game:
         """Join a game that waits for players, or begin one; with a game's id that game and no other."""
         user = await self._store.user_of(token)
+        if await self._store.games_of(user) >= self._options.most_games_each:
+            raise Conflict("you are in as many games as one player may be; finish one first")
         if game_id is not None:
             named = _checked_id(game_id)
             fresh = self._new(named, players, is_private=True)

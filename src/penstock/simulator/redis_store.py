@@ -67,10 +67,10 @@ class RedisStore:
                     pipe.delete(_token(str(earlier)))
                 await pipe.execute()
 
-    async def is_playing(self, user: str) -> bool:
-        """Say whether the user is in a game that is not over."""
+    async def games_of(self, user: str) -> int:
+        """Give how many games the user is in that are not over."""
         with self._answering():
-            return bool(await self._redis.exists(_playing(user)))
+            return int(await self._redis.scard(_playing(user)))
 
     async def count(self) -> int:
         """Give how many games are kept."""

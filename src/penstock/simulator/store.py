@@ -36,8 +36,8 @@ class Store(Protocol):
     async def log_in(self, token: str, user: str) -> None:
         """Remember who has this token; an earlier token of the user is forgotten."""
 
-    async def is_playing(self, user: str) -> bool:
-        """Say whether the user is in a game that is not over."""
+    async def games_of(self, user: str) -> int:
+        """Give how many games the user is in that are not over."""
 
     async def count(self) -> int:
         """Give how many games are kept."""
@@ -101,9 +101,9 @@ class MemoryStore:
             oldest = next(iter(self._users))
             del self._tokens[self._users.pop(oldest)]
 
-    async def is_playing(self, user: str) -> bool:
-        """Say whether the user is in a game that is not over."""
-        return user in self._playing
+    async def games_of(self, user: str) -> int:
+        """Give how many games the user is in that are not over."""
+        return len(self._playing.get(user, ()))
 
     async def count(self) -> int:
         """Give how many games are kept."""
