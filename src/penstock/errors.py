@@ -20,6 +20,7 @@ PenstockError
     ├── Unprepared         7    this machine lacks Java, jars, memory or disk
     ├── DeliveryFailed     8    records that were sent are not acknowledged
     ├── Discontinuity      9    going on would skip or double events; each says which command goes on
+    │   ├── ClusterReplaced     another Kafka cluster answers than the one that the positions are of
     │   ├── CheckpointLost      the checkpoint is gone or unreadable, and the sinks hold data
     │   ├── PositionLost        a sink that had been written to has no position any more
     │   ├── TopicRecreated      the topic was deleted and made again
@@ -167,6 +168,10 @@ class CheckpointLost(Discontinuity):
 
 class PositionLost(Discontinuity):
     """A sink that had been written to has no position any more: its table was dropped or replaced."""
+
+
+class ClusterReplaced(Discontinuity):
+    """Another Kafka cluster answers than the one that the positions are of."""
 
 
 class TopicRecreated(Discontinuity):

@@ -1,12 +1,12 @@
 """Where a sink begins that has not written yet is decided once, whatever is killed before its first batch is done."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from penstock.delivery.checkpoint import Committed
 from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.positions import Stretch
 from penstock.engine import upkeep
@@ -78,7 +78,7 @@ class Begun:
                     sink.commit()
             if is_done:
                 positions = {name: {place: EVENTS} for name in runner.keepers}
-                runner.checkpoint.commit(Committed(1, committed.starts, positions))
+                runner.checkpoint.commit(replace(committed, batch=1, sinks=positions))
                 runner.lag_report.tell({place: EVENTS})
 
     def lose(self, sink: str) -> None:

@@ -2,13 +2,15 @@
 
 import gzip
 import json
+from typing import Any
 
 import pytest
 import yaml
 
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery import gaps
-from penstock.engine import upkeep
+from penstock.engine import batch, upkeep
+from penstock.engine.home import Progress
 from penstock.errors import BadInput, Conflict, DataRefused, Discontinuity, NotFound, RetentionPassed, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.reader import read_all
@@ -270,3 +272,59 @@ def test_a_topic_of_a_pattern_that_is_deleted_with_an_unread_rest_leaves_a_gap(l
         (gap.topic, gap.topic_id, gap.partition, gap.start, gap.end, gap.reason)
         for gap in gaps.read(lab.home(stays).folder)
     ]
+
+
+def test_a_topic_of_a_pattern_that_is_deleted_in_mid_batch_costs_the_others_nothing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stays, goes = lab.kafka.topic("halfway"), lab.kafka.topic("halfway")
+    spec = lab.spec(stays, source={"type": "kafka", "pattern": f"{stays}|{goes}"})
+    lab.send_ids(stays, range(2))
+    lab.send_ids(goes, range(10, 15))
+    look_again = batch._require_same_topics
+
+    def delete_first(*known: Any) -> None:
+        if goes in {each.topic for each in topics.list_topics(lab.kafka.admin())}:
+            topics.delete(lab.kafka.admin(), goes)
+        look_again(*known)
+
+    monkeypatch.setattr(batch, "_require_same_topics", delete_first)
+    heard: list[Progress] = []
+    with lab.runner(spec) as runner:
+        runner.run(heard.append)
+
+    assert [0, 1] == lab.ids()
+    assert [(goes, 0, 5, "topic deleted", "driver")] == [
+        (gap.topic, gap.start, gap.end, gap.reason, gap.by) for gap in gaps.read(lab.home(stays).folder)
+    ]
+    assert [f"topic '{goes}' was deleted while a batch was running. Nothing of this batch was written"] == [
+        each.waiting_for for each in heard if each.waiting_for
+    ]
+
+
+def test_a_rebuild_over_a_topic_made_anew_asks_and_records_what_was_left_unread(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("rebuilt-anew")
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic)))
+    lab.send_ids(topic, range(3))
+    lab.run(lab.spec(topic))
+    old_id = topics.describe(lab.kafka.admin(), topic).topic_id
+    lab.send_ids(topic, range(3, 9))
+    recreate(lab.kafka, topic)
+    lab.send_ids(topic, range(10, 14))
+
+    asked = cli("pipeline", "rebuild", file, home=lab.kafka.home)
+    with pytest.raises(TopicRecreated):
+        lab.run(lab.spec(topic))
+    done = cli("pipeline", "rebuild", file, "--yes", "--json", home=lab.kafka.home)
+    again = cli("pipeline", "rebuild", file, "--json", home=lab.kafka.home)
+    lab.run(lab.spec(topic))
+
+    assert f"topic recreated: {topic}/0 was read up to offset 3" in asked.err
+    assert "add --yes" in asked.err
+    assert (0, 0, []) == (done.code, again.code, again.json), done.err + again.err
+    assert [(old_id, 0, 3, None, "topic recreated", "rebuild")] == [
+        (gap.topic_id, gap.partition, gap.start, gap.end, gap.reason, gap.by)
+        for gap in gaps.read(lab.home(topic).folder)
+    ]
+    assert [0, 1, 2, 10, 11, 12, 13] == lab.ids()

@@ -15,7 +15,7 @@ from penstock import settings
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery.dead_letters import ENVELOPE, PREFIX, make_topics
 from penstock.delivery.selection import Filter, select
-from penstock.engine import range_replay
+from penstock.engine import range_replay, upkeep
 from penstock.engine import replay as letter_replays
 from penstock.engine.range_replay import RangeReplay
 from penstock.engine.status import Status
@@ -403,3 +403,19 @@ def test_letters_of_a_range_behind_a_transaction_of_somebody_else_are_waited_for
         found = looking.result(60)
 
     assert [(0, 1)] == [(each.partition, each.offset) for each in found]
+
+
+@pytest.mark.parametrize("into", [None, "other"])
+def test_a_range_passes_over_records_that_were_given_up(lab: Lab, into: str | None) -> None:
+    topic = lab.kafka.topic("replay-skipped")
+    lab.send_ids(topic, range(3))
+    lab.run(lab.spec(topic))
+    lab.send_ids(topic, range(3, 6))
+    upkeep.skip(lab.spec(topic), lab.connection, lab.home(topic), f"{topic}:0:4", "no hero")
+    lab.run(lab.spec(topic))
+    file = write(lab, lab.document(topic, steps=[{"sql": NEW}]))
+
+    go_on(lab, begin(lab, file, "1", "latest", {"delta": str(lab.folder / into)} if into else None))
+
+    assert [0, 1, 2, 3, 5] == lab.ids()
+    assert [1, 2, 3, 5] == [row["id"] for row in lab.rows(lab.folder / (into or "table")) if row["name"] == "new"]

@@ -61,33 +61,33 @@ def at(**positions: int) -> Standing:
 
 
 def test_a_pipeline_that_has_never_run_gets_a_checkpoint(checkpoint: Checkpoint) -> None:
-    actual = stands.begin(checkpoint, {"one": Kept(), "two": Forgetful()}, [Extent(A, 3, 9)], {A: 3}, {})
+    actual = stands.begin(checkpoint, {"one": Kept(), "two": Forgetful()}, [Extent(A, 3, 9)], Committed(0, {A: 3}), {})
 
     assert Committed(0, {A: 3}) == actual == checkpoint.load()
 
 
 def test_where_it_began_is_fixed_even_if_nothing_was_read_yet(checkpoint: Checkpoint) -> None:
-    stands.begin(checkpoint, {}, [Extent(A, 3, 9)], {A: 9}, {})
+    stands.begin(checkpoint, {}, [Extent(A, 3, 9)], Committed(0, {A: 9}), {})
 
-    assert {A: 9} == stands.begin(checkpoint, {}, [Extent(A, 5, 20)], {A: 20}, {}).starts
+    assert {A: 9} == stands.begin(checkpoint, {}, [Extent(A, 5, 20)], Committed(0, {A: 20}), {}).starts
 
 
 def test_a_checkpoint_that_is_there_is_used_whatever_the_sinks_say(checkpoint: Checkpoint) -> None:
     checkpoint.create(Committed(7, {A: 0}, {"one": {A: 5}}))
 
-    assert 7 == stands.begin(checkpoint, {"one": Kept({A: 6})}, [Extent(A, 0, 9)], {A: 0}, {A: 5}).batch
+    assert 7 == stands.begin(checkpoint, {"one": Kept({A: 6})}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {A: 5}).batch
 
 
 def test_a_sink_that_has_positions_shows_that_a_checkpoint_was_lost(checkpoint: Checkpoint) -> None:
     with pytest.raises(CheckpointLost, match="sink 'one' has positions"):
-        stands.begin(checkpoint, {"zero": Kept(), "one": Kept({A: 0})}, [Extent(A, 0, 9)], {A: 0}, {})
+        stands.begin(checkpoint, {"zero": Kept(), "one": Kept({A: 0})}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {})
 
     assert not checkpoint.exists
 
 
 def test_a_reported_lag_shows_that_a_checkpoint_was_lost(checkpoint: Checkpoint) -> None:
     with pytest.raises(CheckpointLost, match="its lag has been reported before"):
-        stands.begin(checkpoint, {"one": Forgetful()}, [Extent(A, 0, 9)], {A: 0}, {A: 5})
+        stands.begin(checkpoint, {"one": Forgetful()}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {A: 5})
 
     assert not checkpoint.exists
 
@@ -97,14 +97,16 @@ def test_a_damaged_checkpoint_is_not_begun_anew(checkpoint: Checkpoint) -> None:
     (checkpoint.folder / "committed.json").write_bytes(b"")
 
     with pytest.raises(CheckpointLost):
-        stands.begin(checkpoint, {}, [Extent(A, 0, 9)], {A: 0}, {})
+        stands.begin(checkpoint, {}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {})
 
 
 def test_a_crash_while_the_first_checkpoint_was_made_is_no_loss(checkpoint: Checkpoint) -> None:
     checkpoint.create(Committed(0, {A: 0}))
     (checkpoint.folder / "metadata.json").unlink()
 
-    assert Committed(0, {A: 0}) == stands.begin(checkpoint, {"one": Kept()}, [Extent(A, 0, 9)], {A: 0}, {})
+    assert Committed(0, {A: 0}) == stands.begin(
+        checkpoint, {"one": Kept()}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {}
+    )
 
 
 def test_a_sink_that_has_never_written_begins_where_the_pipeline_does() -> None:

@@ -295,13 +295,13 @@ def _reason(error: ValueError) -> str:
 
 
 @app.command()
-def rebuild(context: typer.Context, which: Which, as_json: Json = False) -> None:
-    """Make a lost checkpoint anew, from the positions that the sinks keep."""
+def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
+    """Make a lost checkpoint anew, from the sinks' positions; it asks if unread records would be left behind."""
     from penstock.engine import upkeep
     from penstock.engine.realtime import RealtimeRunner
     from penstock.engine.stateful import StatefulRunner
 
-    with _runner(context, which) as runner:
+    with _runner(context, which, any_cluster=True) as runner:
         if isinstance(runner, StatefulRunner):
             runner.rebuild()
             say("the next run computes everything again from the landed table, and merges it over what is there")
@@ -309,6 +309,11 @@ def rebuild(context: typer.Context, which: Which, as_json: Json = False) -> None
         if isinstance(runner, RealtimeRunner):
             runner.rebuild()
             say("the next run sends everything again from where the pipeline began, as far as the topics hold it")
+            return
+        left = upkeep.forsaken(runner)
+        for gap in left:
+            say(f"{gap.reason}: {gap.topic}/{gap.partition} was read up to offset {gap.start}")
+        if left and not confirmed("What came after that will never be read, and goes on record. Go on?", yes=yes):
             return
         found = upkeep.rebuild(runner)
     rows = [[name, str(place), at] for name, places in found.items() for place, at in sorted(places.items())]
@@ -370,10 +375,10 @@ def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
     print_rows(records.read(folder), as_json=as_json, empty="no gaps")
 
 
-def _runner(context: typer.Context, which: str) -> "AnyRunner":
+def _runner(context: typer.Context, which: str, *, any_cluster: bool = False) -> "AnyRunner":
     from penstock.engine.driver import file_of, make_runner
     from penstock.pipeline.load import load
 
     settings = session(context).settings
     file = file_of(settings, which)
-    return make_runner(load(file), settings, file)
+    return make_runner(load(file), settings, file, any_cluster=any_cluster)

@@ -8,7 +8,7 @@ anew, a pipeline that ran elsewhere. For sinks without positions of their own it
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +35,7 @@ class _Stored(msgspec.Struct):
     sinks: dict[str, _Rows]
     epochs: _Rows
     begins: dict[str, _Rows]
+    cluster_id: str
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,33 @@ class Committed:
     epochs: Positions = field(default_factory=dict)
     """At each place, the epoch of a leader whose log held everything before these offsets."""
     begins: dict[str, Positions] = field(default_factory=dict)
-    """Per sink, where it begins at places that it has not written from yet: decided once, whatever is killed then."""
+    """Per sink, where it begins at places that it has no position at yet: decided once, whatever is killed then."""
+    cluster_id: str = ""
+    """Kafka's id of the cluster that topics, ids and offsets are of."""
+
+    def __post_init__(self) -> None:
+        """Let go of beginnings that a position has taken the place of."""
+        begins = {
+            name: {place: at for place, at in positions.items() if place not in self.sinks.get(name, {})}
+            for name, positions in self.begins.items()
+        }
+        object.__setattr__(self, "begins", begins)
+
+    def reached(self, name: str, place: Place) -> int:
+        """Give the next offset that a sink needs.
+
+        One that has never written begins with the pipeline, or, if it came later, where that stands. Once that is on
+        record it holds: after a kill, others may stand where this sink has not been yet.
+        """
+        for positions in (self.sinks.get(name, {}), self.begins.get(name, {})):
+            if place in positions:
+                return positions[place]
+        others = [positions[place] for positions in self.sinks.values() if place in positions]
+        return min(others) if others else self.starts[place]
+
+    def lowest(self, names: Iterable[str], place: Place) -> int:
+        """Give the first offset that any of these sinks still needs; those not named were taken out of the file."""
+        return min(self.reached(name, place) for name in names)
 
     def without(self, is_gone: Callable[[Place], bool]) -> "Committed":
         """Leave places out."""
@@ -60,7 +87,7 @@ class Committed:
         sinks, begins = (
             {name: left(positions) for name, positions in part.items()} for part in (self.sinks, self.begins)
         )
-        return Committed(self.batch, left(self.starts), sinks, left(self.epochs), begins)
+        return replace(self, starts=left(self.starts), sinks=sinks, epochs=left(self.epochs), begins=begins)
 
 
 class Checkpoint:
@@ -124,7 +151,8 @@ class Checkpoint:
         except msgspec.ValidationError as error:
             raise self._lost(f"{self._committed.name} makes no sense: {error}") from None
         sinks, begins = ({name: from_json(rows) for name, rows in data[part].items()} for part in ("sinks", "begins"))
-        return Committed(data["batch"], from_json(data["starts"]), sinks, from_json(data["epochs"]), begins)
+        starts, epochs = from_json(data["starts"]), from_json(data["epochs"])
+        return Committed(data["batch"], starts, sinks, epochs, begins, data["cluster_id"])
 
     def plan(self, batch: int, stretches: list[Stretch]) -> None:
         """Say what is about to be read, before any task starts."""
@@ -152,6 +180,7 @@ class Checkpoint:
             "sinks": {name: to_json(positions) for name, positions in committed.sinks.items()},
             "epochs": to_json(committed.epochs),
             "begins": {name: to_json(positions) for name, positions in committed.begins.items()},
+            "cluster_id": committed.cluster_id,
         }
         write_json(self._committed, data)
 

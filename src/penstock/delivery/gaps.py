@@ -2,11 +2,15 @@
 
 import datetime
 from pathlib import Path
+from typing import Literal
 
 import orjson
 from pydantic import BaseModel, Field
 
 from penstock.delivery.durable import write_bytes
+from penstock.delivery.positions import Place
+
+TOPIC_DELETED = "topic deleted"
 
 
 class Gap(BaseModel, frozen=True):
@@ -20,18 +24,52 @@ class Gap(BaseModel, frozen=True):
     start: int = Field(description="First offset that was skipped.")
     end: int | None = Field(description="Offset after the last one that was skipped; none if nobody knows any more.")
     reason: str = Field(
-        description="retention, log truncated, topic recreated, topic deleted, or what somebody said who skipped it."
+        description="retention, log truncated, topic recreated, topic deleted, another cluster, or what somebody said"
+        " who skipped it."
     )
+    by: Literal["skip", "skip-gap", "rebuild", "driver"] = Field(
+        description="The command that decided it; the driver itself goes on where a topic of a pattern is gone."
+    )
+
+    @property
+    def is_given_up(self) -> bool:
+        """Tell whether somebody decided that these offsets are not read."""
+        return self.by in {"skip", "skip-gap"}
+
+    @classmethod
+    def of(
+        cls,
+        pipeline: str,
+        place: Place,
+        offsets: tuple[int, int | None],
+        reason: str,
+        by: Literal["skip", "skip-gap", "rebuild", "driver"],
+    ) -> "Gap":
+        """Describe offsets of a place, from the first to behind the last, as of now."""
+        return cls(
+            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            pipeline=pipeline,
+            topic=place.topic,
+            topic_id=place.topic_id,
+            partition=place.partition,
+            start=offsets[0],
+            end=offsets[1],
+            reason=reason,
+            by=by,
+        )
 
 
 def record(folder: Path, gaps: list[Gap]) -> None:
-    """Append gaps to the pipeline's record, durably, before anything moves past them; each once.
+    """Append gaps to the pipeline's record, durably, before anything moves past them; each offset once.
 
-    One that is there already was recorded by a command that died before everything had moved past it.
+    What is there already was recorded by a command that died before everything had moved past it. Since then retention
+    may have taken more, which alone is new.
     """
-    known = {_what(gap) for gap in read(folder)}
+    known = read(folder)
     lines = [
-        orjson.dumps(gap.model_dump(), option=orjson.OPT_APPEND_NEWLINE) for gap in gaps if _what(gap) not in known
+        orjson.dumps(part.model_dump(), option=orjson.OPT_APPEND_NEWLINE)
+        for gap in gaps
+        for part in _less(gap, [each for each in known if _place_of(each) == _place_of(gap) and _counts(each, gap)])
     ]
     write_bytes(folder / "gaps.jsonl", b"".join([_whole_lines(folder), *lines]))
 
@@ -42,11 +80,15 @@ def read(folder: Path) -> list[Gap]:
 
 
 def ranges(folder: Path) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """Give the offsets that are on record as skipped: by topic id and partition, from the first to behind the last."""
+    """Give the offsets that nobody shall read: by topic id and partition, from the first to behind the last.
+
+    Those are what somebody gave up by `skip` or `skip-gap`. What a driver or a rebuild records is a finding: should the
+    records be there after all, they are read.
+    """
     found: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for gap in read(folder):
-        if gap.end is not None:
-            found.setdefault((gap.topic_id, gap.partition), []).append((gap.start, gap.end))
+        if gap.end is not None and gap.is_given_up:
+            found.setdefault(_place_of(gap), []).append((gap.start, gap.end))
     return found
 
 
@@ -57,10 +99,25 @@ def _whole_lines(folder: Path) -> bytes:
     return found[: found.rfind(b"\n") + 1]
 
 
-def _what(gap: Gap) -> tuple[object, ...]:
-    return tuple(gap.model_dump(exclude={"at"}).values())
+def _place_of(gap: Gap) -> tuple[str, int]:
+    return gap.topic_id, gap.partition
 
 
-def now() -> str:
-    """Give the time as records have it."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+def _counts(known: Gap, gap: Gap) -> bool:
+    """Tell whether a gap need not be recorded for what is known: a finding is no decision."""
+    return known.is_given_up or not gap.is_given_up
+
+
+def _less(gap: Gap, known: list[Gap]) -> list[Gap]:
+    """Leave out what is on record; an end that nobody knows lies behind everything."""
+    parts, start, end = [], gap.start, gap.end
+    for each in sorted(known, key=lambda gap: gap.start):
+        if (end is None or each.start < end) and (each.end is None or each.end > start):
+            if start < each.start:
+                parts.append(gap.model_copy(update={"start": start, "end": each.start}))
+            if each.end is None:
+                return parts
+            start = each.end
+    if end is None or start < end:
+        parts.append(gap.model_copy(update={"start": start}))
+    return parts

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from penstock.delivery.checkpoint import Checkpoint, Committed, lost
 from penstock.delivery.positions import Place, Positions, Stretch
-from penstock.errors import LogTruncated, PositionLost, RetentionPassed, TopicRecreated
+from penstock.errors import ClusterReplaced, LogTruncated, PositionLost, RetentionPassed, TopicRecreated
 from penstock.sources.extent import Extent
 
 
@@ -56,11 +56,16 @@ class Standing:
 
 
 def begin(
-    checkpoint: Checkpoint, keepers: Mapping[str, Keeper], extents: list[Extent], starts: Positions, reported: Positions
+    checkpoint: Checkpoint,
+    keepers: Mapping[str, Keeper],
+    extents: list[Extent],
+    beginning: Committed,
+    reported: Positions,
 ) -> Committed:
     """Load the checkpoint, or make one for a pipeline that has never run; raise if it has run and none is there.
 
-    `reported` is what the lag group was told: the only trace of a pipeline whose sinks keep no positions.
+    `beginning` is what a new one says. `reported` is what the lag group was told: the only trace of a pipeline whose
+    sinks keep no positions.
     """
     if checkpoint.exists:
         return checkpoint.load()
@@ -71,9 +76,8 @@ def begin(
     for name, keeper in keepers.items():
         if keeper.positions(places):
             raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and sink '{name}' has positions")
-    committed = Committed(0, starts)
-    checkpoint.create(committed)
-    return committed
+    checkpoint.create(beginning)
+    return beginning
 
 
 def with_new_places(committed: Committed, extents: list[Extent]) -> Committed:
@@ -91,6 +95,18 @@ def first_of(extent: Extent, committed: Committed) -> int:
     """
     known = {(place.topic, place.topic_id) for place in committed.starts}
     return 0 if (extent.place.topic, extent.place.topic_id) in known else extent.first
+
+
+def require_same_cluster(pipeline: str, committed: Committed, cluster_id: str) -> None:
+    """Raise if another cluster answers: its topics and offsets are others, whatever they are called."""
+    if committed.cluster_id != cluster_id:
+        raise ClusterReplaced(
+            f"another Kafka cluster answers (its id is {cluster_id}) than the one that pipeline '{pipeline}' has read"
+            f" ({committed.cluster_id})",
+            safe="Nothing was read from it, and the checkpoint is as it was",
+            fix="Connect to the former one again, or, to begin with this one, run:"
+            f" penstock pipeline rebuild {pipeline}",
+        )
 
 
 def require_same_topics(pipeline: str, committed: Committed, topic_ids: Mapping[str, str]) -> None:
@@ -136,7 +152,9 @@ def read(
             _require_found(pipeline, name, known, found, places)
         expected[name] = {place: found.get(place) for place in places}
         held[name] = {**{place: known[place] for place in places if place in known}, **found}
-        trims[name] = {place: held[name].get(place, first(name, place, committed)) for place in places}
+        trims[name] = {
+            place: held[name][place] if place in held[name] else committed.reached(name, place) for place in places
+        }
     return Standing(expected, trims, held, frozenset(kept))
 
 
@@ -151,28 +169,13 @@ def _require_found(pipeline: str, name: str, known: Positions, found: Positions,
             )
 
 
-def first(name: str, place: Place, committed: Committed) -> int:
-    """Give where a sink begins that has never written: with the pipeline, or, if it came later, where that stands.
-
-    Once that is on record it holds: after a kill, others may stand where this sink has not been yet.
-    """
-    if place in committed.begins.get(name, {}):
-        return committed.begins[name][place]
-    others = [positions[place] for other, positions in committed.sinks.items() if other != name and place in positions]
-    return min(others) if others else committed.starts[place]
-
-
 def recorded(standing: Standing, committed: Committed) -> Committed:
     """Put on record what an unfinished batch got done, and where each sink begins that has not written yet.
 
     To be written down before a plan takes the place of the unfinished one's.
     """
     sinks = {name: {**committed.sinks.get(name, {}), **held} for name, held in standing.held.items()}
-    begins = {
-        name: {place: at for place, at in trims.items() if place not in sinks[name]}
-        for name, trims in standing.trims.items()
-    }
-    return replace(committed, sinks={**committed.sinks, **sinks}, begins={**committed.begins, **begins})
+    return replace(committed, sinks={**committed.sinks, **sinks}, begins={**committed.begins, **standing.trims})
 
 
 def require_readable(pipeline: str, standing: Standing, extents: list[Extent]) -> None:

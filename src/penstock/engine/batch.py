@@ -24,7 +24,7 @@ from penstock.engine.failures import cause_of, job_errors
 from penstock.engine.frame import Frame
 from penstock.engine.isolate import Isolation
 from penstock.engine.tasks import RECORDED, Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask, added_up
-from penstock.errors import DataRefused, PenstockError, TopicRecreated, WorkLost
+from penstock.errors import DataRefused, NotFound, PenstockError, RetentionPassed, TopicRecreated, WorkLost
 from penstock.pipeline.columns import where_column
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.sink import Sink, Staged
@@ -104,6 +104,8 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
             manifests = [orjson.loads(each) for each in parts.frame.manifests(read, write)]
         except job_errors() as error:
             cause = cause_of(error)
+            if isinstance(cause, NotFound | RetentionPassed):
+                _require_same_topics(parts, stretches)  # a topic that is gone, or another one, says more
             if cause is not None:
                 raise cause from None
             if parts.stopping.is_set():
@@ -263,9 +265,16 @@ def _require_same_topics(parts: Parts, stretches: list[Stretch]) -> None:
     """Look once more, for a topic can be made anew between two batches."""
     current = parts.feed.topic_ids()
     for stretch in stretches:
-        if current.get(stretch.place.topic) != stretch.place.topic_id:
+        found = current.get(stretch.place.topic)
+        if found is None:
+            # Only a pattern goes on without it: the next look lets go of the topic, and a new batch has the others.
+            raise WorkLost(
+                f"topic '{stretch.place.topic}' was deleted while a batch was running",
+                safe="Nothing of this batch was written",
+            )
+        if found != stretch.place.topic_id:
             raise TopicRecreated(
-                f"topic '{stretch.place.topic}' was deleted, or deleted and made again, while a batch was running",
+                f"topic '{stretch.place.topic}' was deleted and made again while a batch was running",
                 safe="Nothing of this batch was written",
                 fix=f"To read the new one from its start, run: penstock pipeline skip-gap {parts.spec.name}",
             )

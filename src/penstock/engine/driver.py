@@ -50,9 +50,15 @@ def file_of(settings: Settings, which: str) -> Path:
 
 
 def make_runner(
-    spec: PipelineSpec, settings: Settings, file: Path, master: str = MASTER, home: Home | None = None
+    spec: PipelineSpec,
+    settings: Settings,
+    file: Path,
+    master: str = MASTER,
+    home: Home | None = None,
+    *,
+    any_cluster: bool = False,
 ) -> AnyRunner:
-    """Make what runs a pipeline; entering it takes the lock, unless `home` is held."""
+    """Make what runs a pipeline; entering it takes the lock, unless `home` is held. A rebuild takes any cluster."""
     home, base = home or home_of(settings, spec.name), file.resolve().parent
     if spec.is_stateful:
         from penstock.engine.stateful import StatefulRunner
@@ -67,7 +73,7 @@ def make_runner(
         master = "local[16]" if master == MASTER else master
         return RealtimeRunner(spec, settings.connection(), home, session.starter(spec, home.logs, master, kafka))
     start = session.starter(spec, home.logs, master)
-    return Runner(spec, settings.connection(), home, start, base, launch_spark=start.launch)
+    return Runner(spec, settings.connection(), home, start, base, any_cluster=any_cluster, launch_spark=start.launch)
 
 
 def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:

@@ -37,6 +37,8 @@ class Home:
     folder: Path
     is_held: bool = False
     """Whether this driver holds the pipeline's lock, so that nobody has to take it."""
+    pipeline_folder: Path | None = None
+    """In a replay's home, the folder of its pipeline."""
 
     @contextmanager
     def locked(self, pipeline: str) -> Iterator[Self]:
@@ -46,6 +48,11 @@ class Home:
             return
         with Checkpoint(self.checkpoint, pipeline).locked():
             yield replace(self, is_held=True)
+
+    @property
+    def gaps(self) -> Path:
+        """Where it is on record what was skipped: a replay passes over what its pipeline has."""
+        return self.pipeline_folder or self.folder
 
     @property
     def checkpoint(self) -> Path:
@@ -59,7 +66,7 @@ class Home:
 
     def replay(self, replay_id: str) -> "Home":
         """Give the folders of one of its replays."""
-        return Home(self.folder / "replays" / replay_id)
+        return Home(self.folder / "replays" / replay_id, pipeline_folder=self.folder)
 
     @property
     def logs(self) -> Path:

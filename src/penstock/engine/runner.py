@@ -8,7 +8,7 @@ work and runs the SQL.
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -19,7 +19,6 @@ from penstock.delivery import standing as stands
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
-from penstock.delivery.gaps import Gap
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
 from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
@@ -28,8 +27,19 @@ from penstock.engine import aside, session
 from penstock.engine.batch import BatchReport, Feed, Parts, run_batch
 from penstock.engine.frame import Frame
 from penstock.engine.home import Home, Progress, Tell
+from penstock.engine.pattern import PatternTopics
 from penstock.engine.rate import RateLimit
-from penstock.errors import BadInput, LogTruncated, PositionsMoved, Transient
+from penstock.errors import (
+    BadInput,
+    CheckpointLost,
+    LogTruncated,
+    NotFound,
+    PositionsMoved,
+    TopicRecreated,
+    Transient,
+)
+from penstock.kafka.admin import Admin
+from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.console import Console
@@ -52,7 +62,6 @@ _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 # Kafka forgets offsets and transactional ids that were not used for a week, or what its administrator says.
 _REFRESH_S = 600.0
-_DELETED = "topic deleted"
 
 
 class Runner:
@@ -67,6 +76,7 @@ class Runner:
         base: Path,
         *,
         replay: Replay | Range | None = None,
+        any_cluster: bool = False,
         launch_spark: Callable[[], None] = lambda: None,
     ) -> None:
         self.spec = spec
@@ -78,12 +88,12 @@ class Runner:
         self._launch_spark = launch_spark
         self._base = base
         self._replay = replay
+        self._any_cluster = any_cluster
         self._left: dict[str, Positions] = {}
         self._tried: Positions = {}
         self._refreshed_at = time.monotonic()
         self._moved = 0
         self._is_idle = False
-        self._seen: Positions = {}
         self._rate = RateLimit(spec.rate, home.folder)
         # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
         self._suffix = f".replay-{replay.id}" if replay else ""
@@ -94,6 +104,10 @@ class Runner:
             stack.enter_context(self.home.locked(self.spec.name))
             shutil.rmtree(self.home.scratch, ignore_errors=True)
             aside.remove_left()
+            self._admin = Admin(self._connection)
+            if self.checkpoint.exists and not self._any_cluster:
+                with suppress(CheckpointLost):  # which is told by `begin`, and mended by a rebuild
+                    self._require_same_cluster(self.checkpoint.load())
             self.feed = self._make_feed()
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
             self.extents = self.feed.extents()
@@ -145,9 +159,9 @@ class Runner:
         if isinstance(self._replay, Replay):
             return ReplayFeed(self._replay, self._connection)
         if isinstance(self._replay, Range):
-            return RangeFeed(self._replay, self._connection)
+            return RangeFeed(self._replay, self._connection, gaps.ranges(self.home.gaps))
         if isinstance(source, Kafka):
-            return KafkaFeed(source, self._connection, gaps.ranges(self.home.folder))
+            return KafkaFeed(source, self._connection, gaps.ranges(self.home.gaps))
         if isinstance(source, Files):
             return FilesFeed(source)
         raise BadInput("a `delta` source belongs to a stateful pipeline")
@@ -171,6 +185,11 @@ class Runner:
         """Everything that has positions, by name."""
         return {**{sink.name: sink for sink in self.sinks}, SINK_NAME: self.dead}
 
+    @property
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster that answers now."""
+        return cluster_id(self._admin)
+
     def _dead_topics(self, extents: list[Extent]) -> dict[str, int]:
         """Name the dead-letter topics, with a partition for each of the source's; a replay reads from them."""
         counts: dict[str, int] = {}
@@ -183,9 +202,9 @@ class Runner:
     def begin(self) -> Committed:
         """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
         fresh = not self.checkpoint.exists
-        starts = self.feed.starts(self.extents) if fresh else {}
+        beginning = Committed(0, self.feed.starts(self.extents) if fresh else {}, cluster_id=self.cluster_id)
         reported = self.lag_report.told([each.place for each in self.extents]) if fresh else {}
-        committed = stands.begin(self.checkpoint, self.keepers, self.extents, starts, reported)
+        committed = stands.begin(self.checkpoint, self.keepers, self.extents, beginning, reported)
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
             self.lag_report.tell(committed.starts)
@@ -200,8 +219,9 @@ class Runner:
 
     def run(self, tell: Tell) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
-        self._seen = {each.place: each.end for each in self.extents}
-        committed = self._without_deleted(self.begin(), self.extents)
+        self._topics = PatternTopics(self.feed, self.checkpoint, self.home, list(self.keepers))
+        self._topics.see(self.extents)
+        committed = self._topics.without_deleted(self.begin(), self.extents, self._require_same_cluster)
         self.take_over()
         bounded = self.spec.speed == "scheduled" or self._replay is not None
         targets = {each.place: each.end for each in self.extents} if bounded else None
@@ -241,6 +261,9 @@ class Runner:
         """
         try:
             return self._step(committed, targets, tell)
+        except (TopicRecreated, NotFound):
+            self._require_same_cluster(committed)  # if that is another one, so are its topics
+            raise
         except PositionsMoved:
             self._moved += 1
             if self._moved > len(self.sinks) or not self.dead.holds_fence():
@@ -253,7 +276,7 @@ class Runner:
     def _step(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
         """Run one batch if there is enough to read; tell whether there may be more."""
         found = self._awaited(committed, targets, tell)
-        committed = self._without_deleted(committed, found)
+        committed = self._topics.without_deleted(committed, found, self._require_same_cluster)
         allowed = self._rate.allowance()
         if allowed == 0:
             self.stopping.wait(_POLL_S)
@@ -328,9 +351,8 @@ class Runner:
         pending_since = None
         while True:
             extents = self.feed.extents()
-            gone = {place.topic for place in self._seen} - {each.place.topic for each in extents}
-            self._seen |= {each.place: each.end for each in extents}
-            if targets is not None or (gone and self._has_pattern):
+            has_lost_one = self._topics.see(extents)
+            if targets is not None or has_lost_one:
                 return extents
             pending = self._lag(committed, extents)
             if not pending and not self._is_idle:
@@ -344,41 +366,8 @@ class Runner:
                 return extents
             self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
 
-    @property
-    def _has_pattern(self) -> bool:
-        return isinstance(self.feed, KafkaFeed) and self.feed.spec.pattern is not None
-
-    def _without_deleted(self, committed: Committed, extents: list[Extent]) -> Committed:
-        """Let go of topics of a pattern that are gone; what was left unread of them is recorded as a gap first."""
-        deleted: set[str] = set()
-        if isinstance(self.feed, KafkaFeed) and self._has_pattern:
-            missing = {place.topic for place in committed.starts} - {each.place.topic for each in extents}
-            deleted = {topic for topic in missing if not self.feed.has(topic)}
-        if deleted:
-            left = [self._left_unread(committed, place) for place in committed.starts if place.topic in deleted]
-            recorded = gaps.read(self.home.folder)
-            is_known = {(gap.topic_id, gap.partition) for gap in recorded if gap.reason == _DELETED}
-            gaps.record(
-                self.home.folder,
-                [gap for gap in left if gap.start != gap.end and (gap.topic_id, gap.partition) not in is_known],
-            )
-            committed = committed.without(lambda place: place.topic in deleted)
-            self.checkpoint.commit(committed)
-            self._seen = {place: end for place, end in self._seen.items() if place.topic not in deleted}
-        return committed
-
-    def _left_unread(self, committed: Committed, place: Place) -> Gap:
-        known = [committed.sinks.get(name, {}).get(place, committed.starts[place]) for name in self.keepers]
-        return Gap(
-            at=gaps.now(),
-            pipeline=self.spec.name,
-            topic=place.topic,
-            topic_id=place.topic_id,
-            partition=place.partition,
-            start=min(known),
-            end=self._seen.get(place),
-            reason=_DELETED,
-        )
+    def _require_same_cluster(self, committed: Committed) -> None:
+        stands.require_same_cluster(self.spec.name, committed, self.cluster_id)
 
     def _require_alone(self, standing: Standing) -> None:
         """Stop if a sink has moved since this driver's last batch: another driver is at work."""
@@ -397,11 +386,7 @@ class Runner:
         for name in self.keepers:
             for place, end in report.ends.items():
                 sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
-        begins = {
-            name: {place: at for place, at in positions.items() if place not in sinks[name]}
-            for name, positions in committed.begins.items()
-        }
-        done = replace(committed, batch=report.batch, sinks=sinks, begins=begins)
+        done = replace(committed, batch=report.batch, sinks=sinks)
         self.checkpoint.commit(done)
         crash_point("committed")
         self._tried, self._moved = {}, 0
@@ -412,15 +397,7 @@ class Runner:
 
     def _lag(self, committed: Committed, extents: list[Extent]) -> int:
         committed = stands.with_new_places(committed, extents)
-        lag = 0
-        for each in extents:
-            # Sinks that were taken out of the file stand where they stood.
-            start = min(
-                committed.sinks.get(name, {}).get(each.place, stands.first(name, each.place, committed))
-                for name in self.keepers
-            )
-            lag += max(0, each.end - start)
-        return lag
+        return sum(max(0, each.end - committed.lowest(self.keepers, each.place)) for each in extents)
 
 
 def _up_to(targets: Positions, extents: list[Extent]) -> list[Extent]:

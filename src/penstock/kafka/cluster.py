@@ -25,6 +25,13 @@ class ClusterDetail(BaseModel, frozen=True):
     offline: list[str] = Field(description="topic/partition that nobody leads right now.")
 
 
+def cluster_id(admin: Admin) -> str:
+    """Ask for the id that the cluster was made with: behind the same address there may be another one by now."""
+    doing = "asking for the cluster's id"
+    found = admin.result(admin.client.describe_cluster(request_timeout=admin.timeout_s), doing)
+    return found.cluster_id or ""
+
+
 def describe(admin: Admin) -> ClusterDetail:
     """Look at the whole cluster. Any node can answer, so this works while another one is down."""
     found = admin.metadata("describing the cluster")

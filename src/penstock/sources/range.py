@@ -1,7 +1,8 @@
 """A range of a topic's past, as a source: the records between two times or offsets, once more.
 
-Guarantee: exactly the records of the range, once. The replay's id stands where a topic's id would, so every sink keeps
-a position of its own for it, and the live pipeline's positions are not touched. Rows carry their own coordinates.
+Guarantee: exactly the records of the range, once, less those that were given up by `pipeline skip`. The replay's id
+stands where a topic's id would, so every sink keeps a position of its own for it, and the live pipeline's positions are
+not touched. Rows carry their own coordinates.
 """
 
 from collections.abc import Collection, Iterator
@@ -16,7 +17,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position, resolve
 from penstock.sources.extent import Extent
-from penstock.sources.kafka import Kafka, KafkaFeed, KafkaReader
+from penstock.sources.kafka import Kafka, KafkaFeed, KafkaReader, Skipped
 
 
 class Part(BaseModel, frozen=True):
@@ -77,9 +78,10 @@ def choose(source: Kafka, connection: Connection, since: str, until: str) -> lis
 class RangeFeed:
     """The driver's view of a range."""
 
-    def __init__(self, chosen: Range, connection: Connection) -> None:
+    def __init__(self, chosen: Range, connection: Connection, skipped: Skipped | None = None) -> None:
         self._range = chosen
         self._connection = connection
+        self._skipped = skipped
         self._live = KafkaFeed(Kafka(topics=sorted({part.topic for part in chosen.parts})), connection)
 
     def extents(self) -> list[Extent]:
@@ -108,7 +110,8 @@ class RangeFeed:
 
     def reader(self) -> "RangeReader":
         """Give what tasks read with."""
-        return RangeReader(KafkaReader(self._connection), {part.topic: part.topic_id for part in self._range.parts})
+        topic_ids = {part.topic: part.topic_id for part in self._range.parts}
+        return RangeReader(KafkaReader(self._connection, self._skipped), topic_ids)
 
 
 class RangeReader:
