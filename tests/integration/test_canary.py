@@ -1,13 +1,13 @@
 """A secret in every place where one can be given, then looked for in every place where none belongs.
 
-Everything runs as a user has it, with a umask of 000 and failures on the way.
+Everything runs as a user has it, with a umask of 000, failures on the way, and modules of a stranger's in the working
+folder.
 """
 
 import itertools
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +21,7 @@ import yaml
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.broker.cluster import Cluster
 from penstock.broker.entrance import local_connection
+from penstock.interpreter import SAFE_PYTHON
 from penstock.kafka import acls, topics
 from penstock.kafka.acls import Acl, Resource
 from penstock.kafka.admin import Admin
@@ -51,11 +52,14 @@ def canary() -> str:
 class Watch(threading.Thread):
     """Looks at the command lines of all processes, and at the ports and environments of those that we started."""
 
-    def __init__(self) -> None:
+    def __init__(self, temporary: Path) -> None:
         super().__init__(daemon=True)
+        self._temporary = temporary
         self.lines: set[str] = set()
         self.addresses: set[str] = set()
         self.nodes: dict[int, dict[str, str]] = {}
+        self.passing: dict[str, int] = {}
+        """What was in the temporary folder, with its mode."""
         self.command: int | None = None
         """The process whose ports are looked at, with those that it started."""
         self._over = threading.Event()
@@ -64,6 +68,9 @@ class Watch(threading.Thread):
         while not self._over.wait(0.3):
             for process in psutil.process_iter():
                 self._look_at(process)
+            for entry in os.scandir(self._temporary):
+                with suppress(FileNotFoundError):
+                    self.passing[entry.name] = entry.stat(follow_symlinks=False).st_mode & 0o777
             with suppress(psutil.Error):
                 for process in psutil.Process(self.command).children(recursive=True) if self.command else ():
                     self._look_at_ports(process)
@@ -99,7 +106,7 @@ class Place:
         return self.folder / "project" / ".penstock"
 
     def run(self, *arguments: str | Path, fails: bool = False, stdin: str = "", **environment: str) -> Said:
-        command = [sys.executable, "-m", "penstock", *map(str, arguments)]
+        command = [*SAFE_PYTHON, "-m", "penstock", *map(str, arguments)]
         return self.program(command, fails=fails, stdin=stdin, environment=environment)
 
     def program(self, command: list[str], *, fails: bool = False, stdin: str = "", environment: dict[str, str]) -> Said:
@@ -129,10 +136,15 @@ def place(tmp_path: Path, jar_folder: Path) -> Iterator[Place]:
         "TMPDIR": str(tmp_path / "tmp"),
         "KAFKA_PASSWORD": canary(),
         "IN_ADDRESS": canary(),
+        "ACCOUNT_KEY": canary(),
         "AWS_SECRET_ACCESS_KEY": canary(),
         "PENSTOCK_DEBUG": "1",
     }
-    watch = Watch()
+    for name in ("penstock", "pandas", "pyarrow", "pyspark", "yaml"):
+        planted = tmp_path / "project" / name / "__init__.py"
+        planted.parent.mkdir()
+        planted.write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n")
+    watch = Watch(tmp_path / "tmp")
     watch.start()
     made = Place(tmp_path, environment, watch)
     yield made
@@ -162,10 +174,14 @@ def pipeline(place: Place, postgres: RunningPostgres, password: Path) -> Path:
         "source": {"type": "kafka", "topics": ["orders"]},
         "decode": {"type": "json", "schema": "id bigint NOT NULL"},
         "steps": [{"sql": "SELECT *, 1 / id AS share FROM events"}],
-        "sinks": [sink, {"type": "kafka", "topic": "copies"}],
+        "sinks": [sink, {"type": "kafka", "topic": "copies"}, {"type": "json", "path": str(place.folder / "rows")}],
         "speed": "scheduled",
+        "spark": {
+            "spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net": "env:ACCOUNT_KEY",
+            "spark.hadoop.shop.pin": canary(),  # nothing tells that this is one; it is in this file alone
+        },
     }
-    file = place.folder / "project" / f"{password.stem}.yaml"
+    file = place.folder / "given" / f"{password.stem}.yaml"
     file.write_text(yaml.safe_dump(document))
     return file
 
@@ -180,6 +196,37 @@ def greeting(server: str) -> str:
             return asking.recv(65536).decode("latin-1")
         except OSError:
             return ""
+
+
+def fail_to_log_in(place: Place, broker: Path) -> Path:
+    """Give passwords that are wrong, or in the wrong place; the file that holds one is given back."""
+    place.run("topic", "list", fails=True, KAFKA_PASSWORD=canary())
+    place.run(
+        "topic",
+        "list",
+        fails=True,
+        PENSTOCK_SECURITY_TYPE="plain",
+        PENSTOCK_SECURITY_USERNAME="shop",
+        PENSTOCK_SECURITY_PASSWORD=canary(),
+        PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
+    )
+    pem = str(broker / "secrets/node-1.pem")
+    place.run(
+        "topic",
+        "list",
+        fails=True,
+        PENSTOCK_SECURITY_TYPE="mtls",
+        PENSTOCK_SECURITY_CERTIFICATE_FILE=pem,
+        PENSTOCK_SECURITY_KEY_FILE=pem,
+        PENSTOCK_SECURITY_KEY_PASSWORD=canary(),
+        PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
+    )
+    place.program([*SAFE_PYTHON, "-c", TRANSPORTS], environment={})
+    place.run("topic", "list", fails=True, PENSTOCK_BOOTSTRAP_SERVERS=f"kafka://shop:{canary()},x@127.0.0.1:1")
+    tagged = place.folder / "given/tagged.yaml"
+    tagged.write_text(f"cluster: {{security: {{password: !{canary()} }}}}\n")
+    place.run("--project", tagged, "topic", "list", fails=True)
+    return tagged
 
 
 def test_no_secret_is_where_it_does_not_belong(place: Place, postgres: RunningPostgres) -> None:
@@ -212,30 +259,10 @@ def test_no_secret_is_where_it_does_not_belong(place: Place, postgres: RunningPo
     }
     (place.folder / "project/penstock.yaml").write_text(yaml.safe_dump(project))
     place.run("produce", "orders", stdin='{"id": 1}\n{"id": 0}\nmalformed\n')
-    place.run("topic", "list", fails=True, KAFKA_PASSWORD=canary())
-    place.run(
-        "topic",
-        "list",
-        fails=True,
-        PENSTOCK_SECURITY_TYPE="plain",
-        PENSTOCK_SECURITY_USERNAME="shop",
-        PENSTOCK_SECURITY_PASSWORD=canary(),
-        PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
-    )
-    pem = str(broker / "secrets/node-1.pem")
-    place.run(
-        "topic",
-        "list",
-        fails=True,
-        PENSTOCK_SECURITY_TYPE="mtls",
-        PENSTOCK_SECURITY_CERTIFICATE_FILE=pem,
-        PENSTOCK_SECURITY_KEY_FILE=pem,
-        PENSTOCK_SECURITY_KEY_PASSWORD=canary(),
-        PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
-    )
-    place.program([sys.executable, "-c", TRANSPORTS], environment={})
-    place.run("pipeline", "run", pipeline(place, postgres, given["wrong"]), "--master", "local[1,4]", fails=True)
-    place.run("pipeline", "run", pipeline(place, postgres, postgres_password), "--master", "local[1,4]")
+    tagged = fail_to_log_in(place, broker)
+    pipelines = [pipeline(place, postgres, each) for each in (given["wrong"], postgres_password)]
+    place.run("pipeline", "run", pipelines[0], "--master", "local[1,4]", fails=True)
+    place.run("pipeline", "run", pipelines[1], "--master", "local[1,4]")
     dead = place.run("dead", "list", "--letters", "--json")
     messages = [
         repr((message.key(), message.value(), message.headers()))
@@ -250,7 +277,7 @@ def test_no_secret_is_where_it_does_not_belong(place: Place, postgres: RunningPo
     def leaks(text: str) -> bool:
         return any(each in text for each in secrets)
 
-    kept = {*given.values(), postgres_password, *(broker / "secrets/users").iterdir()}
+    kept = {*given.values(), postgres_password, tagged, *pipelines, *(broker / "secrets/users").iterdir()}
     files = [path for path in place.folder.rglob("*") if path.is_file() and path not in kept]
     assert 2 == len(dead.json), "two records failed"
     assert len(messages) > 5, "messages were looked at"
@@ -261,6 +288,10 @@ def test_no_secret_is_where_it_does_not_belong(place: Place, postgres: RunningPo
     nodes = [each for each in watch.nodes.values() if str(broker) in each["line"]]
     assert (1, []) == (len(nodes), [sorted(each) for each in nodes if leaks(str(each))])
     assert {"127.0.0.1"} == {address.removeprefix("::ffff:") for address in watch.addresses}
+    assert not (place.folder / "ran").exists(), "a stranger's module ran"
+    assert any(name.startswith("penstock-spark-") for name in watch.passing), "temporary files were looked at"
+    assert {} == {name: oct(mode) for name, mode in watch.passing.items() if mode & 0o077}
+    assert 0o600 == (place.folder / "rows/.penstock.lock").stat().st_mode & 0o777
     # What Spark makes has the user's umask: the folders above it let nobody pass.
     guards = [place.home, place.home / "pipelines" / "canary"]
     ours = [*guards, *broker.rglob("*"), *(path for path in guards[1].rglob("*.json"))]
