@@ -45,6 +45,7 @@ def crash(world: World) -> None:
 
 def crash_behind_a_sink(world: World) -> None:
     """Die between a sink's commit and the checkpoint."""
+    world.send(40)
     world.run(PENSTOCK_CRASH_AT=f"sink_committed:{world.sinks[0].kind}")
 
 

@@ -43,11 +43,12 @@ def _position_without_data() -> None:
 
 
 def _data_without_position() -> None:
-    """Send records, and leave the position where it was."""
+    """Send records, and leave the position where it was, once: a driver that lives on would send them without end."""
     send = Outbox.send
+    is_about_to_die = "PENSTOCK_CRASH_AT" in os.environ
 
     def sent(self: Any, files: Any, expected: Any, ends: Any) -> Any:
-        return send(self, files, expected, ends if self._name == "dead" else {})
+        return send(self, files, expected, {} if is_about_to_die and self._name != "dead" else ends)
 
     _replace(Outbox, "send", sent)
 
