@@ -101,7 +101,7 @@ def test_records_deleted_before_they_were_read_are_a_gap_in_every_kind_of_sink(
     lab.send_ids(topic, range(4, 9))
     topics.purge(lab.kafka.admin(), topic, {0: 7})
 
-    with pytest.raises(RetentionPassed, match=rf"{topic}/0 4\.\.7.*penstock pipeline skip-gap {topic}"):
+    with pytest.raises(RetentionPassed, match=rf"{topic}/0 offsets 4 to 6.*penstock pipeline skip-gap {topic}"):
         lab.run(spec)
     with lab.runner(spec) as runner:
         skipped = upkeep.skip_gaps(runner)
@@ -214,7 +214,7 @@ def test_a_partition_that_was_added_and_purged_before_it_was_read_is_a_gap(lab: 
     lab.send_ids(topic, range(10, 15), partition=1)
     topics.purge(lab.kafka.admin(), topic, {1: 3})
 
-    with pytest.raises(RetentionPassed, match=rf"{topic}/1 0\.\.3"):
+    with pytest.raises(RetentionPassed, match=rf"{topic}/1 offsets 0 to 2"):
         lab.run(spec)
     with lab.runner(spec) as runner:
         skipped = upkeep.skip_gaps(runner)

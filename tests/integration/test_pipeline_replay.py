@@ -311,7 +311,7 @@ def test_records_that_were_deleted_after_the_range_was_fixed_end_the_replay(lab:
         go_on(lab, begun)
 
     assert 9 == gone.value.exit_code
-    assert f"{topic}/0 2..5" in str(gone.value)
+    assert f"{topic}/0 offsets 2 to 4" in str(gone.value)
     assert str(gone.value).endswith("Begin a new replay of what is left")
     assert [f"n{number}" for number in range(20, 30)] == [row["name"] for row in lab.rows()]
 

@@ -12,7 +12,7 @@ ANEW = Place("orders", "id-2", 0)
 
 def test_a_place_and_a_stretch_are_shown_as_people_read_them() -> None:
     assert "orders/0" == str(ORDERS)
-    assert "orders/0 5..9" == str(Stretch(ORDERS, 5, 9))
+    assert "orders/0 offsets 5 to 8" == str(Stretch(ORDERS, 5, 9))
 
 
 def test_a_topic_that_was_made_again_is_another_place() -> None:

@@ -207,7 +207,7 @@ def test_records_that_were_deleted_before_they_were_read_stop_the_pipeline() -> 
     with pytest.raises(RetentionPassed) as caught:
         stands.require_readable("combat", at(a=5, b=0, c=3), [Extent(A, 8, 9), Extent(B, 0, 9), Extent(C, 4, 4)])
 
-    expected = "records were deleted before pipeline 'combat' read them: orders/0 5..8, orders/2 3..4"
+    expected = "records were deleted before pipeline 'combat' read them: orders/0 offsets 5 to 7, orders/2 offset 3"
     assert expected == caught.value.what
 
 

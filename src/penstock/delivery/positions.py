@@ -38,7 +38,8 @@ class Stretch:
     end: int
 
     def __str__(self) -> str:
-        return f"{self.place} {self.start}..{self.end}"
+        offsets = f"offset {self.start}" if self.end == self.start + 1 else f"offsets {self.start} to {self.end - 1}"
+        return f"{self.place} {offsets}"
 
 
 Positions = dict[Place, int]
