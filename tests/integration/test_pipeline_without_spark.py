@@ -9,6 +9,7 @@ import pytest
 
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery import gaps
+from penstock.engine import upkeep
 from penstock.engine.runner import Runner
 from penstock.errors import Conflict, Discontinuity, PositionLost, Refused, RetentionPassed, TopicRecreated
 from penstock.kafka import topics
@@ -151,3 +152,13 @@ def test_what_changed_under_a_pipeline_is_noticed_without_spark(
 
     with pytest.raises(error):
         run_without_spark(lab, spec)
+
+
+def test_a_pipeline_that_never_ran_has_no_gap_to_skip(lab: Lab) -> None:
+    spec = lab.spec(lab.kafka.topic("never-ran"))
+
+    with (
+        Runner(spec, lab.connection, lab.home(spec.name), no_spark, lab.folder) as runner,
+        pytest.raises(Conflict, match=r"it has not begun, or lost it\. Nothing was changed\. Run it"),
+    ):
+        upkeep.planned_gaps(runner)

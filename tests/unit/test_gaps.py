@@ -7,6 +7,11 @@ import pytest
 from penstock.delivery import gaps
 from penstock.delivery.gaps import Gap
 from penstock.delivery.positions import Place
+from penstock.engine import upkeep
+from penstock.engine.home import Home
+from penstock.errors import Conflict
+from penstock.kafka.connection import Connection
+from penstock.pipeline.spec import PipelineSpec
 
 FIRST = Gap(
     at="2026-01-31T12:00:00+00:00",
@@ -105,3 +110,14 @@ def test_the_time_has_seconds_and_a_zone() -> None:
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", Gap.of("p", Place("t", "id", 0), (0, 1), "why", "skip").at
     )
+
+
+def test_a_record_of_a_pipeline_that_never_ran_is_not_skipped_and_the_way_on_is_to_run_it(tmp_path: Path) -> None:
+    parts = {"source": {"topics": ["orders"]}, "decode": {"type": "raw"}, "sinks": [{"type": "console"}]}
+    spec = PipelineSpec.model_validate({"name": "combat", **parts})
+
+    with pytest.raises(Conflict, match=r"it has not begun, or lost it\. Nothing was changed\. Run it") as caught:
+        upkeep.skip(spec, Connection(bootstrap_servers="127.0.0.1:1"), Home(tmp_path), "orders:0:1", "why")
+
+    assert "rebuild" not in str(caught.value)
+    assert [] == gaps.read(tmp_path)

@@ -118,6 +118,7 @@ def skip(spec: PipelineSpec, connection: Connection, home: Home, which: str, rea
     topic, number, offset = _parsed(which)
     checkpoint = Checkpoint(home.checkpoint, spec.name)
     with checkpoint.locked():
+        _require_begun(checkpoint)
         committed = checkpoint.load()
         stands.require_same_cluster(spec.name, committed, cluster_id(Admin(connection)))
         extents = KafkaFeed(spec.source, connection).extents()
@@ -141,6 +142,15 @@ def skip(spec: PipelineSpec, connection: Connection, home: Home, which: str, rea
     return gap
 
 
+def _require_begun(checkpoint: Checkpoint) -> None:
+    if not checkpoint.exists:
+        raise Conflict(
+            f"pipeline '{checkpoint.pipeline}' has no checkpoint in {checkpoint.folder}: it has not begun, or lost it",
+            safe="Nothing was changed",
+            fix="Run it: it begins where `start` in its file says, or tells how to go on",
+        )
+
+
 def _parsed(which: str) -> tuple[str, int, int]:
     topic, _, rest = which.partition(":")
     number, _, offset = rest.partition(":")
@@ -150,6 +160,7 @@ def _parsed(which: str) -> tuple[str, int, int]:
 
 
 def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
+    _require_begun(runner.checkpoint)
     name, former = runner.spec.name, runner.checkpoint.load()
     gone = _gone(runner, former)
     found = _unread(runner, former, gone, "skip-gap")
