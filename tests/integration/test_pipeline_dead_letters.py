@@ -54,6 +54,7 @@ def test_letters_are_listed_shown_replayed_through_a_mended_file_and_discarded_b
     again = cli("dead", "replay", "--file", mended, "--error", "SqlFailed", "--yes", "--json", home=home)
     discarded = cli("dead", "discard", "--pipeline", topic, "--yes", "--json", home=home)
     left = cli("dead", "list", "--pipeline", topic, "--json", home=home)
+    mistyped = [cli("dead", which, "--pipeline", f"{topic}s", home=home) for which in ("list", "discard", "replay")]
 
     assert [("sql", "SqlFailed", 2), ("decode", "Malformed", 1)] == [
         (each["stage"], each["error"], each["letters"]) for each in listed.json
@@ -69,6 +70,8 @@ def test_letters_are_listed_shown_replayed_through_a_mended_file_and_discarded_b
     assert "no dead letters to replay" in again.err
     assert {"found": 1, "discarded": 1} == discarded.json
     assert [] == left.json
+    assert [3, 3, 3] == [each.code for each in mistyped]
+    assert all(f"no pipeline '{topic}s' has run here" in each.err for each in mistyped)
 
 
 def test_what_fails_again_comes_back_with_its_attempt_raised_and_the_same_bytes(lab: Lab) -> None:

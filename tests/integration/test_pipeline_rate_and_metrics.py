@@ -194,8 +194,8 @@ def test_the_record_tells_runs_and_batches_also_of_a_run_that_failed(lab: Lab, c
     ]
     assert {"read": 3, "written": 2, "dead": 1, "dropped": 0} == batches.json[0]["detail"]["sinks"]["delta"]
     assert ("failed" in shown.out, "finished" in shown.out) == (True, False)
-    assert (0, "") == (unknown.code, unknown.out)
-    assert "there is no record of a pipeline 'never-ran'" in unknown.err
+    assert (3, "") == (unknown.code, unknown.out)
+    assert "no pipeline 'never-ran' has run here" in unknown.err
 
 
 def test_a_record_that_cannot_be_written_stops_no_pipeline(

@@ -17,6 +17,13 @@ from penstock.cli import app
         ("topic create a b", "got unexpected extra argument(s) (b). See: penstock topic create --help"),
         ("topic list --nosuch", "no such option: --nosuch. See: penstock topic list --help"),
         ("scenario poison --sink oracle", "'oracle' is not one of 'delta', 'json', 'kafka', 'postgres'"),
+        ("--home", "option '--home' requires an argument. See: penstock --help"),
+        ("topic create --partitions", "option '--partitions' requires an argument. See: penstock topic --help"),
+        ("dead list --stage", "option '--stage' requires an argument. See: penstock dead --help"),
+        (
+            "dead list --stage decoed",
+            "value for '--stage': 'decoed' is not one of 'decode', 'step', 'handler', 'sql', 'expect', 'where'",
+        ),
         ("bench brokers --events -1", "'--events': Input should be greater than or equal to 1000"),
     ],
 )
@@ -47,3 +54,36 @@ def test_a_group_without_a_command_shows_its_help() -> None:
     assert said.exit_code == 2
     assert "Usage: penstock topic" in said.output
     assert "error:" not in said.output
+
+
+@pytest.mark.parametrize("command", ["gaps", "history", "status", "stop", "logs", "rate"])
+def test_a_pipeline_that_never_ran_is_told_as_such(tmp_path: Path, command: str) -> None:
+    said = CliRunner().invoke(app, ["--home", str(tmp_path), "pipeline", command, "ordres"], prog_name="penstock")
+
+    assert (3, "") == (said.exit_code, said.stdout)
+    assert "error: no pipeline 'ordres' has run here. List them with: penstock pipeline list\n" == said.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "run", "start", "rebuild", "skip-gap"])
+def test_a_pipeline_file_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, command: str) -> None:
+    wanted = tmp_path / "ordres.yaml"
+    arguments = ["--home", str(tmp_path / "home"), "pipeline", command, str(wanted)]
+
+    empty = CliRunner().invoke(app, arguments, prog_name="penstock")
+    for name in ("orders.yaml", "totals.yml", "penstock.yaml"):
+        (tmp_path / name).touch()
+    said = CliRunner().invoke(app, arguments, prog_name="penstock")
+
+    assert (3, 3) == (empty.exit_code, said.exit_code)
+    missing = f"error: there is no pipeline file {wanted}."
+    assert f"{missing} Write one with: penstock pipeline new NAME\n" == empty.stderr
+    there = f"{tmp_path / 'orders.yaml'}, {tmp_path / 'totals.yml'}"
+    assert f"{missing} There are {there}; penstock pipeline new NAME writes another\n" == said.stderr
+
+
+def test_a_name_that_no_pipeline_has_is_told_with_what_to_name(tmp_path: Path) -> None:
+    said = CliRunner().invoke(app, ["--home", str(tmp_path), "pipeline", "rebuild", "orders"], prog_name="penstock")
+
+    assert 3 == said.exit_code
+    assert "no pipeline 'orders' has run here. List those that have with: penstock pipeline list" in said.stderr
+    assert "of one that has not, name the file" in said.stderr

@@ -40,29 +40,30 @@ _DEFECT = 70
 _INTERRUPTED = 130
 
 
-def _misused(error: TyperException) -> Exception:
-    """Tell what is wrong with a command line in one line, instead of Typer's box."""
-    message, context = error.format_message(), getattr(error, "ctx", None)
-    if not message or "\n" in message or context is None:
+def _misused(error: TyperException, command: str) -> Exception:
+    """Tell what is wrong with a command line in one line, instead of Typer's box; `command` if it names none."""
+    message, context = error.format_message().replace("Value error, ", ""), getattr(error, "ctx", None)
+    if not message or "\n" in message:
         return error  # a group that was called without a command: its help is printed, or is the message
-    say(f"error: {message[0].lower()}{message[1:].rstrip('.')}. See: {context.command_path} --help")
+    path = context.command_path if context is not None else command
+    say(f"error: {message[0].lower()}{message[1:].rstrip('.')}. See: {path} --help")
     return typer.Exit(error.exit_code)
 
 
 class _Group(TyperGroup):
     """Turns every error into one line and its exit code; see penstock.errors for the list."""
 
-    def make_context(self, *args: Any, **extra: Any) -> Any:
+    def make_context(self, info_name: str | None, *args: Any, **extra: Any) -> Any:
         try:
-            return super().make_context(*args, **extra)
+            return super().make_context(info_name, *args, **extra)
         except TyperException as error:
-            raise _misused(error) from None
+            raise _misused(error, info_name or "penstock") from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except TyperException as error:
-            raise _misused(error) from None
+            raise _misused(error, f"{ctx.command_path} {ctx.invoked_subcommand}") from None
         except PenstockError as error:
             for line in f"error: {error}".split("\n"):
                 say(line)

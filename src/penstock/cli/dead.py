@@ -1,7 +1,7 @@
 """penstock dead: records that failed, why, and what becomes of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,7 +17,10 @@ app = typer.Typer(help="Dead letters: list, show, replay, discard.", no_args_is_
 Topic = Annotated[str | None, typer.Option(help="One dead-letter topic; all whose names end in .dead if left out.")]
 Pipeline = Annotated[str | None, typer.Option(help="Only those of this pipeline.")]
 Error = Annotated[str | None, typer.Option(help="Only with this error class, or with this in the message.")]
-Stage = Annotated[str | None, typer.Option(help="Only those that failed in decode, step, sql, expect, where or sink.")]
+Stage = Annotated[
+    Literal["decode", "step", "handler", "sql", "expect", "where", "sink"] | None,
+    typer.Option(help="Only those that failed at this stage."),
+]
 Since = Annotated[str | None, typer.Option(help="Failed since then: 2026-01-31T12:00, or 15m.")]
 Until = Annotated[str | None, typer.Option(help="Failed before then.")]
 
@@ -41,6 +44,8 @@ def list_(
     found = select(session(context).connection(), wanted)
     if letters:
         rows = list(found)
+        if not rows:
+            _require_known(context, pipeline)
         if as_json:
             print_json(rows)
         elif not rows:
@@ -58,7 +63,18 @@ def list_(
             ]
             print_table(columns, [[getattr(each, column) for column in columns] for each in rows])
         return
-    print_rows(reasons(found), as_json=as_json, empty="no dead letters")
+    counted = reasons(found)
+    if not counted:
+        _require_known(context, pipeline)
+    print_rows(counted, as_json=as_json, empty="no dead letters")
+
+
+def _require_known(context: typer.Context, pipeline: str | None) -> None:
+    """Tell a pipeline without dead letters from a name that is none; letters of one that runs elsewhere were found."""
+    from penstock.engine.driver import known_home
+
+    if pipeline is not None:
+        known_home(session(context).settings, pipeline.partition(".replay-")[0])
 
 
 @app.command()
@@ -173,6 +189,8 @@ def discard(
 
     connection = session(context).connection()
     letters = list(select(connection, _filter(topic, pipeline, error, stage, since, until)))
+    if not letters:
+        _require_known(context, pipeline)
     done = 0
     if letters and confirmed(f"Discard {len(letters)} dead letter(s)?", yes=yes):
         done = Ledger(connection).discard(letters)

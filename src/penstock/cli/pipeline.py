@@ -119,12 +119,14 @@ def stop(
 @app.command()
 def status(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """Show what a pipeline is doing."""
-    from penstock.engine.driver import home_of
+    from penstock.engine.driver import known_home
     from penstock.engine.status import load
 
-    found = load(home_of(session(context).settings, name).folder)
+    found = load(known_home(session(context).settings, name).folder)
     if found is None:
-        raise NotFound(f"no pipeline '{name}' has run here", fix="List them with: penstock pipeline list")
+        raise NotFound(
+            f"no driver of pipeline '{name}' has run here", fix="Start it with: penstock pipeline start FILE"
+        )
     if as_json:
         print_json(found)
         return
@@ -173,9 +175,9 @@ def logs(
     lines: Annotated[int, typer.Option(help="How many of the last lines.")] = 50,
 ) -> None:
     """Show the end of a pipeline's log."""
-    from penstock.engine.driver import home_of
+    from penstock.engine.driver import known_home
 
-    path = home_of(session(context).settings, name).logs / ("spark.log" if spark else "driver.log")
+    path = known_home(session(context).settings, name).logs / ("spark.log" if spark else "driver.log")
     if not path.exists():
         raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
     print_lines(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
@@ -227,10 +229,12 @@ def history(
     count: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show the record of a pipeline's runs, or of its batches."""
+    """Show the record of a pipeline's runs, or of its batches, of the last 30 days."""
     from penstock.engine import history as records
+    from penstock.engine.driver import known_home
 
     home = session(context).settings.home
+    known_home(session(context).settings, name)
     if batches:
         listed = records.batches(home, name, count)
         found = [each.model_dump(exclude={"detail"}) | {"at": moment(each.at)} for each in listed]
@@ -247,7 +251,7 @@ def _print_found(name: str, found: list[dict[str, object]]) -> None:
     if found:
         print_table(list(found[0]), [list(each.values()) for each in found])
     else:
-        say(f"there is no record of a pipeline '{name}'")
+        say(f"there is no record of pipeline '{name}' any more")
 
 
 @app.command()
@@ -262,14 +266,12 @@ def rate(
 ) -> None:
     """Change how fast a pipeline may read, also while it runs; without an option, show what was said last."""
     from penstock.engine import rate as limits
-    from penstock.engine.driver import home_of
+    from penstock.engine.driver import known_home
     from penstock.pipeline.rate import Rate
 
     if sum([events is not None, off, as_file]) > 1:
         raise BadInput("--events, --off and --as-file contradict each other: give one")
-    folder = home_of(session(context).settings, name).folder
-    if not folder.is_dir():
-        raise NotFound(f"no pipeline '{name}' has run here", fix="List them with: penstock pipeline list")
+    folder = known_home(session(context).settings, name).folder
     if as_file:
         limits.forget(folder)
     elif off:
@@ -367,11 +369,11 @@ def skip(
 
 @app.command()
 def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """List what a pipeline skipped because somebody decided so."""
+    """List what a pipeline went past unread: what `skip` and `skip-gap` gave up, and the rest of deleted topics."""
     from penstock.delivery import gaps as records
-    from penstock.engine.driver import home_of
+    from penstock.engine.driver import known_home
 
-    folder = home_of(session(context).settings, name).folder
+    folder = known_home(session(context).settings, name).folder
     print_rows(records.read(folder), as_json=as_json, empty="no gaps")
 
 

@@ -74,7 +74,7 @@ class DeadLetter(BaseModel, frozen=True):
     dead_partition: int = Field(description="Partition there.")
     dead_offset: int = Field(description="Offset there.")
     pipeline: str = Field(description="The pipeline that failed on it.")
-    stage: str = Field(description="decode, step, sql, expect, where or sink.")
+    stage: str = Field(description="decode, step, handler, sql, expect, where or sink.")
     error: str = Field(description="Class of the error.")
     message: str = Field(description="What the error said.")
     sink: str | None = Field(description="The sink that refused it; none if it failed for all.")

@@ -21,7 +21,7 @@ class Filter(BaseModel, frozen=True, extra="forbid"):
     topic: str | None = Field(None, description="A dead-letter topic; all whose names end in .dead if left out.")
     pipeline: str | None = Field(None, description="The pipeline that failed.")
     error: str | None = Field(None, description="Class of the error, or a part of what it said.")
-    stage: str | None = Field(None, description="decode, step, sql, expect, where or sink.")
+    stage: str | None = Field(None, description="decode, step, handler, sql, expect, where or sink.")
     since: str | None = Field(None, description="Failed at or after this time (2026-01-31T12:00, or 15m ago).")
     until: str | None = Field(None, description="Failed before this time.")
 

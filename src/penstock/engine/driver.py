@@ -17,6 +17,7 @@ from penstock.engine.home import Home, Progress
 from penstock.engine.runner import Runner
 from penstock.engine.status import SinkTotals, Status
 from penstock.errors import NotFound
+from penstock.pipeline.load import missing
 from penstock.pipeline.spec import PipelineSpec
 from penstock.private import make_private
 from penstock.settings import Settings
@@ -36,6 +37,14 @@ def home_of(settings: Settings, pipeline: str) -> Home:
     return Home(settings.home / "pipelines" / pipeline)
 
 
+def known_home(settings: Settings, pipeline: str) -> Home:
+    """Give the folders of a pipeline that has run here; raise `NotFound` if none of this name has."""
+    home = home_of(settings, pipeline)
+    if not home.folder.is_dir():
+        raise NotFound(f"no pipeline '{pipeline}' has run here", fix="List them with: penstock pipeline list")
+    return home
+
+
 def file_of(settings: Settings, which: str) -> Path:
     """Find a pipeline's file by the pipeline's name; a path is its own answer.
 
@@ -46,7 +55,12 @@ def file_of(settings: Settings, which: str) -> Path:
     try:
         return Path(orjson.loads((home_of(settings, which).folder / "pipeline.json").read_bytes())["file"])
     except OSError:
-        raise NotFound(f"'{which}' is neither a pipeline that has run here nor a file") from None
+        if "/" in which or Path(which).suffix in _SUFFIXES:
+            raise missing(Path(which)) from None
+        raise NotFound(
+            f"no pipeline '{which}' has run here",
+            fix="List those that have with: penstock pipeline list; of one that has not, name the file",
+        ) from None
 
 
 def make_runner(

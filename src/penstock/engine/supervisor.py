@@ -17,7 +17,7 @@ import psutil
 
 from penstock.delivery.holding import held, holder
 from penstock.engine import status as states
-from penstock.engine.driver import home_of
+from penstock.engine.driver import home_of, known_home
 from penstock.engine.home import Home
 from penstock.engine.status import Status
 from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
@@ -128,7 +128,7 @@ def _settle(home: Home, driver: int, code: int, *, stopping: bool) -> None:
 
 def stop(name: str, settings: Settings, timeout_s: float) -> bool:
     """Let the driver finish its batch; after `timeout_s` end it by force. Tell whether force was needed."""
-    folder = home_of(settings, name).folder
+    folder = known_home(settings, name).folder
     supervisor, driver = holder(_lock(settings, name)), states.driver_of(folder)
     processes = [each for each in (supervisor, driver) if each is not None]
     if not processes:

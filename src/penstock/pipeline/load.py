@@ -7,11 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from penstock import document
+from penstock import document, project
 from penstock.errors import BadInput, Mistakes, NotFound, one_line
 from penstock.pipeline.check import problems
 from penstock.pipeline.handlers import MODULE_PREFIX, Pipeline
 from penstock.pipeline.spec import PipelineSpec
+
+_SHOWN = 10
 
 
 def load(path: Path) -> PipelineSpec:
@@ -22,6 +24,8 @@ def load(path: Path) -> PipelineSpec:
 def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:
     """As `load`; also give what looks like a mistake but may be none."""
     lines: dict[document.KeyPath, int] = {}
+    if not path.exists():
+        raise missing(path)
     if path.suffix == ".py":
         spec = _from_python(path)
     else:
@@ -36,10 +40,18 @@ def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:
     return spec, told["warning"]
 
 
+def missing(path: Path) -> NotFound:
+    """Say that a pipeline file is not there, and which ones are."""
+    there = sorted(str(each) for each in path.parent.glob("*.y*ml") if each.name != project.FILE_NAME)
+    new = "penstock pipeline new NAME"
+    fix = f"There are {', '.join(there[:_SHOWN])}; {new} writes another" if there else f"Write one with: {new}"
+    return NotFound(f"there is no pipeline file {path}", fix=fix)
+
+
 def _from_python(path: Path) -> PipelineSpec:
     """Run the file and take the one `PipelineSpec`, or the one class of handlers, that it makes at its top level."""
     if not path.is_file():
-        raise NotFound(f"{path} is not there")
+        raise BadInput(f"{path} is no file")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
