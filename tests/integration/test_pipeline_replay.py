@@ -25,7 +25,7 @@ from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.sources.range import Part, Range
 
 from conftest import Cli
-from support.pipelines import Lab, drive, total
+from support.pipelines import Lab, drive, dying, total
 from support.waiting import until
 
 OLD = "SELECT id, CASE WHEN id % 10 = 3 THEN string(1 / (id - id)) ELSE 'old' END AS name FROM events"
@@ -419,3 +419,33 @@ def test_a_range_passes_over_records_that_were_given_up(lab: Lab, into: str | No
 
     assert [0, 1, 2, 3, 5] == lab.ids()
     assert [1, 2, 3, 5] == [row["id"] for row in lab.rows(lab.folder / (into or "table")) if row["name"] == "new"]
+
+
+def test_ranges_that_overlap_wait_for_each_other_and_each_record_is_there_once(lab: Lab) -> None:
+    topic = lab.kafka.topic("replay-twice", partitions=2)
+    lab.send_ids(topic, range(110, 120))
+    lab.send_ids(topic, range(110, 120), partition=1)
+    lab.run(lab.spec(topic))
+    file = write(lab, lab.document(topic, steps=[{"sql": NEW}], batch={"max_events": 8}))
+    mended = write(lab, lab.document(topic, steps=[{"sql": "SELECT id, 'mended' AS name FROM events"}]), "mended.yaml")
+    first, second = begin(lab, file, "0", "6"), begin(lab, mended, "2", "9")
+    behind = begin(lab, mended, "6", "7")
+    with dying("sink_committed:dead"):
+        go_on(lab, first)
+
+    with pytest.raises(Conflict, match=f"penstock pipeline replay FILE --resume {first.range.id}"):
+        go_on(lab, second)
+    untouched = named(lab)
+    go_on(lab, behind)
+    go_on(lab, first)
+    failed = open_letters(lab, topic)
+    go_on(lab, second)
+
+    assert {(partition, number): [f"n{110 + number}"] for partition in range(2) for number in range(10)} == untouched
+    assert [(0, 3), (1, 3)] == failed
+    assert {
+        (partition, number): ["new" if number < 2 else "mended" if number < 9 else "n119"]
+        for partition in range(2)
+        for number in range(10)
+    } == named(lab)
+    assert [] == open_letters(lab, topic)

@@ -40,6 +40,9 @@ class Replay(BaseModel, frozen=True):
     pipeline: str = Field(description="The pipeline.")
     what: Literal["letters", "range"] = Field("letters", description="What is replayed.")
     state: Literal["started", "done"] = Field("started", description="Whether it got to its end.")
+    stretches: list[tuple[str, int, int, int]] = Field(
+        default=[], description="Of a range: topic id, partition, first offset, and the one after the last."
+    )
     letters: dict[str, dict[int, list[int]]] = Field(
         default={}, exclude=True, description="Offsets by dead-letter topic and partition."
     )
@@ -48,6 +51,14 @@ class Replay(BaseModel, frozen=True):
     def count(self) -> int:
         """How many letters there are."""
         return sum(len(offsets) for parts in self.letters.values() for offsets in parts.values())
+
+    def overlaps(self, other: "Replay") -> bool:
+        """Tell whether two ranges of one pipeline share a record."""
+        return self.pipeline == other.pipeline and any(
+            place == another and start < end_there and start_there < end
+            for *place, start, end in self.stretches
+            for *another, start_there, end_there in other.stretches
+        )
 
 
 class Settlement(BaseModel, frozen=True):
@@ -158,7 +169,9 @@ class Ledger:
     def replace(self, letters: list[DeadLetter], replay: Replay) -> int:
         """Settle the open ones of these letters, for the records they stand for are about to be replayed.
 
-        Raise if one is claimed by a replay that has not got to its end: it would write its row beside the new one.
+        Raise if one is claimed by a replay that has not got to its end: it would write its row beside the new one. The
+        same for a range that shares records with this one: each would take the other's rows out, and what one of them
+        has judged dead already, it leaves out for good, although the other has settled the letter.
         """
 
         def require_free(chosen: set[Letter], entries: Entries) -> None:
@@ -171,6 +184,13 @@ class Ledger:
                     safe="Nothing was changed",
                     fix=f"First run: penstock dead replay --resume {held[0]}",
                 )
+            for other in entries.replays.values():
+                if other.state == "started" and other.id != replay.id and other.overlaps(replay):
+                    raise Conflict(
+                        f"the replay {other.id} has records of this range, too, and has not got to its end",
+                        safe="Nothing was changed",
+                        fix=f"First run: penstock pipeline replay FILE --resume {other.id}",
+                    )
 
         return self._settle(letters, Settlement(state="replaced", by=replay.id), replay, require_free)
 

@@ -47,7 +47,8 @@ class RangeReplay(BaseModel, frozen=True):
     @property
     def entry(self) -> Replay:
         """Give what the ledger of dead letters has of it."""
-        return Replay(id=self.range.id, pipeline=self.pipeline, what="range")
+        stretches = [(part.topic_id, part.partition, part.start, part.end) for part in self.range.parts]
+        return Replay(id=self.range.id, pipeline=self.pipeline, what="range", stretches=stretches)
 
 
 def begin(
