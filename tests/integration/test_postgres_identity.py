@@ -329,3 +329,78 @@ def test_an_upserted_table_is_known_by_its_last_rows_after_batches_without_any(p
         found = driver.positions
 
     assert {PLACE: 1, OTHER: 2} == found
+
+
+@pytest.fixture
+def shared(postgres: RunningPostgres) -> Server:
+    """Make a table of two sinks, `copy` with what it held when one of them was far ahead, and write on."""
+    server = postgres.database()
+    with Driver(server, name="low") as low, Driver(server, name="high") as high:
+        low.write([(number, "low") for number in range(2)])
+        high.write([(number + 100, "high") for number in range(6)])
+        ask(server, COPY)
+        low.write([(number, "low") for number in range(2, 6)], start=2)
+    return server
+
+
+@pytest.mark.parametrize("change", [SWAP, "TRUNCATE orders; INSERT INTO orders SELECT * FROM copy"])
+def test_rows_of_another_sink_are_not_taken_for_those_of_a_restored_table(shared: Server, change: str) -> None:
+    ask(shared, change)
+
+    with Driver(shared, name="low") as low:
+        found = low.positions
+        with pytest.raises(Conflict, match="sink 'high' of pipeline 'orders' writes rows of orders/0 to it, too"):
+            low.sink.recover([PLACE])
+        again = low.positions
+
+    assert ({}, {}) == (found, again)
+
+
+def test_a_table_of_two_sinks_that_lacks_nothing_goes_on_when_told_so(
+    postgres: RunningPostgres, shared: Server
+) -> None:
+    with postgres.connect(shared.database) as connection:
+        connection.autocommit = True
+        connection.execute("VACUUM FULL orders")
+
+    with Driver(shared, name="low") as low:
+        with pytest.raises(Conflict, match="which of them this sink has written is not known") as refused:
+            low.sink.recover([PLACE])
+        ask(shared, str(refused.value).partition("run: ")[2])
+        found = low.positions
+
+    assert {PLACE: 6} == found
+
+
+def test_a_table_of_two_sinks_that_was_emptied_is_filled_again_by_both(shared: Server) -> None:
+    ask(shared, "TRUNCATE orders")
+
+    with Driver(shared, name="low") as low, Driver(shared, name="high") as high:
+        for each in (low, high):
+            each.sink.recover([PLACE])
+        for each in (low, high):
+            each.write([(1, "again")])
+
+    assert [(1,), (1,)] == ask(shared, IDS)
+
+
+def test_a_part_of_a_partitioned_table_restored_from_an_older_dump_is_noticed(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, f"{PARTITIONED}; {PARTS}")
+    fill(server)
+    ask(server, "CREATE TABLE copy AS SELECT * FROM orders_1")
+
+    with Driver(server) as driver:
+        driver.write([(4, "missing in the copy")], start=1, place=OTHER)
+        driver.write([(5, "in another part, and later")], start=2)
+        ask(
+            server,
+            "DROP TABLE orders_1; CREATE TABLE orders_1 PARTITION OF orders FOR VALUES IN (1);"
+            "INSERT INTO orders SELECT * FROM copy",
+        )
+        found = driver.positions
+        driver.sink.recover([PLACE, OTHER])
+        again = driver.positions
+
+    assert {} == found
+    assert {PLACE: 3, OTHER: 1} == again

@@ -30,6 +30,7 @@ from penstock.terminal import write_data
 PLACE = Place("state", "state", 0)
 _ATTEMPTS = 10
 _NUMBER = "_row"
+_TRANSACTION = "SELECT txid_current() & (2::bigint ^ 32 - 1)::bigint"
 
 
 class MergingSink(ABC):
@@ -156,8 +157,9 @@ class PostgresMerge(MergingSink):
             self._spec.server.connect() as connection,
         ):
             self._sink.hold_table(connection)
-            # Results have no coordinates: that there were rows is all that is remembered of them.
-            last = Row(PLACE.topic_id, PLACE.partition, 0) if rows.count_rows() else None
+            # Results have no coordinates: they are known by the transaction that wrote them, which VACUUM leaves alone.
+            (number,) = connection.execute(_TRANSACTION).fetchone() or (0,)
+            last = Row(PLACE.topic_id, PLACE.partition, number) if rows.count_rows() else None
             self._sink.move_position(connection, PLACE, expected, following, last)
             connection.execute(sql.SQL("CREATE TEMPORARY TABLE penstock_changes ({}) ON COMMIT DROP").format(made))
             with connection.cursor().copy(sql.SQL("COPY penstock_changes ({}) FROM STDIN").format(columns)) as copy:

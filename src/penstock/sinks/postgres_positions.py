@@ -5,6 +5,8 @@ by its OID and the files that PostgreSQL keeps it in, and one row that was writt
 Dropping, replacing and truncating a table changes OID or files, and so do VACUUM FULL and a restored dump. Which of
 these it was, the rows tell: if they are in the table, the positions are adopted; if not, they belong to a table that is
 gone. Where older rows may be missing, those of the last batch tell: one transaction wrote them, after all others.
+Results have no coordinates; the transaction that wrote them last is known by its id. Where two sinks write the same
+records to one table, rows tell nothing.
 """
 
 from collections.abc import Iterable
@@ -64,9 +66,17 @@ UPDATE {{positions}} SET next_offset = %s, table_oid = %s, table_files = %s,
     row_topic_id = %s, row_partition = %s, row_offset = %s
 WHERE {_KEY}"""
 _NEXT_BATCH = "SELECT coalesce(max(row_batch), 0) + 1 FROM {positions} WHERE pipeline = %s AND sink = %s"
-_FIND = """
-SELECT count(DISTINCT (_topic_id, _partition, _offset)) FROM {table}
-WHERE (_topic_id, _partition, _offset) IN (SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[]))"""
+# One condition for each row, joined by OR: so an index is used if there is one, and one scan is enough if not.
+_FIND = "SELECT DISTINCT _topic_id, _partition, _offset FROM {table} WHERE "
+_IS_HERE = "(_topic_id = %s AND _partition = %s AND _offset = %s)"
+_ANY = "SELECT FROM {table} WHERE "
+_IS_BEFORE = "(_topic_id = %s AND _partition = %s AND _offset < %s)"
+_WRITTEN_BY = "SELECT EXISTS (SELECT FROM {table} WHERE xmin = ANY(%s::text[]::xid[]))"
+_SHARERS = """
+SELECT pipeline, sink, topic_id, partition FROM {positions}
+WHERE (pipeline, sink) <> (%s, %s) AND table_oid = ANY(%s::oid[])
+    AND (topic_id, partition) IN (SELECT * FROM unnest(%s::text[], %s::integer[]))
+ORDER BY pipeline, sink, topic_id, partition LIMIT 1"""
 _BEYOND = """
 SELECT at.topic_id, at.partition, at.next_offset
 FROM unnest(%s::text[], %s::integer[], %s::bigint[]) AS at (topic_id, partition, next_offset)
@@ -163,20 +173,49 @@ class PostgresPositions:
 
     def _holds(self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]) -> bool:
         """Tell whether the table has the rows that were written last under these positions, and none beyond them."""
-        if self._beyond(connection, table, strange):
+        is_shared = self._sharer(connection, table, strange) is not None
+        if not is_shared and self._beyond(connection, table, strange):
             return False
-        # A row may have given way to one of another partition with its key, or have gone with an old partition.
-        is_last_batch_enough = self._is_upsert or table.is_partitioned
         last = max((each.batch for each in strange if each.row is not None), default=0)
-        rows = {each.row for each in strange if each.row and (each.batch == last or not is_last_batch_enough)}
+        rows = [each.row for each in strange if each.row is not None]
+        newest = [each.row for each in strange if each.row is not None and each.batch == last]
         if not rows:
             return True  # nothing was ever written that could be missing
         if not self._has_coordinates:
-            (is_filled,) = connection.execute(self._sql("SELECT EXISTS (SELECT FROM {table})")).fetchone() or (False,)
-            return bool(is_filled) and all(each.oid == table.oid for each in strange)
-        columns = [list(each) for each in zip(*rows, strict=True)]
-        (count,) = connection.execute(self._sql(_FIND), columns).fetchone() or (0,)
-        return bool(count > 0 if self._is_upsert else count == len(rows))
+            writers = [str(row.offset) for row in newest]
+            (is_there,) = connection.execute(self._sql(_WRITTEN_BY), [writers]).fetchone() or (False,)
+            return bool(is_there) and all(each.oid == table.oid for each in strange)
+        if is_shared:
+            return False
+        if self._is_upsert:
+            # A row may have given way to one of another partition with its key.
+            return bool(self._find(connection, newest))
+        missing = {*rows} - self._find(connection, rows)
+        if not table.is_partitioned or missing & {*newest}:
+            return not missing
+        # A row may have gone with an old part of the table. If there are others of its place before it, it has not.
+        return not missing or not self._has_any_before(connection, missing)
+
+    def _find(self, connection: "psycopg.Connection[Any]", rows: Iterable[Row]) -> set[Row]:
+        """Give those of the rows that are in the table."""
+        listed = list(rows)
+        query = self._sql(_FIND + " OR ".join([_IS_HERE] * len(listed)))
+        return {Row(*found) for found in connection.execute(query, [part for row in listed for part in row])}
+
+    def _has_any_before(self, connection: "psycopg.Connection[Any]", rows: Iterable[Row]) -> bool:
+        listed = list(rows)
+        query = self._sql(_ANY + " OR ".join([_IS_BEFORE] * len(listed)) + " LIMIT 1")
+        return connection.execute(query, [part for row in listed for part in row]).fetchone() is not None
+
+    def _sharer(
+        self, connection: "psycopg.Connection[Any]", table: Identity, positions: list[_Position]
+    ) -> tuple[str, str, str, int] | None:
+        """Find another sink that has written records of the same places to this table, or to the one that it was."""
+        if not positions or not self._has_coordinates:
+            return None
+        oids = [table.oid, *(each.oid for each in positions)]
+        places = [list(each) for each in zip(*(each.key for each in positions), strict=True)]
+        return connection.execute(self._sql(_SHARERS), [*self._owner, oids, *places]).fetchone()
 
     def _beyond(
         self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]
@@ -229,7 +268,8 @@ class PostgresPositions:
         known = self.read(connection, places)
         wanted = {(place.topic_id, place.partition): place for place in places}
         lost = [each for each in self._all(connection) if each.key in wanted and wanted[each.key] not in known]
-        beyond = self._beyond(connection, self.seen, lost) if self.seen else None
+        sharer = self._sharer(connection, self.seen, lost) if self.seen else None
+        beyond = self._beyond(connection, self.seen, lost) if self.seen and not sharer else None
         if beyond:
             topic_id, partition, at = beyond
             raise Conflict(
@@ -237,8 +277,8 @@ class PostgresPositions:
                 " stands since it wrote to another table: they would come twice",
                 safe="Nothing was changed",
                 fix="Name an empty table, or delete these rows if no other sink has written them:"
-                f" DELETE FROM {self._name} WHERE _topic_id = '{topic_id}' AND _partition = {partition}"
-                f" AND _offset >= {at}",
+                f" DELETE FROM {self._table.as_string(connection)} WHERE _topic_id = '{topic_id}'"
+                f" AND _partition = {partition} AND _offset >= {at}",
             )
         for each in lost:
             last = None
@@ -247,9 +287,24 @@ class PostgresPositions:
             key = [*self._owner, *each.key]
             if self.seen is None or last is None:
                 connection.execute(self._sql(_FORGET), key)
+            elif sharer:
+                raise self._not_told_apart(connection, wanted[each.key], sharer)
             else:
                 values = [last + 1, self.seen.oid, self.seen.files, *each.key, last, *key]
                 connection.execute(self._sql(_RECOVER), values)
+
+    def _not_told_apart(
+        self, connection: "psycopg.Connection[Any]", place: Place, sharer: tuple[str, str, str, int]
+    ) -> Conflict:
+        pipeline, sink = self._owner
+        return Conflict(
+            f"the table {self._name} was rewritten, replaced or restored, and sink '{sharer[1]}' of pipeline"
+            f" '{sharer[0]}' writes rows of {place} to it, too: which of them this sink has written is not known",
+            safe="Nothing was changed",
+            fix="Name another table. Or, if no row is missing or penstock_positions is from the same dump, too, run:"
+            f" UPDATE {self._positions.as_string(connection)} SET row_offset = NULL"
+            f" WHERE pipeline = '{pipeline}' AND sink = '{sink}'",
+        )
 
     def replaced(self, connection: "psycopg.Connection[Any]", place: Place, start: int, end: int) -> None:
         """Name other rows as the last ones, where those of a range were taken out."""
