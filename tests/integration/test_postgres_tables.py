@@ -8,12 +8,22 @@ import pyarrow as pa
 import pytest
 
 from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.errors import Conflict
+from penstock.secret import Secret
 
-from support.postgres_driver import PLACE, Driver, ask
+from support.postgres_driver import OTHER, PLACE, Driver, ask
+from support.waiting import until
 
 TYPES = """
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 ORDER BY attnum"""
+POSITIONS = """
+TABLE penstock_positions (
+    pipeline text, sink text, topic_id text, partition integer, topic text NOT NULL, next_offset bigint NOT NULL,
+    table_oid oid NOT NULL, table_files text NOT NULL, row_topic_id text, row_partition integer, row_offset bigint,
+    row_batch bigint,
+    PRIMARY KEY (pipeline, sink, topic_id, partition)
+)"""
 INSTANT = datetime.datetime(2026, 2, 28, 23, 59, 59, 999_999, datetime.UTC)
 
 
@@ -213,3 +223,62 @@ def test_pipelines_that_start_at_the_same_moment_in_a_new_database_all_get_open(
         thread.join(60)
 
     assert [] == errors
+
+
+def test_rows_are_found_by_their_coordinates_without_a_look_at_all_of_them(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    scanned = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'orders'"
+    others = "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    with Driver(server) as driver:
+        driver.write([(1, "a")])
+        driver.write([(1, "of a quiet partition")], place=OTHER)
+    ask(
+        server,
+        "INSERT INTO orders SELECT n, repeat('x', 100), 'id-of-orders', 0, n FROM generate_series(1, 100000) n;"
+        "UPDATE penstock_positions SET next_offset = 100001, row_offset = 100000 WHERE partition = 0",
+    )
+    with postgres.connect(server.database) as connection:
+        connection.autocommit = True
+        connection.execute("VACUUM FULL orders")
+        connection.execute("ANALYZE orders")
+    # A session tells what it has done when it ends.
+    until(lambda: ask(server, others) == [(True,)])
+    before = ask(server, scanned)
+
+    with Driver(server) as driver:
+        found = driver.positions
+    until(lambda: ask(server, others) == [(True,)])
+
+    assert {PLACE: 100_001, OTHER: 1} == found
+    assert before == ask(server, scanned)
+
+
+@pytest.mark.parametrize(
+    ("made_by", "made", "is_refused"),
+    [
+        pytest.param("stranger", "TABLE penstock_positions (pipeline text)", True, id="a stranger's table"),
+        pytest.param("stranger", "VIEW penstock_positions AS SELECT 1", True, id="a stranger's view"),
+        pytest.param("", "VIEW penstock_positions AS SELECT 1", True, id="no table"),
+        pytest.param("", POSITIONS, False, id="an administrator's table"),
+    ],
+)
+def test_positions_are_kept_in_no_table_that_a_stranger_has_made(
+    postgres: RunningPostgres, made_by: str, made: str, *, is_refused: bool
+) -> None:
+    server = postgres.database()
+    user, stranger = f"user_of_{server.database}", f"stranger_of_{server.database}"
+    for role in (user, stranger):
+        ask(server, f"CREATE ROLE {role} LOGIN PASSWORD 'made-up'; GRANT ALL ON SCHEMA public TO {role}")
+    ask(
+        server, f"{f'SET ROLE {stranger};' if made_by else ''} CREATE {made}; GRANT ALL ON penstock_positions TO {user}"
+    )
+    driver = Driver(server.model_copy(update={"user": user, "password": Secret.of("made-up")}))
+
+    if is_refused:
+        with pytest.raises(Conflict, match="is no table to keep positions in: user"), driver:
+            pass
+    else:
+        with driver:
+            driver.write([(1, "a")])
+
+    assert [] == ask(server, "SELECT tablename FROM pg_tables WHERE tablename ~ '^orders' AND %s", is_refused)

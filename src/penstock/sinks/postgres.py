@@ -115,7 +115,7 @@ class PostgresSink(Sink):
         with self._session() as connection, self._explained(connection):
             self._begin(connection)
             self._stage.drop_orphans(connection)
-            self._stage.make(connection)
+            self._stage.make(connection, self._positions.look(connection))
             connection.commit()
 
     def make_tables(self, schema: pa.Schema) -> None:
@@ -167,7 +167,7 @@ class PostgresSink(Sink):
                 if self._positions.seen != self._fitting:
                     require_fitting(connection, self.table, self._spec.table, self._schema)
                     self._fitting = self._positions.seen
-                self._stage.make(connection)
+                self._stage.make(connection, self._positions.seen)
             connection.commit()
             self._prepared = None
             return found
@@ -186,6 +186,8 @@ class PostgresSink(Sink):
     def prepare(self, staged: list[Staged], expected: Mapping[Place, int | None]) -> list[Refusal]:
         """Do everything but the commit, in one open transaction; rows that the table refuses are found here."""
         super().prepare(staged, expected)
+        if not staged:
+            return []  # and no transaction, which would hold its locks until the next batch
         stages = [each.detail["stage"] for each in staged if each.rows]
         with self._session() as connection:
             self._prepared = None

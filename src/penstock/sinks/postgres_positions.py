@@ -29,6 +29,15 @@ CREATE TABLE IF NOT EXISTS {positions} (
     row_batch bigint,
     PRIMARY KEY (pipeline, sink, topic_id, partition)
 )"""
+# Whom the user belongs to, and who owns the server, the database, the schema or the table, could do as much already.
+_MAKER = """
+SELECT pg_get_userbyid(relowner), relkind = 'r' AND (
+    pg_has_role(relowner, 'USAGE')
+    OR (SELECT rolsuper FROM pg_roles WHERE oid = relowner)
+    OR relowner = (SELECT datdba FROM pg_database WHERE datname = current_database())
+    OR relowner = (SELECT nspowner FROM pg_namespace WHERE oid = relnamespace)
+    OR relowner = coalesce((SELECT relowner FROM pg_class WHERE oid = to_regclass(%(table)s)), 0))
+FROM pg_class WHERE oid = to_regclass(%(positions)s)"""
 # A partitioned table has no file of its own; TRUNCATE gives all of its partitions new ones.
 _LOOK = """
 SELECT oid, relkind = 'p',
@@ -36,8 +45,9 @@ SELECT oid, relkind = 'p',
         (SELECT hashtextextended(string_agg(pg_relation_filenode(relid)::text, ',' ORDER BY relid), 0)::text
          FROM pg_partition_tree(pg_class.oid)),
         pg_relation_filenode(oid)::text, ''),
-    (SELECT string_agg(format('%%s %%s %%s', attname, atttypid, atttypmod), ',' ORDER BY attnum) FROM pg_attribute
-     WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped)
+    (SELECT string_agg(format('%%s %%s %%s %%s', attname, atttypid, atttypmod, attnotnull), ',' ORDER BY attnum)
+     FROM pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
+    (SELECT string_agg(oid::text, ',' ORDER BY oid) FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'c')
 FROM pg_class WHERE oid = to_regclass(%s)"""
 _KEY = "pipeline = %s AND sink = %s AND topic_id = %s AND partition = %s"
 _READ = """
@@ -105,6 +115,7 @@ class Identity(NamedTuple):
     files: str
     is_partitioned: bool
     columns: str
+    checks: str | None
 
 
 @dataclass(frozen=True)
@@ -139,13 +150,31 @@ class PostgresPositions:
         """The table as it was when positions were read last."""
 
     def make(self, connection: "psycopg.Connection[Any]") -> None:
-        """Make the table of positions, if it is not there."""
-        connection.execute(self._sql(_MAKE))
+        """Make the table of positions, if it is not there; refuse one that is a stranger's."""
+        if not self._exists(connection):
+            connection.execute(self._sql(_MAKE))
+
+    def _exists(self, connection: "psycopg.Connection[Any]") -> bool:
+        """Tell whether there is a table of positions. What a stranger has made would run code in our name."""
+        from psycopg import sql
+
+        named = {"positions": self._positions.as_string(connection), "table": self._table.as_string(connection)}
+        found = connection.execute(_MAKER, named).fetchone()
+        if found is not None and not found[1]:
+            user = sql.Identifier(connection.info.user).as_string(connection)
+            raise Conflict(
+                f"{named['positions']} is no table to keep positions in: user '{found[0]}' has made it, and could run"
+                " anything in the name of whoever uses it",
+                safe="Nothing was written",
+                fix="Remove it; or, if it is the table of your positions, let an administrator run:"
+                f" ALTER TABLE {named['positions']} OWNER TO {user}",
+            )
+        return found is not None
 
     def read(self, connection: "psycopg.Connection[Any]", places: Iterable[Place]) -> Positions:
         """Give the positions that are true of the table as it is now, and adopt those that turn out to be."""
         wanted = {(place.topic_id, place.partition): place for place in places}
-        table = self._look(connection)
+        table = self.look(connection)
         found = [each for each in self._all(connection) if each.key in wanted] if table else []
         if table and not all(each.belongs_to(table) for each in found):
             strange = [each for each in found if not each.belongs_to(table)]
@@ -157,15 +186,13 @@ class PostgresPositions:
         self.seen = table
         return {wanted[each.key]: each.next_offset for each in found}
 
-    def _look(self, connection: "psycopg.Connection[Any]") -> Identity | None:
+    def look(self, connection: "psycopg.Connection[Any]") -> Identity | None:
+        """Tell what the table is recognised by; None if it is not there."""
         found = connection.execute(_LOOK, [self._table.as_string(connection)]).fetchone()
-        return None if found is None else Identity(found[0], found[2], found[1], found[3])
+        return None if found is None else Identity(found[0], found[2], found[1], *found[3:])
 
     def _all(self, connection: "psycopg.Connection[Any]") -> list[_Position]:
-        (exists,) = connection.execute(
-            "SELECT to_regclass(%s) IS NOT NULL", [self._positions.as_string(connection)]
-        ).fetchone() or (False,)
-        rows = connection.execute(self._sql(_READ), self._owner).fetchall() if exists else []
+        rows = connection.execute(self._sql(_READ), self._owner).fetchall() if self._exists(connection) else []
         return [
             _Position((topic_id, partition), at, oid, files, None if row[-1] is None else Row(*row), batch or 0)
             for topic_id, partition, at, oid, files, *row, batch in rows
@@ -238,7 +265,7 @@ class PostgresPositions:
                 connection.execute(self._sql("LOCK TABLE {table} IN ROW EXCLUSIVE MODE"))
         except errors.UndefinedTable:
             raise WorkLost(f"the table {self._name} was dropped while a batch was running") from None
-        table = self._look(connection)
+        table = self.look(connection)
         if self.seen is not None and table != self.seen:
             raise WorkLost(f"the table {self._name} was changed while a batch was running")
         self.seen = table

@@ -6,6 +6,8 @@ was killed, and the next one to open a sink in the same schema drops it.
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.sinks.postgres_positions import Identity
+
 if TYPE_CHECKING:
     import psycopg
 
@@ -36,6 +38,7 @@ class Stage:
         self._schema = schema
         self._relation = f"{_PREFIX}{mark}"
         self._table = table
+        self._like: Identity | None = None
         self.name = sql.Identifier(*((schema,) if schema else ()), self._relation)
 
     def claim(self, connection: "psycopg.Connection[Any]") -> None:
@@ -51,18 +54,23 @@ class Stage:
             if found[1] != self._relation:
                 connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(*found)))
 
-    def make(self, connection: "psycopg.Connection[Any]") -> None:
-        """Make it, unless it is there; nobody else may read it, whatever the default privileges of the schema are."""
+    def make(self, connection: "psycopg.Connection[Any]", table: Identity | None) -> None:
+        """Make it like the table, unless it is there and the table has not changed.
+
+        Nobody else may read it, whatever the default privileges of the schema are.
+        """
         from psycopg import sql
 
         named = [self.name.as_string(connection)]
         (exists,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", named).fetchone() or (False,)
-        if exists:
+        if exists and table == self._like:
             return
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self.name))
         connection.execute(sql.SQL(_MAKE).format(stage=self.name, table=self._table))
         for (role,) in connection.execute(_OTHERS, named).fetchall():
             grantee = sql.SQL("PUBLIC") if role is None else sql.Identifier(role)
             connection.execute(sql.SQL("REVOKE ALL ON {} FROM {}").format(self.name, grantee))
+        self._like = table
 
     def drop(self, connection: "psycopg.Connection[Any]") -> None:
         """Drop it, unless that means waiting: then the next driver does."""

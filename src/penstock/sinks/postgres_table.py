@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import Conflict
+from penstock.pipeline.columns import COORDINATES
 from penstock.sinks.postgres_insert import identifiers
 from penstock.sinks.postgres_types import OF_THE_USER, column_type, holds
 
@@ -26,15 +27,26 @@ ORDER BY relname LIMIT 1"""
 
 
 def make_table(connection: "psycopg.Connection[Any]", table: Any, schema: pa.Schema, key: list[str]) -> None:
-    """Make the table with a type for every column, if it is not there."""
+    """Make the table with a type for every column, if it is not there.
+
+    Rows that are appended are looked for by their coordinates now and then. They come in the order of these, so an
+    index that keeps their bounds for each megabyte is enough: it takes next to no room and time.
+    """
     from psycopg import sql
 
+    named = [table.as_string(connection)]
+    (exists,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", named).fetchone() or (False,)
+    if exists:
+        return
     columns = [
         sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type(field.type))) for field in schema
     ]
     if key:
         columns.append(sql.SQL("PRIMARY KEY ({})").format(identifiers(key)))
-    connection.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table, sql.SQL(", ").join(columns)))
+    connection.execute(sql.SQL("CREATE TABLE {} ({})").format(table, sql.SQL(", ").join(columns)))
+    if not key:
+        ordered = identifiers(COORDINATES)
+        connection.execute(sql.SQL("CREATE INDEX ON {} USING brin ({}) WITH (autosummarize)").format(table, ordered))
 
 
 def require_fitting(connection: "psycopg.Connection[Any]", table: Any, shown: str, schema: pa.Schema) -> None:
