@@ -76,3 +76,42 @@ def test_nobody_else_may_read_what_is_staged_whatever_the_schema_gives_away(post
     assert [(1,)] == landed
     assert {PLACE: 1} == driver.positions
     driver.sink.close()
+
+
+@pytest.mark.parametrize(
+    ("column", "change"),
+    [
+        pytest.param("varchar(3)", "ALTER TABLE orders ALTER COLUMN note TYPE text", id="type"),
+        pytest.param("text CHECK (note < 'b')", "ALTER TABLE orders DROP CONSTRAINT orders_note_check", id="check"),
+        pytest.param("text NOT NULL", "ALTER TABLE orders ALTER COLUMN note DROP NOT NULL", id="not null"),
+    ],
+)
+def test_rows_are_staged_as_the_table_is_now(postgres: RunningPostgres, column: str, change: str) -> None:
+    server = postgres.database()
+    refused_at_first = (1, None) if "NULL" in column else (1, "borrowed")
+    ask(
+        server,
+        f"CREATE TABLE orders (id bigint, note {column}, _topic_id text, _partition int, _offset bigint)",
+    )
+
+    with Driver(server) as driver:
+        _, before = driver.try_stage([refused_at_first])
+        ask(server, change)
+        _ = driver.positions
+        driver.write([refused_at_first])
+
+    assert [0] == [index for index, _ in before]
+    assert [refused_at_first] == ask(server, "SELECT id, note FROM orders")
+
+
+def test_a_batch_that_has_nothing_for_the_sink_holds_no_lock(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+
+    with Driver(server) as driver:
+        driver.write([(1, "a")])
+        assert [] == driver.sink.prepare([], {})
+        found = ask(
+            server, "SELECT state FROM pg_stat_activity WHERE datname = %s AND state ~ 'trans'", server.database
+        )
+
+    assert [] == found
