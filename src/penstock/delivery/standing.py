@@ -163,7 +163,7 @@ def _require_found(pipeline: str, name: str, known: Positions, found: Positions,
         if place in known and place not in found:
             raise PositionLost(
                 f"sink '{name}' had everything of {place} before offset {known[place]}, and has no position any more:"
-                " its table was dropped or replaced, or its group expired",
+                " its table, folder or topic was dropped or replaced, or its group expired",
                 safe="Nothing was written",
                 fix=f"To fill it again from the source's start, run: penstock pipeline rebuild {pipeline}",
             )
