@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import yaml
+from deltalake import DeltaTable
 
 from penstock.engine import upkeep
 from penstock.engine.home import Home, Progress
@@ -128,6 +129,38 @@ def test_a_table_that_was_deleted_is_noticed_and_can_be_filled_again(lab: Lab) -
 
     assert list(range(5)) == lab.ids()
     assert list(range(5)) == lab.ids(other)
+    assert 1 == len(lab.letters(topic))
+
+
+def test_a_table_that_was_restored_to_an_older_version_gets_what_it_lacks_and_another_sink_nothing_twice(
+    lab: Lab,
+) -> None:
+    topic = lab.kafka.topic("restored", partitions=2)
+    other = lab.folder / "other"
+    sinks = [{"type": "delta", "path": str(lab.table)}, {"type": "delta", "name": "other", "path": str(other)}]
+    spec = lab.spec(topic, sinks=sinks)
+    lab.send_ids(topic, range(3))
+    lab.run(spec)
+    older = DeltaTable(str(lab.table)).version()
+    lab.send_ids(topic, range(3, 5), partition=1)
+    lab.send(topic, b"poison")
+    lab.run(spec)
+    newer = DeltaTable(str(lab.table)).version()
+    lab.send_ids(topic, range(5, 8), partition=1)
+    lab.run(spec)
+
+    DeltaTable(str(lab.table)).restore(newer)
+    lab.run(spec)
+    again = lab.ids()
+    DeltaTable(str(lab.table)).restore(older)
+    with pytest.raises(PositionLost, match=rf"sink 'delta' had everything of {topic}/1 before offset 5"):
+        lab.run(spec)
+    with lab.runner(spec) as runner:
+        upkeep.rebuild(runner)
+    lab.run(spec)
+
+    assert list(range(8)) == again
+    assert (list(range(8)), list(range(8))) == (lab.ids(), lab.ids(other))
     assert 1 == len(lab.letters(topic))
 
 

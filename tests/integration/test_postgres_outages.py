@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.delivery.positions import Stretch
 from penstock.errors import PenstockError, Refused, SinkUnavailable, Transient, WorkLost
 from penstock.secret import Secret
 from penstock.sinks import postgres as module
 from penstock.sinks.postgres_server import Server
+from penstock.sinks.sink import Staged
 
 from support.postgres_driver import PLACE, Driver, ask, cut, positions_of
 from support.waiting import until
@@ -122,7 +124,9 @@ def stopped(postgres: RunningPostgres) -> Iterator[Driver]:
         pytest.param(lambda driver: driver.sink.open(driver.schema), id="open"),
         pytest.param(lambda driver: driver.positions, id="positions"),
         pytest.param(lambda driver: driver.stage([(2, "b")], start=1), id="stage"),
-        pytest.param(lambda driver: driver.sink.prepare([], {}), id="prepare"),
+        pytest.param(
+            lambda driver: driver.sink.prepare([Staged(Stretch(PLACE, 1, 2), 0, {})], {PLACE: 1}), id="prepare"
+        ),
     ],
 )
 def test_a_server_that_is_down_is_an_outage_twice_in_a_row_and_nobody_is_blamed(
