@@ -25,6 +25,7 @@ PenstockError
     │   ├── PositionLost        a sink that had been written to has no position any more
     │   ├── TopicRecreated      the topic was deleted and made again
     │   ├── RetentionPassed     records were deleted before they were read
+    │   ├── StateOutdated       the state was computed with other steps than those in the pipeline file
     │   └── LogTruncated        the topic holds not all that was read from it
     └── DataRefused       10    a rule of the pipeline says to stop at data like these
 
@@ -172,6 +173,10 @@ class PositionLost(Discontinuity):
 
 class ClusterReplaced(Discontinuity):
     """Another Kafka cluster answers than the one that the positions are of."""
+
+
+class StateOutdated(Discontinuity):
+    """The state of a stateful pipeline was computed with other steps than those in the pipeline file."""
 
 
 class TopicRecreated(Discontinuity):

@@ -13,7 +13,7 @@ import pytest
 from penstock.engine import stateful
 from penstock.engine.home import Home, Progress
 from penstock.engine.stateful import StatefulRunner
-from penstock.errors import CheckpointLost, PositionLost
+from penstock.errors import CheckpointLost, PositionLost, StateOutdated
 from penstock.pipeline.spec import PipelineSpec
 
 ROWS = ds.dataset(pa.table({"k": [1]}))
@@ -193,7 +193,8 @@ def test_a_new_checkpoint_says_where_the_sinks_stood(lab: Lab) -> None:
     lab.rebuild()
 
     told = orjson.loads((lab.checkpoint / "metadata.json").read_bytes())
-    assert {"pipeline": "p", "positions": {"delta": position}, "query": None} == told
+    computed: dict[str, object] = {"watermark": None, "steps": []}
+    assert {"pipeline": "p", "positions": {"delta": position}, "query": None, "computation": computed} == told
 
 
 @pytest.mark.parametrize("name", ["console", "screen"])
@@ -216,3 +217,67 @@ def test_a_table_without_its_position_is_noticed_whatever_it_is_called(name: str
 
     with pytest.raises(PositionLost, match="penstock pipeline rebuild p"):
         lab.run()
+
+
+COUNT = "SELECT k, count(*) AS n FROM events WHERE k > 1 GROUP BY k"
+
+
+def with_steps(lab: Lab, *steps: object, column: str | None = None, delay: str = "10m") -> Lab:
+    """Change the pipeline file."""
+    listed = [each if isinstance(each, dict) else {"sql": each} for each in steps]
+    watermark = {"column": column, "delay": delay} if column else None
+    source = {"type": "delta", "path": str(lab.folder / "source"), "watermark": watermark}
+    told = {"name": "p", "source": source, "steps": listed, "sinks": lab.spec.sinks}
+    lab.spec = PipelineSpec.model_validate(told)
+    return lab
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [COUNT.replace("> 1", "> 2")],
+        [COUNT.replace("count(*)", "sum(k)")],
+        ["SELECT k + 1 AS k FROM events", COUNT],
+        [COUNT, "SELECT n, count(*) AS keys FROM events GROUP BY n"],
+        [{"stateful": "ranking:Best", "key": ["k"], "returns": "k bigint"}],
+        [],
+    ],
+)
+def test_other_steps_over_old_state_are_refused_until_it_is_computed_again(lab: Lab, steps: list[object]) -> None:
+    with_steps(lab, COUNT).run(0)
+
+    with pytest.raises(StateOutdated, match="penstock pipeline rebuild p"):
+        with_steps(lab, *steps).run()
+    assert [(1, 1)] == with_steps(lab, COUNT).run(1)
+    with_steps(lab, *steps).rebuild()
+    assert [(1, 1)] == lab.run(0)
+
+
+def test_another_column_of_event_times_over_old_state_is_refused_and_another_delay_is_not(lab: Lab) -> None:
+    with_steps(lab, COUNT, column="at").run(0)
+
+    assert [(1, 1)] == with_steps(lab, COUNT, column="at", delay="1h").run(1)
+    with pytest.raises(StateOutdated):
+        with_steps(lab, COUNT, column="then").run()
+
+
+def test_what_does_not_concern_the_state_may_change(lab: Lab) -> None:
+    with_steps(lab, COUNT, "SELECT k, n FROM events").run(0)
+
+    assert [(1, 1)] == with_steps(lab, f"-- how many\n{COUNT.lower()}", "SELECT k, n + 1 AS n FROM events").run(1)
+    assert [(1, 1)] == with_steps(lab, COUNT).run(2)
+
+
+def test_a_processor_may_be_mended_and_its_keys_stay(lab: Lab) -> None:
+    step = {"stateful": "ranking:Best", "key": ["k"], "returns": "k bigint"}
+    with_steps(lab, step).run(0)
+
+    assert [(1, 1)] == with_steps(lab, {**step, "stateful": "mended:Best"}).run(1)
+    with pytest.raises(StateOutdated):
+        with_steps(lab, {**step, "key": ["k", "n"]}).run()
+
+
+def test_before_the_first_batch_there_is_no_state_to_fit(lab: Lab) -> None:
+    with_steps(lab, COUNT).run()
+
+    assert [(1, 1)] == with_steps(lab, COUNT.replace("> 1", "> 2")).run(0)

@@ -21,13 +21,14 @@ from penstock.delivery.checkpoint import lost
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import write_json
 from penstock.engine.batch import BatchReport, SinkCount
+from penstock.engine.computation import Computation
 from penstock.engine.home import Home, Progress
 from penstock.engine.session import guard_callbacks
 from penstock.engine.shipping import own_modules
 from penstock.engine.spark_checkpoint import SparkCheckpoint, batch_of
 from penstock.engine.spilled import spill
 from penstock.engine.stateful_failures import explained
-from penstock.errors import BadInput, NotFound, PenstockError, PositionLost
+from penstock.errors import BadInput, NotFound, PenstockError, PositionLost, StateOutdated
 from penstock.pipeline.schema import parse
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.merging import MergingSink, merging_sink
@@ -53,6 +54,8 @@ class _Metadata(msgspec.Struct, frozen=True):
     """Where each sink stood when the computation began."""
     query: str | None = None
     """The id of Spark's query; none as long as it has had no batch."""
+    computation: Computation | None = None
+    """What the state is computed with."""
 
 
 class StatefulRunner:
@@ -96,7 +99,7 @@ class StatefulRunner:
             if started or self._spark.exists:
                 reason = f"sink '{started[0]}' has a position" if started else "Spark has one of this pipeline"
                 raise lost(self.spec.name, f"there is none in {self.home.checkpoint}, and {reason}")
-            self._remember(_Metadata(self.spec.name, positions))
+            self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))
             return
         try:
             self._begun = msgspec.json.decode(self._metadata.read_bytes(), type=_Metadata)
@@ -104,9 +107,23 @@ class StatefulRunner:
             raise lost(self.spec.name, f"{self._metadata} makes no sense: {error}") from None
         if self._begun.query is not None and self._spark.query_id() != self._begun.query:
             raise lost(self.spec.name, f"Spark's part, which holds the state, is not in {self._spark.folder}")
+        self._require_same_computation()
         following = self._spark.next()
         for sink in self.sinks:
             self._lacks(sink, following)
+
+    def _require_same_computation(self) -> None:
+        before, now = self._begun.computation, Computation.of(self.spec)
+        if before == now:
+            return
+        if self._begun.query is not None and (before is None or not now.has_state_of(before)):
+            raise StateOutdated(
+                f"the steps of pipeline '{self.spec.name}' are not those that its state was computed with",
+                safe="Nothing was written, and the results are intact",
+                fix="Change them back, or, to compute everything again, run:"
+                f" penstock pipeline rebuild {self.spec.name}",
+            )
+        self._remember(msgspec.structs.replace(self._begun, computation=now))
 
     def _remember(self, metadata: "_Metadata") -> None:
         write_json(self._metadata, msgspec.to_builtins(metadata))
@@ -120,7 +137,7 @@ class StatefulRunner:
         """
         self._spark.set_aside()
         positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
-        self._remember(_Metadata(self.spec.name, positions))
+        self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))
         self._spark.remove_old()
 
     def run(self, tell: Callable[[Progress], None]) -> None:

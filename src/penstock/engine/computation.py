@@ -1,0 +1,60 @@
+"""What the state of a stateful pipeline was computed with.
+
+Spark compares the columns of its state and no more: over old state, another condition or sum would go on, and give
+numbers that no query over the table gives. Of a Python processor only the keys and timers are looked at: it may be
+mended, and whether the old state fits the new code, its author knows.
+"""
+
+from typing import Any
+
+import msgspec
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from penstock.pipeline.spec import PipelineSpec
+from penstock.sources.delta import DeltaTable
+from penstock.steps.sql import Select
+
+
+class Computation(msgspec.Struct, frozen=True):
+    """The part of a pipeline file that results come from, as it was written."""
+
+    watermark: str | None
+    """The column of event times; how late is still in time may change."""
+    steps: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, spec: PipelineSpec) -> "Computation":
+        """Take it from the pipeline file."""
+        watermark = spec.source.watermark if isinstance(spec.source, DeltaTable) else None
+        return cls(watermark.column if watermark else None, [step.model_dump(mode="json") for step in spec.steps])
+
+    def has_state_of(self, other: "Computation") -> bool:
+        """Tell whether the state of the other one fits: steps behind the last one that keeps any may differ."""
+        return self.state == other.state
+
+    @property
+    def state(self) -> list[Any]:
+        """What state depends on, in a form that can be compared; nothing if no step keeps any."""
+        last = max((number for number, step in enumerate(self.steps, 1) if _keeps_state(step)), default=0)
+        return [self.watermark, *map(_plain, self.steps[:last])] if last else []
+
+
+def _keeps_state(step: dict[str, Any]) -> bool:
+    if "sql" not in step:
+        return True
+    try:
+        Select(step["sql"])
+    except ValueError:
+        return True
+    return False
+
+
+def _plain(step: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is no difference to the state; in SQL that is spaces, comments, the case of keywords."""
+    if "sql" not in step:
+        return {name: step[name] for name in ("key", "timers")}
+    try:
+        return {"sql": sqlglot.parse_one(step["sql"], dialect="spark").sql(dialect="spark", comments=False)}
+    except SqlglotError:
+        return {"sql": " ".join(step["sql"].split())}
