@@ -20,7 +20,7 @@ NEVER: frozenset[int] = frozenset()
 OUTAGE = frozenset({4})
 DISCONTINUITY = frozenset({9})
 _POINTS = ["planned", "writing", "prepared", "sink_committed:dead", "committed"]
-_KILL_WITHIN_S = 6.0
+_KILL_WITHIN_S = 4.0
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,9 @@ def _signalled(world: World, number: signal.Signals, codes: set[int]) -> None:
     before = log.stat().st_size if log.exists() else 0
     process = world.start("run", str(world.file))
     after_s = world.dice.uniform(0, _KILL_WITHIN_S)
-    with contextlib.suppress(Exception):
-        process.wait(after_s)
-    if process.poll() is None:
-        process.send_signal(number)
+    process.join(after_s)
+    if process.exitcode is None and process.pid is not None:
+        os.kill(process.pid, number)
     code, error = world.ended(process, before)
     world.tell("signalled", signal=number.name, after_s=round(after_s, 2), code=code, error=error)
     world.require_ended(code, error, codes, f"a driver that got {number.name}")

@@ -1,16 +1,13 @@
 """One history's world: a topic, a pipeline with its sinks, everything that was acknowledged, and what was destroyed."""
 
 import json
-import os
 import random
 import re
-import signal
-import subprocess
-import sys
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from penstock.delivery import gaps
 from penstock.kafka import topics
 
 from conftest import RunningKafka
+from support.histories import driver
 from support.histories.records import HOSTILE, SCHEMA, TOPIC_CONFIG, Record, draw
 from support.histories.sinks import SinkUnderTest, make_sink
 from support.waiting import until
@@ -30,7 +28,7 @@ from support.waiting import until
 Spot = tuple[str, int, int]
 """Topic id, partition and offset: what identifies a record for good."""
 
-_DOCUMENTED = {0, 2, 3, 4, 5, 6, 7, 9, 10}
+_DOCUMENTED = {0, 2, 3, 4, 5, 6, 7, 9, 10, 130}
 _ADVICE = re.compile(r"penstock pipeline (rebuild|skip-gap) (\S+)")
 _RUN_S = 400
 _MOST_TRIES = 6
@@ -207,27 +205,16 @@ class World:
         else:
             self.acknowledged = {spot: each for spot, each in self.acknowledged.items() if spot not in gone}
 
-    def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[bytes]":
+    def start(self, *arguments: str, **environment: str) -> ForkServerProcess:
         """Start a command of the pipeline's, in a process of its own."""
-        command = [sys.executable, "-m", "support.histories.driver", "--home", str(self.home)]
-        command += ["--bootstrap", self.servers.kafka.connection.bootstrap_servers, "pipeline", *arguments]
-        paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-        with (self.folder / "driver.log").open("ab") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                start_new_session=True,
-                env={
-                    **os.environ,
-                    **self.servers.spark_gateway,
-                    "PYTHONPATH": os.pathsep.join(paths),
-                    **({"HISTORY_SABOTAGE": self.sabotage} if self.sabotage else {}),
-                    **environment,
-                },
-            )
+        options = ["--home", str(self.home), "--bootstrap", self.servers.kafka.connection.bootstrap_servers]
+        sabotage = {"HISTORY_SABOTAGE": self.sabotage} if self.sabotage else {}
+        return driver.start(
+            [*options, "pipeline", *arguments],
+            self.folder,
+            self.folder / "driver.log",
+            {**self.servers.spark_gateway, **sabotage, **environment},
+        )
 
     def run(self, *arguments: str, **environment: str) -> tuple[int, str]:
         """Run a command to its end; give its exit code and its last error."""
@@ -236,18 +223,17 @@ class World:
         process = self.start(*(arguments or ("run", str(self.file))), **environment)
         return self.ended(process, before)
 
-    def ended(self, process: "subprocess.Popen[bytes]", log_from: int) -> tuple[int, str]:
+    def ended(self, process: ForkServerProcess, log_from: int) -> tuple[int, str]:
         """Wait for the end of a command."""
-        try:
-            code = process.wait(_RUN_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        process.join(_RUN_S)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
             self.violations.append(f"a driver did not end within {_RUN_S} s")
-            code = -9
+        code = process.exitcode or 0
         self.has_begun = self.has_begun or self.checkpoint.exists()
         said = (self.folder / "driver.log").read_bytes()[log_from:].decode(errors="replace")
-        errors = [line for line in said.splitlines() if line.startswith("error:")]
+        errors = [line for line in said.splitlines() if line.startswith(("error:", "interrupted"))]
         if code > 0 and not errors:
             self.violations.append(f"exit code {code} without an error line")
         if code not in _DOCUMENTED and code >= 0:
