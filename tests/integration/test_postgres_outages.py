@@ -3,13 +3,14 @@
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery.positions import Stretch
-from penstock.errors import PenstockError, Refused, SinkUnavailable, Transient, WorkLost
+from penstock.errors import BadInput, NotFound, PenstockError, Refused, SinkUnavailable, Transient, WorkLost
 from penstock.secret import Secret
 from penstock.sinks import postgres as module
 from penstock.sinks.postgres_server import Server
@@ -330,20 +331,55 @@ def without_admission(server: Server) -> Server:
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "error", "said"),
     [
-        pytest.param(lambda server: server.model_copy(update={"password": None}), id="no password"),
-        pytest.param(lambda server: server.model_copy(update={"user": "nobody-we-know"}), id="unknown user"),
-        pytest.param(lambda server: server.model_copy(update={"database": "nowhere"}), id="unknown database"),
-        pytest.param(lambda server: server.model_copy(update={"sslmode": "require"}), id="no TLS"),
-        pytest.param(without_login, id="may not log in"),
-        pytest.param(without_admission, id="may not enter the database"),
+        pytest.param(
+            lambda server: server.model_copy(update={"password": Secret.of("canary-of-a-wrong-password")}),
+            Refused,
+            "See whether user 'penstock' is there, and its password right (held by the program)",
+            id="wrong password",
+        ),
+        pytest.param(
+            lambda server: server.model_copy(update={"password": None}),
+            Refused,
+            "Say where the password of user 'penstock' is: `password: env:NAME`, or file:PATH",
+            id="no password",
+        ),
+        pytest.param(
+            lambda server: server.model_copy(update={"user": "nobody-we-know"}),
+            Refused,
+            "See whether user 'nobody-we-know' is there",
+            id="unknown user",
+        ),
+        pytest.param(
+            lambda server: server.model_copy(update={"database": "nowhere"}),
+            NotFound,
+            'database "nowhere" does not exist. Make it, or name another one with `user` or `database`',
+            id="unknown database",
+        ),
+        pytest.param(
+            lambda server: server.model_copy(update={"sslmode": "require"}),
+            Refused,
+            "Turn TLS on at the server",
+            id="no TLS",
+        ),
+        pytest.param(
+            lambda server: server.model_copy(update={"ca_file": Path("/nowhere/ca.pem"), "sslmode": "verify-full"}),
+            BadInput,
+            "there is no ca_file /nowhere/ca.pem. Name the PEM file of the server's CA",
+            id="no CA file",
+        ),
+        pytest.param(without_login, Refused, "ALTER ROLE ... LOGIN", id="may not log in"),
+        pytest.param(without_admission, Refused, "GRANT CONNECT ON DATABASE", id="may not enter the database"),
     ],
 )
-def test_what_waiting_does_not_mend_is_refused_at_once(
-    postgres: RunningPostgres, changed: Callable[[Server], Server]
+def test_what_waiting_does_not_mend_is_refused_at_once_with_what_does(
+    postgres: RunningPostgres, changed: Callable[[Server], Server], error: type[PenstockError], said: str
 ) -> None:
     server = changed(postgres.database())
 
-    with pytest.raises(Refused), Driver(server):
+    with pytest.raises(error) as caught, Driver(server):
         pass
+
+    assert said in str(caught.value)
+    assert "canary" not in str(caught.value)

@@ -46,6 +46,11 @@ def test_what_only_looks_safe_is_refused(given: dict[str, str]) -> None:
         server(**given)
 
 
+def test_a_ca_that_nothing_is_checked_against_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="looks at no certificate: leave out either it or `ca_file`"):
+        server(sslmode="disable", ca_file=tmp_path / "ca.pem")
+
+
 @contextmanager
 def stranger(request: bytes) -> Iterator[tuple[int, list[bytes]]]:
     """Listen where a server would, ask for a password in some way, and keep what comes."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from penstock.errors import Conflict, NotFound, Refused, SinkUnavailable
+from penstock.errors import BadInput, Conflict, NotFound, Refused, SinkUnavailable
 from penstock.loopback import is_loopback
 from penstock.quantities import DurationMs
 from penstock.secret import PathFromFile, Secret
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from penstock.sinks.postgres_connection import PostgresConnection
 
 _WRITTEN_NOTHING = "Nothing of this batch was written to it"
-# A failed login has no SQLSTATE in libpq, only a text.
-_NOT_LET_IN = (
-    "password authentication failed",
-    "no password supplied",
-    "does not exist",
-    "is not permitted to log in",
-    "permission denied for database",
-    "pg_hba.conf",
-    "SSL was required",
-    "authentication method requirement",
-    "certificate verify failed",
-    "does not match host name",
-    "root certificate",
-)
+# A failed login has no SQLSTATE in libpq, only a text; and what mends it.
+_NOT_THERE = "does not exist"
+_WAYS_IN = {
+    "password authentication failed": "See whether user '{user}' is there, and its password right ({password})",
+    "no password supplied": "Say where the password of user '{user}' is: `password: env:NAME`, or file:PATH",
+    "is not permitted to log in": "Let the user log in: ALTER ROLE ... LOGIN",
+    "permission denied for database": "Let the user in: GRANT CONNECT ON DATABASE ...",
+    "pg_hba.conf": "Let the user in from this machine in the server's pg_hba.conf",
+    "SSL was required": "Turn TLS on at the server; on a network that nobody else is on, say `sslmode: disable`",
+    "authentication method requirement": "Have the server keep and ask for passwords as scram-sha-256",
+    "certificate verify failed": "Name the CA that the server's certificate is from with `ca_file`",
+    "does not match host name": "Name the server with `host` as its certificate does",
+    "root certificate": "Name a PEM file of the server's CA with `ca_file`",
+    _NOT_THERE: "Make it, or name another one with `user` or `database`",
+}
 # Connection, transaction, resources, operator's intervention, foreign server, system: by class of SQLSTATE, or alone.
 _OUTAGES = ("08", "25", "40", "53", "57", "58", "72", "F0", "HV", "55P03", "XX001", "XX002")
 
@@ -43,14 +44,12 @@ def outage_is_transient(server: str, safe: str = _WRITTEN_NOTHING) -> Iterator[N
 
     try:
         yield
-    except psycopg.errors.InsufficientPrivilege as error:
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidAuthorizationSpecification) as error:
         raise Refused(f"PostgreSQL at {server} does not let this user do this: {first_line(error)}") from None
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise SinkUnavailable(f"PostgreSQL at {server} takes no writes: {first_line(error)}", safe=safe) from None
     except psycopg.Error as error:
         text = first_line(error)
-        if is_login_refused(error):
-            raise Refused(f"PostgreSQL at {server} does not let this user in: {text}") from None
         if is_outage(error):
             raise SinkUnavailable(f"PostgreSQL at {server} does not answer: {text}", safe=safe) from None
         raise Conflict(f"PostgreSQL at {server} cannot do this: {text}", safe=safe) from None
@@ -63,13 +62,6 @@ def is_outage(error: "psycopg.Error") -> bool:
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     return error.sqlstate.startswith(_OUTAGES)
-
-
-def is_login_refused(error: "psycopg.Error") -> bool:
-    """Tell whether the server does not let us in."""
-    if error.sqlstate is None:
-        return any(sign in first_line(error) for sign in _NOT_LET_IN)
-    return error.sqlstate.startswith("28")
 
 
 def first_line(error: Exception) -> str:
@@ -103,6 +95,8 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
     def _ca_is_named(self) -> Self:
         if self.sslmode == "verify-ca" and self.ca_file is None:
             raise ValueError("`sslmode: verify-ca` needs a `ca_file`: any name would do for any CA of the system")
+        if self.sslmode == "disable" and self.ca_file is not None:
+            raise ValueError("`sslmode: disable` looks at no certificate: leave out either it or `ca_file`")
         return self
 
     @property
@@ -114,7 +108,9 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
         """Open a connection; the password is read now."""
         from penstock.sinks.postgres_connection import connect
 
-        with outage_is_transient(f"{self.host}:{self.port}"):
+        if self.ca_file is not None and not self.ca_file.is_file():
+            raise BadInput(f"there is no ca_file {self.ca_file}", fix="Name the PEM file of the server's CA")
+        with outage_is_transient(f"{self.host}:{self.port}"), self._refusal_explained():
             return connect(
                 self.statement_timeout,
                 host=self.host,
@@ -124,6 +120,26 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
                 password=self.password.reveal() if self.password else None,
                 **self.trust(),
             )
+
+    @contextmanager
+    def _refusal_explained(self) -> Iterator[None]:
+        """Tell a server that does not let us in from one that does not answer: waiting does not help, this does."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.OperationalError as error:
+            text = first_line(error)
+            sign = next((each for each in _WAYS_IN if each in text), None)
+            if sign is None:
+                raise
+            source = self.password.source if self.password else "`password`"
+            kind = NotFound if sign == _NOT_THERE else Refused
+            raise kind(
+                f"PostgreSQL at {self.host}:{self.port} does not let this user in:"
+                f" {text.rpartition('FATAL:')[2].strip()}",
+                fix=_WAYS_IN[sign].format(user=self.user, password=source),
+            ) from None
 
     def trust(self) -> dict[str, str]:
         """Say, in libpq's words, whom the password may be shown to: nobody. SCRAM proves it without showing it."""
