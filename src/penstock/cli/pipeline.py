@@ -369,7 +369,7 @@ def skip(
 
 @app.command()
 def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """List what a pipeline went past unread: what `skip` and `skip-gap` gave up, and the rest of deleted topics."""
+    """List what a pipeline went past unread: what a command gave up, and the rest of deleted topics."""
     from penstock.delivery import gaps as records
     from penstock.engine.driver import known_home
 

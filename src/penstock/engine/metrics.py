@@ -46,7 +46,7 @@ class MetricsServer:
         self._last = self._gauge("last_batch_timestamp_seconds", "When the last batch was done.")
         self._state = self._gauge("state", "1 for the state that the driver is in.", "state")
         self._state_rows = self._gauge("state_rows", "Rows in the state of a stateful pipeline.")
-        self._gaps = self._gauge("gaps", "Gaps that were skipped on somebody's word, ever.")
+        self._gaps = self._gauge("gaps", "Gaps on record, ever.")
 
     def __enter__(self) -> Self:
         try:
