@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from penstock.bench.throwaway import running
+from penstock.bench.throwaway_kafka import Step
 from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery.positions import Place, Stretch
 from penstock.pipeline.columns import COORDINATES, RESERVED
@@ -22,8 +23,6 @@ _SCHEMA = pa.schema(
     [("id", pa.int64()), ("customer", pa.string()), ("price", pa.float64()), ("note", pa.string())]
     + [RESERVED.field(name) for name in COORDINATES]
 )
-
-Step = Callable[[str, int, int], None]
 
 
 class Line(BaseModel, frozen=True):

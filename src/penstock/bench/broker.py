@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from penstock.broker.cluster import Cluster
+from penstock.bench.throwaway_kafka import Step, one_node
 from penstock.broker.tools import run_tool
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
@@ -18,7 +18,6 @@ from penstock.kafka.consumer import Consumer
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import Reader
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.project import LocalCluster
 
 TOPIC = "bench"
 _PARTITIONS = 4
@@ -27,8 +26,6 @@ _LINGER_MS = 5
 _BATCH_BYTES = 1_000_000
 _JAVA_BUFFER_BYTES = 64 * 2**20
 _TIMEOUT_S = 600.0
-
-Step = Callable[[str, int, int], None]
 
 
 class Line(BaseModel, frozen=True):
@@ -129,9 +126,7 @@ class _Run:
 
 def run(home: Path, jar_folder: Path, *, events: int, size_bytes: int, rounds: int, step: Step) -> list[Line]:
     """Measure on a throwaway cluster of one node; the first, cold round of everybody is thrown away."""
-    cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
-    cluster.up(LocalCluster(port=0))
-    try:
+    with one_node(home, jar_folder, step) as cluster:
         bench = _Run(cluster.connection(), cluster.classpath(), events, size_bytes)
         admin = Admin(bench.connection)
         contenders: dict[str, tuple[str, Callable[[], float]]] = {
@@ -153,9 +148,6 @@ def run(home: Path, jar_folder: Path, *, events: int, size_bytes: int, rounds: i
                 if role == "producer":
                     _fresh_topic(admin)
                 rates[name].append(measure())
-    finally:
-        step("stopping Kafka", 0, 0)
-        cluster.down()
     medians = {name: statistics.median(kept[1:]) for name, kept in rates.items()}
     beside = {
         "producer": medians["Java ProducerPerformance"],

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from penstock.bench.pipeline import TOPIC, WARM_TOPIC, Step, opened
+from penstock.bench.pipeline import TOPIC, WARM_TOPIC, opened
+from penstock.bench.throwaway_kafka import Step
 
 _WARM_EVENTS = 200_000
 _MAX_EVENTS = 500_000

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from penstock.broker.cluster import Cluster
+from penstock.bench.throwaway_kafka import Step, one_node
 from penstock.errors import DeliveryFailed
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import bounds
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.project import LocalCluster
 from penstock.transports.handler import EventHandler, HandlerOptions
 from penstock.transports.kafka import Kafka
 
@@ -27,8 +26,6 @@ _TOPIC = "bench.logs"
 _PARTITIONS = 4
 _BURST = 100
 _US = 1000
-
-Step = Callable[[str, int, int], None]
 
 
 class Line(BaseModel, frozen=True):
@@ -44,9 +41,7 @@ class Line(BaseModel, frozen=True):
 
 def run(home: Path, jar_folder: Path, *, records: int, rate: int, step: Step) -> list[Line]:
     """Log at an even rate on a throwaway cluster of one node; every record must be in the topic in the end."""
-    cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
-    cluster.up(LocalCluster(port=0))
-    try:
+    with one_node(home, jar_folder, step) as cluster:
         connection = cluster.connection()
         topics.create(Admin(connection), _TOPIC, TopicSpec(partitions=_PARTITIONS))
         contenders: dict[str, Callable[[], AbstractContextManager[logging.Handler]]] = {
@@ -60,8 +55,6 @@ def run(home: Path, jar_folder: Path, *, records: int, rate: int, step: Step) ->
             with contender() as handler:
                 taken[name] = _timed(handler, records, rate)
         _require_all(connection, records)
-    finally:
-        cluster.down()
     medians = {name: statistics.median(times) for name, times in taken.items()}
     plain = next(iter(medians.values()))
     return [_line(name, times, medians[name] / plain) for name, times in taken.items()]

@@ -21,8 +21,8 @@ from pydantic import BaseModel, Field
 from penstock.bench import plain_pyspark
 from penstock.bench.memory import Memory
 from penstock.bench.peer_runs import CONTENDERS, Peers
+from penstock.bench.throwaway_kafka import Step, one_node
 from penstock.broker import jars
-from penstock.broker.cluster import Cluster
 from penstock.delivery import dead_letters
 from penstock.engine import session
 from penstock.engine.home import Home
@@ -34,7 +34,6 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.pipeline.spec import PipelineSpec
-from penstock.project import LocalCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,8 +58,6 @@ _SQL = (
     "SELECT *, price * quantity AS total, upper(country) AS land, date_trunc('hour', at) AS hour,"
     " CASE WHEN price * quantity > 5000 THEN 'large' ELSE 'small' END AS size FROM events"
 )
-
-Step = Callable[[str, int, int], None]
 
 
 class Line(BaseModel, frozen=True):
@@ -210,16 +207,11 @@ class Bench:
 @contextmanager
 def opened(home: Path, jar_folder: Path, max_events: int, step: Step) -> Iterator[Bench]:
     """Give one Spark and a throwaway Kafka of one node; both are gone afterwards."""
-    cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
-    cluster.up(LocalCluster(port=0))
-    try:
+    with one_node(home, jar_folder, step) as cluster:
         needed = [*jars.ensure("spark-kafka", jar_folder), *jars.ensure("delta", jar_folder)]
         spark = session.start("bench", home / "logs", master=f"local[{CORES},4]", jars=needed)
         yield Bench(cluster.connection(), spark, max_events)
         spark.stop()
-    finally:
-        step("stopping Kafka", 0, 0)
-        cluster.down()
 
 
 def run(

@@ -3,7 +3,7 @@
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import orjson
 from pydantic import BaseModel, Field
 
+from penstock.bench.throwaway_kafka import Step, one_node
 from penstock.broker import jars
-from penstock.broker.cluster import Cluster
 from penstock.engine import session
 from penstock.engine.home import Home
 from penstock.engine.realtime import RealtimeRunner
@@ -24,7 +24,6 @@ from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import Reader
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.pipeline.spec import PipelineSpec
-from penstock.project import LocalCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +32,6 @@ _MS = 1_000_000
 _SCHEMA = "id bigint NOT NULL, sent bigint NOT NULL, price double"
 _WARM_S = 15.0
 _DRAIN_S = 30.0
-
-Step = Callable[[str, int, int], None]
 
 
 class Line(BaseModel, frozen=True):
@@ -50,9 +47,7 @@ class Line(BaseModel, frozen=True):
 
 def run(home: Path, jar_folder: Path, *, rate: int, seconds: int, step: Step) -> list[Line]:
     """Measure on a throwaway cluster of one node; what goes through while it warms up does not count."""
-    cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
-    cluster.up(LocalCluster(port=0))
-    try:
+    with one_node(home, jar_folder, step) as cluster:
         connection = cluster.connection()
         spark = session.start("bench", home / "logs", master="local[4]", jars=jars.ensure("spark-kafka", jar_folder))
         lines = []
@@ -66,8 +61,6 @@ def run(home: Path, jar_folder: Path, *, rate: int, seconds: int, step: Step) ->
                 delays = _measured(connection, source, sink, rate, seconds)
             lines.append(_line(name, delays))
         spark.stop()
-    finally:
-        cluster.down()
     return lines
 
 

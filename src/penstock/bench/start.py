@@ -16,11 +16,10 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from penstock.bench import plain_pyspark
-from penstock.bench.pipeline import DERIVED, EXPECT, SCHEMA, Bench, Step
+from penstock.bench.pipeline import DERIVED, EXPECT, SCHEMA, Bench
+from penstock.bench.throwaway_kafka import Step, one_node
 from penstock.broker import jars
-from penstock.broker.cluster import Cluster
 from penstock.interpreter import SAFE_PYTHON
-from penstock.project import LocalCluster
 
 TOPIC = "bench-start"
 _LONGEST_S = 300
@@ -48,9 +47,7 @@ class _Contender:
 
 def run(home: Path, jar_folder: Path, *, events: int, rounds: int, step: Step) -> list[Line]:
     """Measure on a throwaway cluster of one node; one round warms the machine's caches."""
-    cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
-    cluster.up(LocalCluster(port=0))
-    try:
+    with one_node(home, jar_folder, step) as cluster:
         bench = Bench(cluster.connection(), None, events)
         bench.fill(TOPIC, events, step)
         contenders = _contenders(bench, jar_folder)
@@ -62,9 +59,6 @@ def run(home: Path, jar_folder: Path, *, events: int, rounds: int, step: Step) -
                 seconds = _timed(each.command(folder), folder)
                 each.check(folder)
                 each.seconds += [seconds] if number else []
-    finally:
-        step("stopping Kafka", 0, 0)
-        cluster.down()
     plain = statistics.median(contenders[0].seconds)
     return [
         Line(

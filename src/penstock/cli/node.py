@@ -10,6 +10,8 @@ from penstock.cli.session import session
 
 app = typer.Typer(help="Grow, shrink and mend the running cluster.", no_args_is_help=True)
 
+NodeId = Annotated[int, typer.Argument(help="Id of the node.")]
+
 
 @app.command()
 def add(context: typer.Context, as_json: Json = False) -> None:
@@ -24,7 +26,7 @@ def add(context: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def remove(
     context: typer.Context,
-    node: Annotated[int, typer.Argument(help="Id of the node.")],
+    node: NodeId,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -42,7 +44,7 @@ def remove(
 @app.command()
 def replace(
     context: typer.Context,
-    node: Annotated[int, typer.Argument(help="Id of the node.")],
+    node: NodeId,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:

@@ -1,6 +1,6 @@
 """One run: the same events through every broker, in turns; first what warms up and shows what is kept."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +11,7 @@ from penstock.bench.brokers.game_events import GameEvents
 from penstock.bench.brokers.keeping import Kept, keeping
 from penstock.bench.brokers.report import Line, Measured, lines
 from penstock.bench.brokers.speed import Speed, latency, throughput
-
-Step = Callable[[str, int, int], None]
+from penstock.bench.throwaway_kafka import Step
 
 
 @dataclass(frozen=True)
