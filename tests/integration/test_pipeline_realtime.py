@@ -1,6 +1,8 @@
 """Real time: record by record from Kafka to Kafka, at least once, with what a crash repeats counted."""
 
+import os
 import shutil
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +15,7 @@ import pytest
 import yaml
 
 from penstock.delivery.positions import Place
+from penstock.engine import history
 from penstock.engine.home import Home, Progress
 from penstock.engine.realtime import RealtimeRunner
 from penstock.engine.repeats import count_sent
@@ -82,7 +85,7 @@ def test_records_pass_one_by_one_what_fails_is_a_dead_letter_and_a_new_run_goes_
 
 
 @pytest.mark.timeout(300)
-def test_what_a_crash_repeats_is_counted_and_nothing_is_lost(lab: Lab, tmp_path: Path) -> None:
+def test_what_a_crash_repeats_is_counted_nothing_is_lost_and_ctrl_c_is_a_stop(lab: Lab, tmp_path: Path) -> None:
     topic, out = lab.kafka.topic("crash", partitions=2), lab.kafka.topic("crash-out")
     file = tmp_path / "pipeline.yaml"
     file.write_text(yaml.safe_dump(document(lab, topic, out, realtime={"commit_every": "60s"})))
@@ -95,11 +98,13 @@ def test_what_a_crash_repeats_is_counted_and_nothing_is_lost(lab: Lab, tmp_path:
     lab.send_ids(topic, range(300, 400), partition=1)
     second = start_driver(lab.kafka.home, file, tmp_path / "second.log")
     second.reach(lambda: len(ids(lab, out)) >= 400 + before)
-    second.process.terminate()
+    os.killpg(second.process.pid, signal.SIGINT)  # as a terminal does at Ctrl-C: Spark's JVM hears of it, too
     code = second.wait()
     found = ids(lab, out)
+    states = [each.state for each in history.runs(lab.kafka.home, topic, 5)]
 
     assert 0 == code, second.said
+    assert ["stopped", "running"] == states  # the first one had no time to say how it ended
     assert set(range(400)) == set(found)
     assert before == len(found) - 400
     assert f"{before:,} records come twice" in second.said
