@@ -289,7 +289,7 @@ def test_no_secret_is_where_it_does_not_belong(place: Place, postgres: RunningPo
     assert (1, []) == (len(nodes), [sorted(each) for each in nodes if leaks(str(each))])
     assert {"127.0.0.1"} == {address.removeprefix("::ffff:") for address in watch.addresses}
     assert not (place.folder / "ran").exists(), "a stranger's module ran"
-    assert any(name.startswith("penstock-spark-") for name in watch.passing), "temporary files were looked at"
+    assert any(name.startswith("penstock-jvm-") for name in watch.passing), "temporary files were looked at"
     assert {} == {name: oct(mode) for name, mode in watch.passing.items() if mode & 0o077}
     assert 0o600 == (place.folder / "rows/.penstock.lock").stat().st_mode & 0o777
     # What Spark makes has the user's umask: the folders above it let nobody pass.

@@ -3,6 +3,7 @@
 A script stands in for Spark's own: it writes down what it was given, and would run for an hour.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ def test_no_setting_is_on_the_command_line_and_secrets_are_in_no_file(home: Path
     jvm = Jvm(settings, home / "console.log")
     try:
         pids(home)
-        (file,) = home.glob("penstock-spark-*/settings")
+        (file,) = home.glob("penstock-jvm-*/settings")
         modes = [path.stat().st_mode & 0o777 for path in (file, file.parent, home / "console.log")]
     finally:
         jvm.end()
@@ -79,13 +80,28 @@ def test_what_spark_starts_finds_no_module_in_the_working_folder_and_has_a_priva
     jvm = Jvm({}, home / "console.log")
     try:
         pids(home)
-        (folder,) = home.glob("penstock-spark-*")
+        (folder,) = home.glob("penstock-jvm-*")
     finally:
         jvm.end()
 
     environment = (home / "environment").read_text().splitlines()
     assert "PYTHONSAFEPATH=1" in environment
     assert [f'SPARK_SUBMIT_OPTS="-Djava.io.tmpdir={folder}" '] == [each for each in environment if "tmpdir" in each]
+
+
+def test_what_a_killed_driver_left_goes_with_the_next_launch_and_nothing_else(home: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    names = [f"penstock-jvm-{gone.pid}-left", f"penstock-jvm-{os.getpid()}-used", "penstock-jvm-notes"]
+    for name in names:
+        (home / name).mkdir()
+        (home / name / "file").touch()
+
+    jvm = Jvm({}, home / "console.log")
+    pids(home)
+    jvm.end()
+
+    assert [False, True, True] == [(home / name).exists() for name in names]
 
 
 def test_a_program_that_launches_spark_and_then_does_not_need_it_leaves_nothing_running(home: Path) -> None:

@@ -2,11 +2,13 @@
 
 PySpark's own way waits, and puts every setting on the command line, secrets among them, under whatever name. Here they
 are in a private file, which is gone once the JVM runs, and those that are known to hold secrets in none. PySpark
-connects to what it finds running. The JVM's temporary files are in a private folder, too, whatever the umask.
+connects to what it finds running. The JVM's temporary files are in a private folder, too, whatever the umask; that of a
+driver that was killed goes when the next one starts.
 """
 
 import atexit
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +27,7 @@ from penstock.private import OWNER_ONLY, write_private
 from penstock.secret import holds_secret
 
 _POLL_S = 0.02
+_FOLDER = re.compile(r"penstock-jvm-(?P<driver>\d{1,9})-.*")
 
 
 class Jvm:
@@ -33,7 +36,8 @@ class Jvm:
     def __init__(self, settings: Mapping[str, str], console: Path) -> None:
         from pyspark.find_spark_home import _find_spark_home
 
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-spark-"))
+        _remove_left()
+        self._folder = Path(tempfile.mkdtemp(prefix=f"penstock-jvm-{os.getpid()}-"))
         atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
         self._port_file, self._settings_file = self._folder / "gateway", self._folder / "settings"
         settled = {name: value for name, value in settings.items() if not holds_secret(name)}
@@ -92,6 +96,15 @@ class Jvm:
         with self.process:  # closes its pipe and waits for its end
             self.process.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _remove_left() -> None:
+    """Remove the folders of drivers that are gone; those of other users are none of ours, whatever their names."""
+    for folder in Path(tempfile.gettempdir()).glob("penstock-jvm-*"):
+        match = _FOLDER.fullmatch(folder.name)
+        with suppress(OSError):  # another driver was faster
+            if match and folder.lstat().st_uid == os.geteuid() and not psutil.pid_exists(int(match["driver"])):
+                shutil.rmtree(folder)
 
 
 def _leave_interrupts_alone() -> None:
