@@ -404,3 +404,24 @@ def test_a_part_of_a_partitioned_table_restored_from_an_older_dump_is_noticed(po
 
     assert {} == found
     assert {PLACE: 3, OTHER: 1} == again
+
+
+def test_rows_that_a_trigger_puts_into_an_inheriting_table_are_missed_there(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(
+        server,
+        f"""
+        {MADE}; CREATE TABLE child () INHERITS (orders);
+        CREATE FUNCTION redirect() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN INSERT INTO child SELECT NEW.*; RETURN NULL; END $$;
+        CREATE TRIGGER redirect BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION redirect()""",
+    )
+    fill(server)
+
+    with Driver(server) as driver:
+        before = driver.positions
+        ask(server, "TRUNCATE child")
+        after = driver.positions
+
+    assert {PLACE: 2, OTHER: 1} == before
+    assert {} == after

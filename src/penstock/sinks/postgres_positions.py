@@ -38,13 +38,13 @@ SELECT pg_get_userbyid(relowner), relkind = 'r' AND (
     OR relowner = (SELECT nspowner FROM pg_namespace WHERE oid = relnamespace)
     OR relowner = coalesce((SELECT relowner FROM pg_class WHERE oid = to_regclass(%(table)s)), 0))
 FROM pg_class WHERE oid = to_regclass(%(positions)s)"""
-# A partitioned table has no file of its own; TRUNCATE gives all of its partitions new ones.
+# A partitioned table has no file of its own; TRUNCATE gives all of its partitions new ones. Tables that inherit from it
+# count like partitions, for its rows may be there.
 _LOOK = """
 SELECT oid, relkind = 'p',
-    coalesce(
-        (SELECT hashtextextended(string_agg(pg_relation_filenode(relid)::text, ',' ORDER BY relid), 0)::text
-         FROM pg_partition_tree(pg_class.oid)),
-        pg_relation_filenode(oid)::text, ''),
+    (WITH RECURSIVE tree AS (
+        SELECT pg_class.oid AS relid UNION SELECT inhrelid FROM pg_inherits JOIN tree ON inhparent = relid)
+     SELECT hashtextextended(string_agg(pg_relation_filenode(relid)::text, ',' ORDER BY relid), 0)::text FROM tree),
     (SELECT string_agg(format('%%s %%s %%s %%s', attname, atttypid, atttypmod, attnotnull), ',' ORDER BY attnum)
      FROM pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
     (SELECT string_agg(oid::text, ',' ORDER BY oid) FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'c')

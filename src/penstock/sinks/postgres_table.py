@@ -19,6 +19,7 @@ SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '', format_type(a
 FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
 
+_NO_TABLE = "SELECT FROM pg_class WHERE oid = to_regclass(%s) AND relkind NOT IN ('r', 'p')"
 _NOT_PERMANENT = """
 SELECT oid::regclass::text FROM pg_class
 WHERE relpersistence <> 'p'
@@ -53,6 +54,12 @@ def require_fitting(connection: "psycopg.Connection[Any]", table: Any, shown: st
     """Refuse a table that would refuse every row, which is no record's fault, or change or lose rows without a word."""
     from psycopg import sql
 
+    if connection.execute(_NO_TABLE, [table.as_string(connection)]).fetchone() is not None:
+        raise Conflict(
+            f"{shown} is no table, but a view or a foreign one: if its rows are lost, nobody could tell",
+            safe="Nothing was written",
+            fix="Name the table where the rows are to be",
+        )
     emptied = connection.execute(_NOT_PERMANENT, {"table": table.as_string(connection)}).fetchone()
     if emptied:
         raise Conflict(
