@@ -19,7 +19,7 @@ from penstock.engine import history
 from penstock.engine.home import Home, Progress
 from penstock.engine.realtime import RealtimeRunner
 from penstock.engine.repeats import count_sent
-from penstock.errors import BadInput, CheckpointLost, TopicRecreated
+from penstock.errors import BadInput, CheckpointLost, ClusterReplaced, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
@@ -144,6 +144,46 @@ def test_a_topic_made_anew_and_a_lost_checkpoint_stop_it_until_somebody_says_so(
     topics.create(lab.kafka.admin(), topic, TopicSpec(partitions=1))
     with runner(lab, spec) as opened, pytest.raises(TopicRecreated, match="penstock pipeline rebuild"):
         opened.begin()
+
+
+def test_a_checkpoint_that_is_gone_as_a_whole_is_noticed_and_a_rebuild_goes_on_where_the_lag_was_told(lab: Lab) -> None:
+    topic, out = lab.kafka.topic("gone"), lab.kafka.topic("gone-out")
+    source = {"type": "kafka", "topics": [topic], "start": "latest"}
+    spec = PipelineSpec.model_validate(document(lab, topic, out, source=source))
+    with runner(lab, spec) as opened:
+        opened.begin()
+    lab.send_ids(topic, [1, 2])
+    shutil.rmtree(lab.folder / "homes" / spec.name / "checkpoint")
+
+    with runner(lab, spec) as opened, pytest.raises(CheckpointLost, match="its lag has been reported before"):
+        opened.begin()
+    with runner(lab, spec) as opened:
+        opened.rebuild()
+    with running(lab, spec) as heard:
+        until(lambda: [1, 2] == ids(lab, out), 60)
+        until(lambda: any(each.report is not None for each in heard), 60)
+    lab.send_ids(topic, [3])
+    shutil.rmtree(lab.folder / "homes" / spec.name / "checkpoint")
+    with runner(lab, spec) as opened:
+        opened.rebuild()
+        begun = opened._begun
+
+    assert {topic: {"0": 2}} == begun.starts
+
+
+def test_another_cluster_behind_the_same_address_is_refused_and_nothing_of_the_checkpoint_changes(lab: Lab) -> None:
+    topic, out = lab.kafka.topic("moved"), lab.kafka.topic("moved-out")
+    spec = PipelineSpec.model_validate(document(lab, topic, out))
+    metadata = lab.folder / "homes" / spec.name / "checkpoint" / "metadata.json"
+    with runner(lab, spec) as opened:
+        opened.begin()
+    former = {**orjson.loads(metadata.read_bytes()), "cluster_id": "former"}
+    metadata.write_bytes(orjson.dumps(former))
+
+    with runner(lab, spec) as opened, pytest.raises(ClusterReplaced, match="penstock pipeline rebuild"):
+        opened.begin()
+
+    assert former == orjson.loads(metadata.read_bytes())
 
 
 def test_partitions_beyond_the_cores_that_come_while_it_runs_stop_it(lab: Lab) -> None:

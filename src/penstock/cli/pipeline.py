@@ -310,7 +310,10 @@ def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Jso
             return
         if isinstance(runner, RealtimeRunner):
             runner.rebuild()
-            say("the next run sends everything again from where the pipeline began, as far as the topics hold it")
+            say(
+                "the next run sends everything again from where the pipeline began, or, if no record of that is left,"
+                " from the lag that was reported last, as far as the topics hold it"
+            )
             return
         left = upkeep.forsaken(runner)
         for gap in left:

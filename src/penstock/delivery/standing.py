@@ -97,12 +97,12 @@ def first_of(extent: Extent, committed: Committed) -> int:
     return 0 if (extent.place.topic, extent.place.topic_id) in known else extent.first
 
 
-def require_same_cluster(pipeline: str, committed: Committed, cluster_id: str) -> None:
+def require_same_cluster(pipeline: str, known: str, found: str) -> None:
     """Raise if another cluster answers: its topics and offsets are others, whatever they are called."""
-    if committed.cluster_id != cluster_id:
+    if known != found:
         raise ClusterReplaced(
-            f"another Kafka cluster answers (its id is {cluster_id}) than the one that pipeline '{pipeline}' has read"
-            f" ({committed.cluster_id})",
+            f"another Kafka cluster answers (its id is {found}) than the one that pipeline '{pipeline}' has read"
+            f" ({known})",
             safe="Nothing was read from it, and the checkpoint is as it was",
             fix="Connect to the former one again, or, to begin with this one, run:"
             f" penstock pipeline rebuild {pipeline}",

@@ -19,8 +19,9 @@ import orjson
 from penstock.delivery.checkpoint import lost
 from penstock.delivery.dead_letters import dead_topic_of, make_topics
 from penstock.delivery.durable import write_json
-from penstock.delivery.lag import group_of
+from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.positions import Positions
+from penstock.delivery.standing import require_same_cluster
 from penstock.engine.batch import BatchReport, SinkCount
 from penstock.engine.home import Home, Progress
 from penstock.engine.repeats import Offsets, count_sent
@@ -37,6 +38,7 @@ from penstock.errors import (
 )
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
+from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.kafka import Kafka as KafkaSink
@@ -55,6 +57,7 @@ class _Metadata(msgspec.Struct, frozen=True):
     topic_ids: dict[str, str]
     starts: Offsets
     began_ms: int
+    cluster_id: str
     query: str | None = None
     """The id of Spark's query; none as long as it has not started."""
 
@@ -83,6 +86,8 @@ class RealtimeRunner:
             self._feed = KafkaFeed(self._source, self._connection)
             self.extents = self._feed.extents()
             self._feed.require_some(self.extents)
+            self._lag_report = LagReport(self._connection, self.spec.name)
+            stack.callback(self._lag_report.close)
             self._stack = stack.pop_all()
         return self
 
@@ -98,14 +103,24 @@ class RealtimeRunner:
         if not self._metadata.exists():
             if self._spark.exists:
                 raise lost(self.spec.name, f"only Spark's part of it is in {self.home.checkpoint}")
-            self._remember(self._beginning(self._feed.starts(self.extents)))
+            if self._reported():
+                reason = f"there is none in {self.home.checkpoint}, and its lag has been reported before"
+                raise lost(self.spec.name, reason)
+            starts = self._feed.starts(self.extents)
+            self._remember(self._beginning(starts))
+            self._lag_report.tell(starts)
             return
         self._begun = self._load()
+        require_same_cluster(self.spec.name, self._begun.cluster_id, cluster_id(Admin(self._connection)))
         self._require_same_topics()
         if self._begun.query is not None and self._spark.query_id() != self._begun.query:
             raise lost(self.spec.name, f"Spark's part of it is not in {self._spark.folder}")
         if self._spark.exists:
             self.repeated = self._count_repeated()
+
+    def _reported(self) -> Positions:
+        """Give the lag as it was told to Kafka last: what is left if the whole checkpoint is lost."""
+        return self._lag_report.told([each.place for each in self.extents])
 
     def _require_same_topics(self) -> None:
         for topic, topic_id in self._topic_ids().items():
@@ -123,7 +138,10 @@ class RealtimeRunner:
         offsets: Offsets = {}
         for place, offset in starts.items():
             offsets.setdefault(place.topic, {})[str(place.partition)] = offset
-        return _Metadata(self.spec.name, self._topic_ids(), offsets, int(time.time() * 1000))
+        now_ms = int(time.time() * 1000)
+        return _Metadata(
+            self.spec.name, self._topic_ids(), offsets, now_ms, cluster_id=cluster_id(Admin(self._connection))
+        )
 
     def _remember(self, metadata: _Metadata) -> None:
         write_json(self._metadata, msgspec.to_builtins(metadata))
@@ -138,10 +156,13 @@ class RealtimeRunner:
     def rebuild(self) -> None:
         """Forget the position: the next run begins where the first did, as far as the topics still hold that.
 
-        A topic that was made anew is read from its start. Without a record of the first run, the file says where.
+        A topic that was made anew is read from its start. Without a record of the first run, the lag that was reported
+        last says where to go on, for everything before it was sent; without that, the file.
         """
         self._spark.set_aside()
         starts = self._feed.starts(self.extents)
+        if reported := self._reported():
+            starts = {each.place: max(reported.get(each.place, 0), each.first) for each in self.extents}
         with suppress(CheckpointLost, FileNotFoundError):
             begun = self._load()
             for extent in self.extents:
@@ -223,6 +244,7 @@ class RealtimeRunner:
                 self._require_cores(cores)
             if is_new:
                 told = progress["batchId"]
+                self._lag_report.tell(self._reached(progress))
                 tell(self._progress(progress))
             if self.stopping.wait(_LOOK_EVERY_S):
                 query.stop()
@@ -248,12 +270,19 @@ class RealtimeRunner:
             ends={},
             seconds=told["durationMs"].get("triggerExecution", 0) / 1000,
         )
-        reached: Offsets = orjson.loads(told["sources"][0]["endOffset"])
-        lag = sum(
-            max(0, each.end - reached.get(each.place.topic, {}).get(str(each.place.partition), each.first))
-            for each in self.extents
-        )
+        reached = self._reached(told)
+        lag = sum(max(0, each.end - reached.get(each.place, each.first)) for each in self.extents)
         return Progress(report, lag)
+
+    def _reached(self, told: Any) -> Positions:
+        """Give how far Spark has written down that it got; a partition that is new to it is missing."""
+        reached: Offsets = orjson.loads(told["sources"][0]["endOffset"])
+        places = [each.place for each in self.extents]
+        return {
+            place: reached[place.topic][str(place.partition)]
+            for place in places
+            if str(place.partition) in reached.get(place.topic, {})
+        }
 
     def _starting_offsets(self) -> str:
         """Give the starts on record, and 0 for partitions that came since: a gap there is then noticed."""

@@ -367,7 +367,7 @@ class Runner:
             self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
 
     def _require_same_cluster(self, committed: Committed) -> None:
-        stands.require_same_cluster(self.spec.name, committed, self.cluster_id)
+        stands.require_same_cluster(self.spec.name, committed.cluster_id, self.cluster_id)
 
     def _require_alone(self, standing: Standing) -> None:
         """Stop if a sink has moved since this driver's last batch: another driver is at work."""

@@ -120,7 +120,7 @@ def skip(spec: PipelineSpec, connection: Connection, home: Home, which: str, rea
     with checkpoint.locked():
         _require_begun(checkpoint)
         committed = checkpoint.load()
-        stands.require_same_cluster(spec.name, committed, cluster_id(Admin(connection)))
+        stands.require_same_cluster(spec.name, committed.cluster_id, cluster_id(Admin(connection)))
         extents = KafkaFeed(spec.source, connection).extents()
         stands.require_same_topics(spec.name, committed, {each.place.topic: each.place.topic_id for each in extents})
         committed = stands.with_new_places(committed, extents)
