@@ -282,3 +282,20 @@ def test_a_processor_that_fails_is_named_changes_nothing_and_goes_on_once_it_is_
 def test_a_table_that_nobody_landed_yet_is_named(lab: Lab) -> None:
     with pytest.raises(NotFound, match="there is no Delta table at"):
         compute(lab, stateful(lab, "nothing-landed", steps=[{"sql": COUNTS}]))
+
+
+def test_a_stream_over_a_table_with_nothing_new_says_that_it_runs(lab: Lab) -> None:
+    put(lab, ("a", 1))
+    spec = stateful(lab, "idle-counts", steps=[{"sql": COUNTS}])
+    compute(lab, spec)
+    heard: list[Progress] = []
+
+    with runner(lab, spec.model_copy(update={"speed": "stream"})) as opened:
+
+        def tell(progress: Progress) -> None:
+            heard.append(progress)
+            opened.stopping.set()
+
+        opened.run(tell)
+
+    assert [Progress(None, 0, is_idle=True)] == heard

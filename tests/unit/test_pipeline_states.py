@@ -62,21 +62,23 @@ def test_a_driver_that_fails_while_it_opens_leaves_its_state_error_and_exit_code
 def test_a_driver_is_on_record_as_starting_before_anything_is_opened(
     settings: Settings, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[str] = []
+    seen: list[tuple[str, str]] = []
 
     def make_runner(*_: Any) -> Any:
         found = load(folder_of(settings))
-        seen.append(found.state if found else "none")
+        seen.append((found.state, found.reason) if found else ("none", ""))
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(driver, "make_runner", make_runner)
-    with pytest.raises(OSError, match="No space left"):
-        run(settings, file)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left"):
+            run(settings, file)
 
     found = load(folder_of(settings))
     assert found is not None
-    assert (["starting"], "failed", 7) == (seen, found.state, found.exit_code)
-    assert "No space left on device" in found.reason
+    reason = "[Errno 28] No space left on device"
+    assert [("starting", ""), ("starting", f"the last driver failed: {reason}")] == seen
+    assert ("failed", 7, reason) == (found.state, found.exit_code, found.reason)
 
 
 def test_a_driver_told_to_end_while_it_opens_is_stopped(

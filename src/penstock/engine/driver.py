@@ -15,7 +15,7 @@ from penstock.engine import session
 from penstock.engine.history import RunRecord
 from penstock.engine.home import Home, Progress
 from penstock.engine.runner import Runner
-from penstock.engine.status import SinkTotals, Status
+from penstock.engine.status import SinkTotals, Status, saved
 from penstock.errors import NotFound
 from penstock.pipeline.load import missing
 from penstock.pipeline.spec import PipelineSpec
@@ -125,7 +125,7 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
                 metrics = stack.enter_context(MetricsServer(spec.metrics, status, home.folder))
                 listeners.append(metrics.tell)
             stack.enter_context(runner)
-            is_open = True
+            is_open, status.reason = True, ""
             status.save(home.folder)
             show(status)
             with session.death_named():
@@ -137,7 +137,9 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
 @contextmanager
 def _on_record(status: Status, home: Path, folder: Path) -> Iterator[RunRecord]:
     """Say that it starts, and how it ended, while the lock is held: the status of the next driver comes after it."""
-    record = RunRecord(home, status)
+    record, last = RunRecord(home, status), saved(folder)
+    if last is not None and last.state == "failed":
+        status.reason = f"the last driver failed: {last.reason}"
     try:
         status.save(folder)
         yield record
