@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.delivery.positions import Stretch
 from penstock.errors import SinkUnavailable, Transient
 from penstock.sinks import postgres_connection
 from penstock.sinks.postgres_server import Server
+from penstock.sinks.sink import Staged
 
 from support.postgres_driver import PLACE, Driver, ask, hung, positions_of
 
@@ -26,7 +28,9 @@ def server(postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch) -> Server
     "call",
     [
         pytest.param(lambda driver: driver.positions, id="positions"),
-        pytest.param(lambda driver: driver.sink.prepare([], {}), id="prepare"),
+        pytest.param(
+            lambda driver: driver.sink.prepare([Staged(Stretch(PLACE, 1, 2), 0, {})], {PLACE: 1}), id="prepare"
+        ),
         pytest.param(lambda driver: driver.stage([(2, "b")], start=1), id="connecting"),
     ],
 )
