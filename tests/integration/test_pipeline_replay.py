@@ -302,18 +302,22 @@ def test_what_the_pipeline_has_not_landed_yet_is_left_to_it(lab: Lab) -> None:
 def test_records_that_were_deleted_after_the_range_was_fixed_end_the_replay(lab: Lab) -> None:
     topic = lab.kafka.topic("replay-gone")
     lab.send_ids(topic, range(20, 30))
-    lab.run(lab.spec(topic))
+    lab.run(lab.spec(topic, steps=[{"sql": OLD}]))
     file = write(lab, lab.document(topic, steps=[{"sql": NEW}]))
     begun = begin(lab, file, "2", "8")
     topics.purge(lab.kafka.admin(), topic, {0: 5})
 
     with pytest.raises(RetentionPassed) as gone:
         go_on(lab, begun)
+    left = begin(lab, file, "5", "8")
+    go_on(lab, left)
 
     assert 9 == gone.value.exit_code
     assert f"{topic}/0 offsets 2 to 4" in str(gone.value)
     assert str(gone.value).endswith("Begin a new replay of what is left")
-    assert [f"n{number}" for number in range(20, 30)] == [row["name"] for row in lab.rows()]
+    # The letter of a record that is gone from the topic is all that is left of it.
+    assert [(0, 3)] == open_letters(lab, topic)
+    assert {(0, number): ["new" if 5 <= number < 8 else "old"] for number in range(10) if number != 3} == named(lab)
 
 
 @pytest.mark.parametrize(

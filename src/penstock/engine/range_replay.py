@@ -14,12 +14,13 @@ from penstock.delivery.dead_letters import SINK_NAME, DeadLetter, dead_topic_of,
 from penstock.delivery.durable import write_json
 from penstock.delivery.ledger import Ledger, Replay
 from penstock.delivery.positions import Place
+from penstock.delivery.standing import require_readable
 from penstock.engine import session
 from penstock.engine.driver import MASTER, Show, account, home_of
-from penstock.engine.home import Progress
+from penstock.engine.home import Home, Progress
 from penstock.engine.runner import Runner
 from penstock.engine.status import Status
-from penstock.errors import BadInput, Discontinuity, NotFound
+from penstock.errors import BadInput, ClusterReplaced, Discontinuity, NotFound
 from penstock.pipeline.check import problems
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import AnySink, PipelineSpec
@@ -98,12 +99,6 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
         # Not even letters are looked at: those of the range that are open now are none of this replay's business.
         status.state = "finished"
         return status
-    if replay.range.replaces and not replay.is_claimed:
-        # Once, and before the first row: what is open in the range later on has failed after its rows were replaced.
-        # From here on nobody replays the old letters, too, which would double what is about to land, or to fail anew.
-        Ledger(settings.connection()).replace(_letters(settings, spec, replay.range), replay.entry)
-        replay = replay.model_copy(update={"is_claimed": True})
-        write_json(home.folder / _FILE, replay.model_dump())
 
     def tell(progress: Progress) -> None:
         account(status, progress)
@@ -111,9 +106,17 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
 
     start = session.starter(spec, home.logs, master)
     with (
-        _way_out(settings, replay),
+        _way_out(settings, home),
         Runner(spec, settings.connection(), home, start, path.parent, replay=replay.range) as runner,
     ):
+        if replay.range.replaces and not replay.is_claimed:
+            # First: a range that has lost records already would settle their letters, and never stand for them.
+            require_readable(spec.name, runner.standing(runner.begin(), runner.extents), runner.extents)
+            # Once, and before the first row: what is open in the range later on has failed after its rows were
+            # replaced. From here on nobody replays the old letters, too, which would double what is about to land.
+            Ledger(settings.connection()).replace(_letters(settings, spec, replay.range), replay.entry)
+            replay = replay.model_copy(update={"is_claimed": True})
+            write_json(home.folder / _FILE, replay.model_dump())
         runner.run(tell)
     if replay.is_claimed:
         Ledger(settings.connection()).finish(replay.entry)
@@ -180,11 +183,14 @@ def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list
 
 
 @contextmanager
-def _way_out(settings: "Settings", replay: RangeReplay) -> Iterator[None]:
+def _way_out(settings: "Settings", home: Home) -> Iterator[None]:
     """Say what to do about records that are gone: what helps a live pipeline does not help a replay."""
     try:
         yield
+    except ClusterReplaced:
+        raise  # the former cluster has the records, and the ledger
     except Discontinuity as error:
+        replay = RangeReplay.model_validate_json((home.folder / _FILE).read_bytes())
         if replay.is_claimed:  # it will never get further: what it has judged is anybody's
             Ledger(settings.connection()).finish(replay.entry)
         raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
