@@ -252,7 +252,7 @@ class World:
                 self.violations.append(f"stopped with {code} where nothing asks for it: {error}")
             advice = _ADVICE.search(error)
             if advice is not None:
-                command = [advice[1], advice[2].rstrip("."), *(["--yes"] if advice[1] == "skip-gap" else [])]
+                command = [advice[1], advice[2].rstrip("."), "--yes"]
                 code, error = self.run(*command)
                 self.tell("did as told", command=" ".join(command), code=code, error=error)
                 if code != 0:
