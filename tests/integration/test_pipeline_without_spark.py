@@ -74,6 +74,29 @@ def test_a_run_with_nothing_new_starts_no_spark_and_changes_nothing(lab: Lab) ->
     assert version == lab.rows()
 
 
+def launches(lab: Lab, spec: PipelineSpec) -> int:
+    """Count how often opening a pipeline launches Spark's JVM."""
+    launched: list[None] = []
+    opened = Runner(
+        spec,
+        lab.connection,
+        lab.home(spec.name),
+        no_spark,
+        lab.folder,
+        launch_spark=lambda: launched.append(None),
+    )
+    with opened:
+        return len(launched)
+
+
+def test_spark_comes_up_while_the_rest_is_opened_only_if_there_is_something_to_read(lab: Lab) -> None:
+    spec = landed(lab, "early")
+    idle = launches(lab, spec)
+    lab.send_ids(spec.name, [5])
+
+    assert (0, 1) == (idle, launches(lab, spec))
+
+
 def test_something_to_read_starts_it(lab: Lab) -> None:
     spec = landed(lab, "busy")
     lab.send_ids(spec.name, [5])

@@ -115,6 +115,8 @@ class Runner:
             for sink in self.sinks:
                 stack.callback(sink.close)
                 sink.reach()  # the same for a database that does not let this user in
+            if self._has_unread():
+                self._launch_spark()  # its JVM comes up while the rest is opened
             frame = Frame(
                 self.spec,
                 self._spark_unless_stopping,
@@ -153,6 +155,20 @@ class Runner:
         if self.stopping.is_set():
             raise KeyboardInterrupt  # told to stop while it looked for something to read
         return self._start_spark()
+
+    def _has_unread(self) -> bool:
+        """Tell whether there seems to be something to read; nothing is decided by it."""
+        if not self.extents:
+            return False
+        try:
+            committed = (
+                self.checkpoint.load() if self.checkpoint.exists else Committed(0, self.feed.starts(self.extents))
+            )
+        except CheckpointLost:
+            return False  # which `begin` will tell
+        committed = stands.with_new_places(committed, self.extents)
+        names = [*self.spec.sink_names, SINK_NAME]
+        return any(each.end > committed.lowest(names, each.place) for each in self.extents)
 
     def _make_feed(self) -> Feed:
         source = self.spec.source
