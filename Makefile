@@ -29,10 +29,11 @@ COUNT ?= 200
 histories: setup-tests  ## Random histories on shared servers, all judged: make histories COUNT=200 SEED=1
 	$(BIN)/pytest -m histories --numprocesses 2 --dist worksteal --histories $(COUNT) --soak-seed $(SEED)
 
-check: setup  ## ruff, mypy strict, and whether the generated reference is fresh
+check: setup  ## ruff, mypy strict, the layers, and whether the generated reference is fresh
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python scripts/generate_reference.py --check
 
 bench: setup  ## Our clients beside Kafka's own Java tools

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections import Counter
 
-from penstock import settings
+from penstock.config import settings
 from penstock.errors import PenstockError
 from penstock.kafka.consumer import Consumer, ConsumerOptions
 

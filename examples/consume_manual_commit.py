@@ -14,7 +14,7 @@ import json
 import signal
 import sys
 
-from penstock import settings
+from penstock.config import settings
 from penstock.errors import OwnershipLost, PenstockError
 from penstock.kafka.consumer import Consumer, Partitions
 

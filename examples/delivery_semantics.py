@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection as Pipe
 from typing import NamedTuple
 
-from penstock import settings
+from penstock.config import settings
 from penstock.errors import PenstockError
 from penstock.kafka import groups, topics
 from penstock.kafka.admin import Admin

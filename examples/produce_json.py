@@ -17,7 +17,7 @@ from collections import Counter
 
 from confluent_kafka import KafkaError, Message
 
-from penstock import settings
+from penstock.config import settings
 from penstock.errors import Conflict, PenstockError
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin

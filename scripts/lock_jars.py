@@ -1,4 +1,4 @@
-"""Resolve every jar set anew and write src/penstock/broker/jars.lock.json.
+"""Resolve every jar set anew and write src/penstock/jvm/jars.lock.json.
 
 Run it by hand after changing a version here; users and CI only ever read the lock.
 """
@@ -9,9 +9,9 @@ import re
 import tempfile
 from pathlib import Path
 
-from penstock.broker.jars import ivy_jar, resolve_with_ivy
+from penstock.jvm.jars import ivy_jar, resolve_with_ivy
 
-LOCK = Path(__file__).parent.parent / "src/penstock/broker/jars.lock.json"
+LOCK = Path(__file__).parent.parent / "src/penstock/jvm/jars.lock.json"
 
 
 def dependency(org: str, name: str, rev: str, *, transitive: bool = True, inner: str = "") -> str:

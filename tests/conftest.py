@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import settings
-from penstock.bench import throwaway_rabbitmq, throwaway_redis
-from penstock.bench.throwaway import running
-from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
-from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.cluster import Cluster
-from penstock.broker.jars import KAFKA, JarSet, ensure
-from penstock.broker.java_properties import properties_text
 from penstock.broker.properties import server_properties
+from penstock.config import settings
+from penstock.config.project import LocalCluster
 from penstock.errors import Unprepared
+from penstock.jvm.jars import KAFKA, JarSet, ensure
+from penstock.jvm.java_properties import properties_text
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.project import LocalCluster
+from penstock.lab.bench import throwaway_rabbitmq, throwaway_redis
+from penstock.lab.bench.throwaway import running
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.lab.bench.throwaway_rabbitmq import RunningRabbitMQ
+from penstock.lab.bench.throwaway_redis import RunningRedis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,7 +167,7 @@ def rabbitmq() -> Iterator[RunningRabbitMQ]:
 @pytest.fixture(scope="session")
 def spark(jar_folder: Path) -> Iterator["SparkSession"]:
     """One Spark, with Delta and the Kafka connector, for the pipelines that tests run in this process."""
-    from penstock.engine import session
+    from penstock.driver import session
 
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as place:
         jars = [*ensure("delta", jar_folder), *ensure("spark-kafka", jar_folder)]

@@ -8,11 +8,11 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from penstock import settings
+from penstock.config import settings
+from penstock.config.project import FILE_NAME, TEMPLATE, LocalCluster, OutsideCluster, Project
 from penstock.kafka.connection import TUNABLE_SETTINGS
 from penstock.kafka.security import Security
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.project import FILE_NAME, TEMPLATE, LocalCluster, OutsideCluster, Project
 from penstock.secret import Secret
 
 from reference.tables import keys, sentence, table, tidy

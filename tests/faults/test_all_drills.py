@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from penstock.drills.catalog import DRILLS
+from penstock.lab.drills.catalog import DRILLS
 
 from support.waiting import until
 

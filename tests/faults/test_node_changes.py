@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from penstock.broker import rebalance
+from penstock.config.project import LocalCluster
 from penstock.errors import Conflict
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import topics
 from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
-from penstock.project import LocalCluster
 
 from conftest import Cli, RunningKafka
 from support.waiting import until

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from penstock.broker import rebalance
+from penstock.config.project import LocalCluster
 from penstock.errors import DeliveryFailed, NotFound
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import topics
@@ -12,7 +13,6 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.project import LocalCluster
 
 from conftest import RunningKafka
 from support.history import LoadGenerator, parse, verdict, wait_for_progress

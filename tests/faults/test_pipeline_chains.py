@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import Conflict
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import RunningKafka
 from support.chains import Chain, make_chain

@@ -6,7 +6,7 @@ import psutil
 import pytest
 import yaml
 
-from penstock.scenarios.spark_cluster import running
+from penstock.lab.scenarios.spark_cluster import running
 
 from conftest import RunningKafka
 from support.chains import landed_so_far, make_chain

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.config.project import LocalCluster
 from penstock.errors import CheckpointLost, PositionsMoved
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import topics
-from penstock.project import LocalCluster
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import Cli, RunningKafka
 from support.chains import landed_so_far, make_chain

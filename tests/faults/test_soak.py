@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.kafka import topics
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import RunningKafka
 from support.chains import Chain, landed_so_far, make_chain

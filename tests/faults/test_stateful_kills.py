@@ -14,8 +14,8 @@ import pytest
 import yaml
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import CheckpointLost
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.sinks.postgres_server import Server
 
 from support.drivers import Driver, start_driver

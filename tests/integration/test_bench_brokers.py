@@ -8,8 +8,8 @@ import orjson
 import psutil
 import pytest
 
-from penstock.bench import throwaway_redis
 from penstock.errors import Unprepared
+from penstock.lab.bench import throwaway_redis
 
 from conftest import Cli
 from support.waiting import until

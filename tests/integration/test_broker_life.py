@@ -11,13 +11,13 @@ import psutil
 import pytest
 
 from penstock.broker.cluster import Cluster
-from penstock.broker.entrance import local_connection
+from penstock.config.local_connection import local_connection
+from penstock.config.project import LocalCluster
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.project import LocalCluster
 
 from conftest import Cli
 

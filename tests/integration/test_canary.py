@@ -18,15 +18,15 @@ import psutil
 import pytest
 import yaml
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.broker.cluster import Cluster
-from penstock.broker.entrance import local_connection
+from penstock.config.local_connection import local_connection
 from penstock.interpreter import SAFE_PYTHON
 from penstock.kafka import acls, topics
 from penstock.kafka.acls import Acl, Resource
 from penstock.kafka.admin import Admin
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.private import write_private
 
 from conftest import Said

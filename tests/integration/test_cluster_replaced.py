@@ -9,14 +9,14 @@ from typing import NoReturn
 import pytest
 
 from penstock.broker.cluster import Cluster
+from penstock.config.project import LocalCluster
 from penstock.delivery import gaps
-from penstock.engine import upkeep
-from penstock.engine.home import Home
-from penstock.engine.runner import Runner
+from penstock.driver.home import Home
+from penstock.driver.runner import Runner
 from penstock.errors import ClusterReplaced, PenstockError
 from penstock.kafka.producer import Producer
+from penstock.operate import upkeep
 from penstock.pipeline.spec import PipelineSpec
-from penstock.project import LocalCluster
 
 from conftest import RunningKafka
 from support.waiting import until

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock import settings
+from penstock.config import settings
 from penstock.delivery.dead_letters import DeadLetter
 from penstock.delivery.ledger import TOPIC, Ledger, Replay
-from penstock.engine import replay as replays
 from penstock.errors import BadInput, NotFound, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.producer import Producer
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.operate import replay as replays
 
 from conftest import Cli, RunningKafka
 

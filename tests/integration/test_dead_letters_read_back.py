@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 
-from penstock.decoders.decoded import fault
 from penstock.delivery import dead_letters
 from penstock.delivery.dead_letters import DeadLetters
-from penstock.delivery.positions import Place, Stretch
 from penstock.kafka import topics
 from penstock.kafka.topic_limits import limits_of
-from penstock.pipeline.columns import ERROR
-from penstock.sources.records import records
+from penstock.record.columns import ERROR
+from penstock.record.decoded import fault
+from penstock.record.positions import Place, Stretch
+from penstock.record.records import records
 
 from conftest import RunningKafka
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.drills.catalog import DRILLS
-from penstock.drills.drill import Stage, perform
-from penstock.drills.member import Member
+from penstock.config.project import LocalCluster
 from penstock.errors import BrokerUnavailable
 from penstock.kafka.producer import Producer
-from penstock.project import LocalCluster
+from penstock.lab.drills.catalog import DRILLS
+from penstock.lab.drills.drill import Stage, perform
+from penstock.lab.drills.member import Member
 
 from conftest import RunningKafka
 from support.waiting import until

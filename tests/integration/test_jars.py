@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker import jars
 from penstock.errors import Unprepared
+from penstock.jvm import jars
 
 from conftest import Cli
 

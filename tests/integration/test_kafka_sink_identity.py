@@ -7,12 +7,12 @@ import pytest
 
 from penstock.delivery import standing
 from penstock.delivery.checkpoint import Committed
-from penstock.delivery.positions import Place, Stretch
 from penstock.errors import PositionLost
 from penstock.kafka import topics
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.pipeline.columns import RESERVED
+from penstock.record.columns import RESERVED
+from penstock.record.positions import Place, Stretch
 from penstock.sinks.kafka import Kafka, KafkaSink
 from penstock.sinks.sink import Staged
 

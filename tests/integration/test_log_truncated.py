@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.config.project import LocalCluster
 from penstock.delivery import gaps
-from penstock.engine import upkeep
 from penstock.errors import BrokerUnavailable, LogTruncated
-from penstock.project import LocalCluster
+from penstock.operate import upkeep
 from penstock.sources.kafka import Kafka, KafkaFeed
 
 from conftest import RunningKafka

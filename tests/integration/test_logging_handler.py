@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
-from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.ports import find_free
+from penstock.config.project import LocalCluster
 from penstock.kafka.reader import read_all
-from penstock.project import LocalCluster
+from penstock.lab.bench.throwaway_rabbitmq import RunningRabbitMQ
+from penstock.lab.bench.throwaway_redis import RunningRedis
 from penstock.transports import EventHandler, log_to, open_transport
 
 from conftest import Cli, RunningKafka

@@ -2,14 +2,14 @@
 
 import pytest
 
+from penstock.config.project import LocalCluster
 from penstock.delivery import lag
 from penstock.delivery import outbox as outboxes
 from penstock.delivery.lag import LagReport
 from penstock.delivery.outbox import Outbox
-from penstock.delivery.positions import Place
 from penstock.errors import BrokerUnavailable
 from penstock.kafka import topics, transactions
-from penstock.project import LocalCluster
+from penstock.record.positions import Place
 
 from conftest import RunningKafka
 

@@ -10,10 +10,11 @@ from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScram
 
 from penstock.broker import ports
 from penstock.broker.cluster import Cluster
-from penstock.broker.entrance import internal_connection
-from penstock.broker.java_properties import properties_text
 from penstock.broker.readiness import wait_until
+from penstock.config.local_connection import internal_connection
+from penstock.config.project import LocalCluster
 from penstock.errors import Transient
+from penstock.jvm.java_properties import properties_text
 from penstock.kafka import acls, topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -21,7 +22,6 @@ from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
 from penstock.kafka.security import Mtls, Plain, Plaintext, Scram, Security, Tls
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.project import LocalCluster
 from penstock.secret import Secret
 
 from conftest import Cli

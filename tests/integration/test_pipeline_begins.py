@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from penstock.delivery.dead_letters import SINK_NAME
-from penstock.delivery.positions import Stretch
-from penstock.engine import upkeep
-from penstock.engine.home import Home
-from penstock.engine.runner import Runner
+from penstock.driver.home import Home
+from penstock.driver.runner import Runner
 from penstock.errors import PositionLost
 from penstock.kafka.producer import Producer
+from penstock.operate import upkeep
 from penstock.pipeline.spec import PipelineSpec
+from penstock.record.positions import Stretch
 from penstock.sinks.sink import Staged
 
 from conftest import RunningKafka
 from support.pipelines import drive
 
 if TYPE_CHECKING:
-    from penstock.delivery.positions import Place
+    from penstock.record.positions import Place
 
 EVENTS = 10
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from penstock.engine import upkeep
-from penstock.engine.home import Home, Progress
+from penstock.driver.home import Home, Progress
 from penstock.errors import BrokerUnavailable, CheckpointLost, Conflict, PositionLost, PositionsMoved
+from penstock.operate import upkeep
 
 from conftest import Cli
 from support.pipelines import Lab, drive, dying

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock import settings
-from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.config import settings
 from penstock.delivery.ledger import Replay
 from penstock.delivery.selection import Filter, select
-from penstock.engine import replay as replays
-from penstock.engine.status import Status
 from penstock.errors import BadInput, Conflict
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.operate import replay as replays
+from penstock.operate.status import Status
 
 from conftest import Cli
 from support.pipelines import Lab, faults

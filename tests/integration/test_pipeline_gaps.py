@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery import gaps
-from penstock.engine import batch, upkeep
-from penstock.engine.home import Progress
+from penstock.driver import batch
+from penstock.driver.home import Progress
 from penstock.errors import BadInput, Conflict, DataRefused, Discontinuity, NotFound, RetentionPassed, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.operate import upkeep
 
 from conftest import Cli, RunningKafka
 from support.pipelines import Lab, dying

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from penstock.engine.batch import BatchReport
-from penstock.engine.home import Progress
+from penstock.driver.batch import BatchReport
+from penstock.driver.home import Progress
 from penstock.errors import DataRefused
 from penstock.pipeline.load import load
 

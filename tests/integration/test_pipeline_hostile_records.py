@@ -11,17 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock import settings
-from penstock.decoders.decoded import Fault
-from penstock.delivery.positions import Stretch
+from penstock.config import settings
 from penstock.delivery.selection import Filter, select
-from penstock.engine import replay as replays
 from penstock.errors import BadInput, DataRefused
 from penstock.kafka import topics
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_limits import record_bytes
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.operate import replay as replays
+from penstock.record.decoded import Fault
+from penstock.record.positions import Stretch
 from penstock.sinks.json import JsonSink
 from penstock.sources.kafka import KafkaFeed, KafkaReader
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from penstock.engine import history
-from penstock.engine.home import Progress
+from penstock.driver.home import Progress
 from penstock.kafka import groups
+from penstock.operate import history
 
 from conftest import Cli
 from support.drivers import end_leftovers, start_driver

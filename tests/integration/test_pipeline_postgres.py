@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock import settings
-from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.engine import range_replay, upkeep
-from penstock.engine.home import Progress
+from penstock.config import settings
+from penstock.driver.home import Progress
 from penstock.errors import PositionLost
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.operate import range_replay, upkeep
 from penstock.sinks import postgres as module
 from penstock.sinks.postgres_server import Server
 

@@ -11,14 +11,14 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock import settings
-from penstock.engine import driver
-from penstock.engine import status as states
-from penstock.engine.batch import BatchReport
-from penstock.engine.status import Status
+from penstock.config import settings
+from penstock.config.settings import Settings
+from penstock.driver.batch import BatchReport
 from penstock.errors import DataRefused
+from penstock.operate import driver
+from penstock.operate import status as states
+from penstock.operate.status import Status
 from penstock.pipeline.load import load
-from penstock.settings import Settings
 
 from conftest import Cli
 from support.pipelines import Lab, drive

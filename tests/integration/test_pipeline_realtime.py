@@ -14,18 +14,18 @@ import orjson
 import pytest
 import yaml
 
-from penstock.delivery.positions import Place
-from penstock.engine import history
-from penstock.engine.home import Home, Progress
-from penstock.engine.realtime import RealtimeRunner
-from penstock.engine.repeats import count_sent
+from penstock.driver.home import Home, Progress
+from penstock.driver.realtime import RealtimeRunner
+from penstock.driver.repeats import count_sent
 from penstock.errors import BadInput, CheckpointLost, ClusterReplaced, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.operate import history
 from penstock.pipeline.spec import PipelineSpec
-from penstock.sources.extent import Extent
+from penstock.record.extent import Extent
+from penstock.record.positions import Place
 
 from support.drivers import start_driver
 from support.pipelines import Lab

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock import settings
-from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.config import settings
 from penstock.delivery.dead_letters import ENVELOPE, PREFIX, make_topics
 from penstock.delivery.selection import Filter, select
-from penstock.engine import range_replay, upkeep
-from penstock.engine import replay as letter_replays
-from penstock.engine.range_replay import RangeReplay
-from penstock.engine.status import Status
 from penstock.errors import BadInput, Conflict, NotFound, RetentionPassed
 from penstock.kafka import groups, topics
 from penstock.kafka.producer import Producer, ProducerOptions
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.operate import range_replay, upkeep
+from penstock.operate import replay as letter_replays
+from penstock.operate.range_replay import RangeReplay
+from penstock.operate.status import Status
 from penstock.sources.range import Part, Range
 
 from conftest import Cli

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from penstock.broker.secrets_folder import SecretsFolder
-from penstock.engine.home import Home
-from penstock.engine.realtime import RealtimeRunner
+from penstock.config.secrets_folder import SecretsFolder
+from penstock.driver.home import Home
+from penstock.driver.realtime import RealtimeRunner
 from penstock.errors import Refused
 from penstock.kafka import acls, topics, users
 from penstock.kafka.connection import Connection

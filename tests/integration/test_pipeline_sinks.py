@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import BadInput, NotFound
 from penstock.kafka.reader import read_all
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import Cli
 from support.landing import headers

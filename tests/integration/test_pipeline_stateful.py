@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.engine.batch import BatchReport
-from penstock.engine.home import Home, Progress
-from penstock.engine.stateful import StatefulRunner
+from penstock.driver.batch import BatchReport
+from penstock.driver.home import Home, Progress
+from penstock.driver.stateful import StatefulRunner
 from penstock.errors import CheckpointLost, DataRefused, Discontinuity, NotFound, PositionLost
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.pipeline.spec import PipelineSpec
 
 from support.pipelines import Lab

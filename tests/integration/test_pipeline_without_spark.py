@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery import gaps
-from penstock.engine import upkeep
-from penstock.engine.runner import Runner
+from penstock.driver.runner import Runner
 from penstock.errors import Conflict, Discontinuity, PositionLost, Refused, RetentionPassed, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.operate import upkeep
 from penstock.pipeline.spec import PipelineSpec
 
 from support.pipelines import Lab, drive

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.delivery.positions import Stretch
 from penstock.errors import SinkUnavailable, Transient
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.record.positions import Stretch
 from penstock.sinks import postgres_connection
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Staged

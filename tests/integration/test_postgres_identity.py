@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.delivery.positions import Place, Stretch
 from penstock.errors import Conflict, WorkLost
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.record.positions import Place, Stretch
 from penstock.sinks.postgres_server import Server
 
 from support.postgres_driver import OTHER, PLACE, Driver, ask

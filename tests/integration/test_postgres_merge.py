@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from penstock.bench import batching
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import Conflict, DataRefused, PositionsMoved
+from penstock.lab.bench import batching
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.sinks.merging import PostgresMerge
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.postgres_server import Server

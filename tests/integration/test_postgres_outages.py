@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.delivery.positions import Stretch
 from penstock.errors import BadInput, NotFound, PenstockError, Refused, SinkUnavailable, Transient, WorkLost
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.record.positions import Stretch
 from penstock.secret import Secret
 from penstock.sinks import postgres as module
 from penstock.sinks.postgres_server import Server

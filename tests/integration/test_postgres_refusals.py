@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import BadInput, Conflict, NotFound, Refused, SinkUnavailable, WorkLost
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
 from penstock.sinks.postgres_server import Server
 

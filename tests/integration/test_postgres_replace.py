@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.delivery.positions import Place, Stretch
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.record.positions import Place, Stretch
 
 from support.postgres_driver import PLACE, Driver, Row, ask
 

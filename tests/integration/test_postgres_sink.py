@@ -7,9 +7,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.delivery.positions import Place, Stretch
 from penstock.errors import PositionsMoved
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.record.positions import Place, Stretch
 
 from support.postgres_driver import OTHER, PLACE, Driver, ask, positions_of
 

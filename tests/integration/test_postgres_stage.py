@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
 from penstock.sinks.postgres_server import Server
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.errors import Conflict
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
 
 from support.postgres_driver import OTHER, PLACE, Driver, ask

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.bench.throwaway import running
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.broker.certificates import Certificates
-from penstock.broker.secrets_folder import SecretsFolder
+from penstock.config.secrets_folder import SecretsFolder
 from penstock.errors import BadInput, Refused
+from penstock.lab.bench.throwaway import running
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from support.postgres_driver import Driver, ask
 

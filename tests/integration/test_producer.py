@@ -7,11 +7,11 @@ from typing import Literal
 import pytest
 from confluent_kafka import KafkaError, Message
 
+from penstock.config.project import LocalCluster
 from penstock.errors import BadInput, BrokerUnavailable, Conflict, DeliveryFailed, NotFound, PenstockError, QueueFull
 from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import Reader, read_all
-from penstock.project import LocalCluster
 
 from conftest import RunningKafka
 from support.waiting import until

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.certificates import Certificates
-from penstock.broker.entrance import internal_connection, local_connection
-from penstock.broker.secrets_folder import SecretsFolder
 from penstock.broker.tools import client_properties, run_tool
+from penstock.config.local_connection import internal_connection, local_connection
+from penstock.config.secrets_folder import SecretsFolder
 from penstock.errors import DeliveryFailed, NotFound, PenstockError, Refused
 from penstock.kafka import acls, groups, topics, users
 from penstock.kafka.admin import Admin

@@ -13,18 +13,18 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
-from penstock.bench.throwaway_redis import RunningRedis
 from penstock.errors import Conflict, NotFound, Transient
-from penstock.simulator.events import EventKind, Fields
-from penstock.simulator.lobby import Lobby, LobbyOptions
-from penstock.simulator.plan import plan
-from penstock.simulator.play import BotOptions, crowd, open_crowd
-from penstock.simulator.player import Player, checked_server
-from penstock.simulator.redis_store import RedisStore
-from penstock.simulator.server import LARGEST_MESSAGE_BYTES, Server, ServerOptions
-from penstock.simulator.simulation import SimulationOptions, simulate
-from penstock.simulator.store import MemoryStore, Store
-from penstock.simulator.truth import read_truth
+from penstock.lab.bench.throwaway_redis import RunningRedis
+from penstock.lab.simulator.events import EventKind, Fields
+from penstock.lab.simulator.lobby import Lobby, LobbyOptions
+from penstock.lab.simulator.plan import plan
+from penstock.lab.simulator.play import BotOptions, crowd, open_crowd
+from penstock.lab.simulator.player import Player, checked_server
+from penstock.lab.simulator.redis_store import RedisStore
+from penstock.lab.simulator.server import LARGEST_MESSAGE_BYTES, Server, ServerOptions
+from penstock.lab.simulator.simulation import SimulationOptions, simulate
+from penstock.lab.simulator.store import MemoryStore, Store
+from penstock.lab.simulator.truth import read_truth
 from penstock.testing import FakeClock
 
 T = TypeVar("T")

@@ -12,15 +12,15 @@ from typing import Any, Literal
 import orjson
 import pytest
 
-from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.ports import find_free
 from penstock.errors import BadInput, DeliveryFailed, Transient
 from penstock.kafka import topics
 from penstock.kafka.reader import read_all
-from penstock.simulator import sending
-from penstock.simulator.sending import Outlet, SentSimulation, simulate_to
-from penstock.simulator.simulation import SimulationOptions
-from penstock.simulator.truth import read_truth
+from penstock.lab.bench.throwaway_redis import RunningRedis
+from penstock.lab.simulator import sending
+from penstock.lab.simulator.sending import Outlet, SentSimulation, simulate_to
+from penstock.lab.simulator.simulation import SimulationOptions
+from penstock.lab.simulator.truth import read_truth
 
 from conftest import Cli, RunningKafka
 from support.waiting import until

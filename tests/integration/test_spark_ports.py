@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pyarrow as pa
 
-from penstock.engine.session import guard_callbacks
+from penstock.driver.session import guard_callbacks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,18 +11,18 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
-from penstock.bench.throwaway_redis import RunningRedis
-from penstock.engine import driver
+from penstock.config.project import Project
+from penstock.config.settings import Settings, cache_folder
 from penstock.kafka.producer import Producer
+from penstock.lab.bench.throwaway_rabbitmq import RunningRabbitMQ
+from penstock.lab.bench.throwaway_redis import RunningRedis
+from penstock.lab.scenarios.judge import judge_meta, judge_metrics, judge_podium
+from penstock.lab.scenarios.sinks import json_rows
+from penstock.lab.simulator.load import Records
+from penstock.lab.simulator.simulation import SimulationOptions, SimulationResult, simulate
+from penstock.lab.simulator.truth import read_truth
+from penstock.operate import driver
 from penstock.pipeline.load import load
-from penstock.project import Project
-from penstock.scenarios.judge import judge_meta, judge_metrics, judge_podium
-from penstock.scenarios.sinks import json_rows
-from penstock.settings import Settings, cache_folder
-from penstock.simulator.load import Records
-from penstock.simulator.simulation import SimulationOptions, SimulationResult, simulate
-from penstock.simulator.truth import read_truth
 from penstock.transports import Outgoing, Transport, open_transport
 
 from conftest import RunningKafka

@@ -15,14 +15,14 @@ from typing import Any
 import psutil
 import pytest
 
-from penstock.bench.throwaway import running
-from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
-from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.ports import find_free
+from penstock.config.project import LocalCluster
 from penstock.errors import BrokerUnavailable, Conflict, NotFound, OwnershipLost, RecordsRefused, Refused, Transient
 from penstock.kafka import topics
 from penstock.kafka.consumer import ConsumerOptions
-from penstock.project import LocalCluster
+from penstock.lab.bench.throwaway import running
+from penstock.lab.bench.throwaway_rabbitmq import RunningRabbitMQ
+from penstock.lab.bench.throwaway_redis import RunningRedis
 from penstock.transports import Incoming, Outgoing, Subscription, Transport, open_transport
 from penstock.transports.address import parse
 from penstock.transports.kafka import Kafka

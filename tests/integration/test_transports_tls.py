@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.bench.throwaway import running
-from penstock.bench.throwaway_rabbitmq import RunningRabbitMQ
-from penstock.bench.throwaway_redis import RunningRedis
 from penstock.broker.certificates import Certificates
-from penstock.broker.secrets_folder import SecretsFolder
+from penstock.config.secrets_folder import SecretsFolder
 from penstock.errors import BadInput, NotFound, Refused, Transient
-from penstock.simulator.redis_store import RedisStore
+from penstock.lab.bench.throwaway import running
+from penstock.lab.bench.throwaway_rabbitmq import RunningRabbitMQ
+from penstock.lab.bench.throwaway_redis import RunningRedis
+from penstock.lab.simulator.redis_store import RedisStore
 from penstock.transports import Outgoing, open_transport
 
 Server = RunningRedis | RunningRabbitMQ

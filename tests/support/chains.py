@@ -9,8 +9,8 @@ import psycopg
 import yaml
 from deltalake.exceptions import DeltaError
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.kafka import topics
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import RunningKafka
 from support.drivers import Driver, start_driver

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.scenarios.driver_process import session_of
+from penstock.lab.scenarios.driver_process import session_of
 
 from support.waiting import until
 

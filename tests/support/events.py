@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.decoders.json import Json
-from penstock.engine.tasks import event_schema
+from penstock.worker.tasks import event_schema
 
 FAILED = {"stage": "decode", "error": "Malformed", "message": "no JSON"}
 

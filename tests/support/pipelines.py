@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 
 from penstock.delivery import crash_points, dead_letters
 from penstock.delivery.dead_letters import DeadLetter
-from penstock.engine.batch import BatchReport, SinkCount
-from penstock.engine.home import Home, Progress
-from penstock.engine.runner import Runner
+from penstock.driver.batch import BatchReport, SinkCount
+from penstock.driver.home import Home, Progress
+from penstock.driver.runner import Runner
 from penstock.errors import NotFound
 from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer

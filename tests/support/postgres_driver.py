@@ -8,10 +8,10 @@ from typing import Any, Self
 import psutil
 import pyarrow as pa
 
-from penstock.bench.throwaway_postgres import RunningPostgres
-from penstock.decoders.decoded import Fault
-from penstock.delivery.positions import Place, Positions, Stretch
-from penstock.pipeline.columns import COORDINATES, RESERVED
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.record.columns import COORDINATES, RESERVED
+from penstock.record.decoded import Fault
+from penstock.record.positions import Place, Positions, Stretch
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Refusal, Staged

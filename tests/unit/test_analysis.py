@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.engine.analysis import Analysis
+from penstock.driver.analysis import Analysis
 
 BEFORE = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 AFTER = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"))])

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.engine.aside import Aside, SetAside, TakeBack, remove_left, unasked_columns
-from penstock.pipeline.columns import RESERVED
+from penstock.record.columns import RESERVED
 from penstock.steps.sql import Select
+from penstock.worker.aside import Aside, SetAside, TakeBack, remove_left, unasked_columns
 
 SCHEMA = pa.schema(
     [("price", pa.float64()), ("Land", pa.string()), ("note", pa.string()), ("a b", pa.string()), *RESERVED]

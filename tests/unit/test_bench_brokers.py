@@ -15,17 +15,17 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from penstock.bench.brokers import contenders, keeping
-from penstock.bench.brokers.contenders import Contender, Name
-from penstock.bench.brokers.deaths import ReaderDeath, ServerDeath, judge_reader
-from penstock.bench.brokers.game_events import GameEvents, is_event, marker
-from penstock.bench.brokers.keeping import Kept
-from penstock.bench.brokers.reader import Drained, Got, drain
-from penstock.bench.brokers.report import Measured, lines, panels, table
-from penstock.bench.brokers.speed import Speed, send_evenly
-from penstock.bench.drawing import Panel, bars, require_drawable, save_panels
 from penstock.cli import app
 from penstock.errors import BadInput, Unprepared
+from penstock.lab.bench.brokers import contenders, keeping
+from penstock.lab.bench.brokers.contenders import Contender, Name
+from penstock.lab.bench.brokers.deaths import ReaderDeath, ServerDeath, judge_reader
+from penstock.lab.bench.brokers.game_events import GameEvents, is_event, marker
+from penstock.lab.bench.brokers.keeping import Kept
+from penstock.lab.bench.brokers.reader import Drained, Got, drain
+from penstock.lab.bench.brokers.report import Measured, lines, panels, table
+from penstock.lab.bench.brokers.speed import Speed, send_evenly
+from penstock.lab.bench.drawing import Panel, bars, require_drawable, save_panels
 from penstock.transports import Incoming, Outgoing
 
 

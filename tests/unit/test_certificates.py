@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from penstock.broker.certificates import NODE_PRINCIPAL, Certificates
-from penstock.broker.secrets_folder import SecretsFolder
+from penstock.config.secrets_folder import SecretsFolder
 
 LOOPBACK = [ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")]
 

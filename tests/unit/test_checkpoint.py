@@ -10,8 +10,8 @@ import pytest
 
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.durable import write_json
-from penstock.delivery.positions import Place, Stretch
 from penstock.errors import CheckpointLost, Conflict
+from penstock.record.positions import Place, Stretch
 
 PLACE = Place("orders", "id-1", 0)
 COMMITTED = Committed(7, {PLACE: 0}, {"delta": {PLACE: 42}, "dead": {}}, {PLACE: 3})

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine import class_archive
-from penstock.engine.class_archive import is_own
+from penstock.driver import class_archive
+from penstock.driver.class_archive import is_own
 
 
 @pytest.fixture

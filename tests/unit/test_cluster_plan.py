@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.cluster import Cluster
+from penstock.config.project import LocalCluster
 from penstock.errors import BadInput
-from penstock.project import LocalCluster
 
 
 @pytest.fixture

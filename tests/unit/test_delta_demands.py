@@ -9,8 +9,8 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 
-from penstock.delivery.positions import Place, Stretch
 from penstock.errors import Conflict
+from penstock.record.positions import Place, Stretch
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.merging import DeltaMerge
 

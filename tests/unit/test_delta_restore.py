@@ -8,8 +8,8 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import Conflict, PositionLost, PositionsMoved
+from penstock.record.positions import Place, Positions, Stretch
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.merging import DeltaMerge
 from penstock.sinks.sink import Staged

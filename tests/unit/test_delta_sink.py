@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import Conflict, PenstockError, PositionsMoved, SinkUnavailable, WorkLost
-from penstock.pipeline.schema import parse
+from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.schema import parse
 from penstock.sinks.delta import Delta, DeltaSink, table_lock
 from penstock.sinks.sink import Staged
 

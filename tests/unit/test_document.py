@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import document
+from penstock.config import document
+from penstock.config.project import Project
 from penstock.errors import BadInput, NotFound
-from penstock.project import Project
 
 
 @pytest.fixture

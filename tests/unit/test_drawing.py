@@ -3,7 +3,7 @@
 from pathlib import Path
 from xml.etree import ElementTree
 
-from penstock.bench.drawing import bars, save_bars
+from penstock.lab.bench.drawing import bars, save_bars
 
 
 def test_the_largest_value_has_the_longest_bar_and_every_value_is_told() -> None:

@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from penstock.broker.cluster import Cluster
 from penstock.cli import app
-from penstock.drills import catalog, throwaway
-from penstock.drills.catalog import DRILLS, choose
-from penstock.drills.drill import Drill, Stage, StepResult, perform, told
 from penstock.errors import BadInput, BrokerUnavailable, Conflict
+from penstock.lab.drills import catalog, throwaway
+from penstock.lab.drills.catalog import DRILLS, choose
+from penstock.lab.drills.drill import Drill, Stage, StepResult, perform, told
 
 ROOT = Path(__file__).parents[2]
 
@@ -181,7 +181,7 @@ def test_every_drill_has_a_file_of_its_name_and_a_place_in_the_docs() -> None:
     page = (ROOT / "docs/drills.md").read_text(encoding="utf-8")
 
     for name in DRILLS:
-        assert (ROOT / f"src/penstock/drills/{name.replace('-', '_')}.py").is_file()
+        assert (ROOT / f"src/penstock/lab/drills/{name.replace('-', '_')}.py").is_file()
         assert f"| `{name}` |" in page
 
 

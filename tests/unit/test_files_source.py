@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.delivery.positions import Stretch
 from penstock.errors import BadInput
+from penstock.record.positions import Stretch
 from penstock.sources import files
 from penstock.sources.files import Files, FilesFeed
 

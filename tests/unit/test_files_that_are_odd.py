@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock import project, settings
 from penstock.broker.cluster import Cluster
+from penstock.config import project, settings
+from penstock.config.project import LocalCluster
 from penstock.errors import BadInput, PenstockError
 from penstock.kafka.positions import Position
 from penstock.kafka.security import Scram
-from penstock.project import LocalCluster
 from penstock.secret import Secret
 
 

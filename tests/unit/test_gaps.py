@@ -6,12 +6,12 @@ import pytest
 
 from penstock.delivery import gaps
 from penstock.delivery.gaps import Gap
-from penstock.delivery.positions import Place
-from penstock.engine import upkeep
-from penstock.engine.home import Home
+from penstock.driver.home import Home
 from penstock.errors import Conflict
 from penstock.kafka.connection import Connection
+from penstock.operate import upkeep
 from penstock.pipeline.spec import PipelineSpec
+from penstock.record.positions import Place
 
 FIRST = Gap(
     at="2026-01-31T12:00:00+00:00",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.config.settings import Settings
+from penstock.config.settings import load as load_settings
 from penstock.delivery.holding import held, holder
-from penstock.engine import supervisor
-from penstock.engine.status import Status, load
 from penstock.errors import Conflict
-from penstock.settings import Settings
-from penstock.settings import load as load_settings
+from penstock.operate import supervisor
+from penstock.operate.status import Status, load
 
 HOLD = """
 import sys
@@ -34,8 +34,8 @@ print(holder(Path(sys.argv[1])).pid)
 SUPERVISE = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from penstock import settings
-from penstock.engine import supervisor
+from penstock.config import settings
+from penstock.operate import supervisor
 
 class Popen(subprocess.Popen):
     def __init__(self, *arguments, **options):

@@ -9,7 +9,7 @@ import penstock
 from penstock.interpreter import SAFE_PYTHON
 
 SOURCES = Path(penstock.__file__).parent
-STARTS_NO_MODULE = {"interpreter.py", "engine/session.py", "bench/peer_runs.py"}
+STARTS_NO_MODULE = {"interpreter.py", "driver/session.py", "lab/bench/peer_runs.py"}
 """Those that name Python: to itself, to Spark, and to uv."""
 
 

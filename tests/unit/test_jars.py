@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from penstock.broker import jars
-from penstock.broker.jars import Jar, JarSet
 from penstock.errors import Unprepared
+from penstock.jvm import jars
+from penstock.jvm.jars import Jar, JarSet
 
 SETS: tuple[JarSet, ...] = get_args(JarSet)
 CONTENT = b"the bytes of a jar"
@@ -16,7 +16,7 @@ JAR = Jar(organisation="org.example", name="thing", revision="1.2", sha256=hashl
 
 
 def lock_text() -> str:
-    return resources.files("penstock.broker").joinpath("jars.lock.json").read_text(encoding="utf-8")
+    return resources.files("penstock.jvm").joinpath("jars.lock.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("jar_set", SETS)

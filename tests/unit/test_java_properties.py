@@ -1,6 +1,6 @@
 import random
 
-from penstock.broker.java_properties import properties_text
+from penstock.jvm.java_properties import properties_text
 
 UNESCAPED = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.engine.failures import cause_of, fault_of
+from penstock.driver.failures import cause_of, fault_of
 from penstock.errors import PenstockError, Unprepared, WorkLost
 from penstock.kafka import failures
 

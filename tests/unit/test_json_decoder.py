@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from penstock.decoders.decoded import Decoded
 from penstock.decoders.json import Json
+from penstock.record.decoded import Decoded
 from penstock.sinks.rows import plain_rows
 
 UTC = datetime.UTC

@@ -4,8 +4,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.decoders.decoded import Decoded
 from penstock.decoders.json import Json
+from penstock.record.decoded import Decoded
 from penstock.sinks.rows import plain_rows
 
 

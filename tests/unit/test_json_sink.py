@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.delivery.positions import Place, Stretch
 from penstock.errors import PenstockError, PositionsMoved, WorkLost
+from penstock.record.positions import Place, Stretch
 from penstock.sinks.json import Json, JsonSink
 from penstock.sinks.sink import Staged
 
@@ -238,7 +238,7 @@ CRASH = """
 import sys
 from pathlib import Path
 import pyarrow as pa
-from penstock.delivery.positions import Place, Stretch
+from penstock.record.positions import Place, Stretch
 from penstock.sinks.json import Json
 from penstock.sinks.sink import Staged
 sink = Json(path=Path(sys.argv[1])).sink("json", "combat")

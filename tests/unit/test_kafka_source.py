@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.delivery.positions import Place, Stretch
 from penstock.errors import Refused
 from penstock.kafka import topics
 from penstock.kafka.connection import Connection
+from penstock.record.positions import Place, Stretch
 from penstock.sources.kafka import Kafka, KafkaFeed, _around
 
 PLACE = Place("orders", "id-1", 0)

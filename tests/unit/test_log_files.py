@@ -3,7 +3,7 @@
 import stat
 from pathlib import Path
 
-from penstock.engine.log_files import MOST_BYTES, roll_over
+from penstock.driver.log_files import MOST_BYTES, roll_over
 
 
 def test_a_log_that_is_open_is_emptied_in_place_and_what_it_held_is_kept_once(tmp_path: Path) -> None:

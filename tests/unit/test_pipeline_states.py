@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
+from penstock.config.settings import Settings
+from penstock.config.settings import load as load_settings
 from penstock.delivery.holding import held
-from penstock.engine import driver, history
-from penstock.engine.home import Progress
-from penstock.engine.status import Status, load, saved
+from penstock.driver.home import Progress
 from penstock.errors import BrokerUnavailable, Conflict
+from penstock.operate import driver, history
+from penstock.operate.status import Status, load, saved
 from penstock.pipeline.load import load as load_pipeline
-from penstock.settings import Settings
-from penstock.settings import load as load_settings
 
 DOCUMENT = {
     "name": "orders",

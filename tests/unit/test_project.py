@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock import project
+from penstock.config import project
+from penstock.config.project import LocalCluster, OutsideCluster, Project
 from penstock.errors import BadInput
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Mtls, Scram
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.project import LocalCluster, OutsideCluster, Project
 from penstock.quantities import UNLIMITED
 from penstock.secret import Secret
 

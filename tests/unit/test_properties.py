@@ -4,8 +4,8 @@ import pytest
 
 from penstock.broker.certificates import Certificates
 from penstock.broker.properties import server_properties
-from penstock.broker.secrets_folder import SecretsFolder
-from penstock.broker.state import ClusterState, NodeState
+from penstock.config.cluster_state import ClusterState, NodeState
+from penstock.config.secrets_folder import SecretsFolder
 
 
 def cluster(voters: int, *, added: int = 0, secure: bool = False) -> ClusterState:

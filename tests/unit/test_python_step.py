@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import errors as errors_of_penstock
-from penstock.pipeline.columns import RESERVED
+from penstock.record.columns import RESERVED
 from penstock.steps.python import Python
 
 from support.events import FAILED, batch

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.rate import Override, RateLimit, forget
+from penstock.driver.rate import Override, RateLimit, forget
 from penstock.pipeline.rate import Rate
 from penstock.testing.fake_clock import FakeClock
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.delivery.positions import Place
-from penstock.engine.home import Home
-from penstock.engine.realtime import RealtimeRunner
+from penstock.driver.home import Home
+from penstock.driver.realtime import RealtimeRunner
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
-from penstock.sources.extent import Extent
+from penstock.record.extent import Extent
+from penstock.record.positions import Place
 
 
 def test_the_lag_counts_what_is_behind_the_position_and_all_of_a_partition_that_is_not_read_yet(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from penstock.pipeline.schema import parse
+from penstock.record.schema import parse
 from penstock.sinks.postgres_types import column_type, row_values
 from penstock.sinks.rows import fitting, plain, plain_rows, readable
 

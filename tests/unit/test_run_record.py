@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.delivery.positions import Place
-from penstock.engine import history
-from penstock.engine.batch import BatchReport, SinkCount
-from penstock.engine.history import RunRecord
-from penstock.engine.home import Progress
-from penstock.engine.status import Status
+from penstock.driver.batch import BatchReport, SinkCount
+from penstock.driver.home import Progress
 from penstock.errors import Unprepared
+from penstock.operate import history
+from penstock.operate.history import RunRecord
+from penstock.operate.status import Status
+from penstock.record.positions import Place
 
 DAY_S = 86_400
 
@@ -27,7 +27,7 @@ def progress(batch: int = 1, read: int = 5) -> Progress:
 
 
 def at(moment_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.history.time.time", lambda: moment_s)
+    monkeypatch.setattr("penstock.operate.history.time.time", lambda: moment_s)
 
 
 def test_a_run_and_its_batches_are_told_the_newest_first(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from penstock import demo
 from penstock.cli import app
 from penstock.delivery.selection import Reason
-from penstock.scenarios import catalog, scenario
-from penstock.scenarios.judge import Difference
-from penstock.scenarios.scenario import Fact, Outcome, SinkAccount
+from penstock.lab import demo
+from penstock.lab.scenarios import catalog, scenario
+from penstock.lab.scenarios.judge import Difference
+from penstock.lab.scenarios.scenario import Fact, Outcome, SinkAccount
 
 LOST = Difference(where="delta", what="lost", count=3, examples=["partition 0 offset 7", "partition 1 offset 2"])
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import Unprepared
+from penstock.lab.scenarios import worker_files
+from penstock.lab.scenarios.worker_files import worker_folder
+from penstock.lab.scenarios.workers import shares
 from penstock.pipeline.load import load_with_warnings
-from penstock.scenarios import worker_files
-from penstock.scenarios.worker_files import worker_folder
-from penstock.scenarios.workers import shares
 
 WORKERS = ("combat", "game_meta", "game_metrics", "game_podium", "message_flow", "raw")
 
@@ -31,7 +31,7 @@ def test_files_that_came_with_the_package_are_preferred(tmp_path: Path, monkeypa
         worker_folder()
     beside = make_folder(tmp_path / "examples" / "superhero")
     assert beside == worker_folder()
-    inside = make_folder(package / "scenarios" / "superhero")
+    inside = make_folder(package / "lab" / "scenarios" / "superhero")
     assert inside == worker_folder()
 
 

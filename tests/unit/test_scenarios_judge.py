@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.scenarios.judge import (
+from penstock.lab.scenarios.judge import (
     Difference,
     Landed,
     Letter,
@@ -20,8 +20,8 @@ from penstock.scenarios.judge import (
     judge_sending,
     meant,
 )
-from penstock.simulator.heroes import ROSTER
-from penstock.simulator.truth import TrueStanding
+from penstock.lab.simulator.heroes import ROSTER
+from penstock.lab.simulator.truth import TrueStanding
 
 AT = "2026-11-15T12:00:00.123456Z"
 
@@ -30,7 +30,7 @@ def event(number: int) -> dict[str, Any]:
     return {
         "at": AT,
         "level": "INFO",
-        "logger": "penstock.simulator.game",
+        "logger": "penstock.lab.simulator.game",
         "message": "Attack Completed",
         "game_id": "g",
         "turn": number,

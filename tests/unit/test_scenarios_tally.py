@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.simulator.load import play_out
-from penstock.simulator.plan import PlannedGame, plan
+from penstock.lab.simulator.load import play_out
+from penstock.lab.simulator.plan import PlannedGame, plan
 
 from tally import Tally
 

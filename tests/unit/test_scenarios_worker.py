@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from penstock.errors import BrokerUnavailable, OwnershipLost
-from penstock.simulator.load import play_out
-from penstock.simulator.plan import plan
-from penstock.simulator.truth import TrueStanding, read_truth
+from penstock.lab.simulator.load import play_out
+from penstock.lab.simulator.plan import plan
+from penstock.lab.simulator.truth import TrueStanding, read_truth
 from penstock.transports import Incoming
 
 from worker import Worker

@@ -3,7 +3,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from penstock.pipeline.schema import parse
+from penstock.record.schema import parse
 
 UTC = pa.timestamp("us", tz="UTC")
 

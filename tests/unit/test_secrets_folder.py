@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.secrets_folder import SecretsFolder
+from penstock.config.secrets_folder import SecretsFolder
 from penstock.errors import BadInput
 from penstock.private import write_private
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import settings
+from penstock.config import settings
 from penstock.errors import BadInput
 
 OUTSIDE = "cluster: {type: outside, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"

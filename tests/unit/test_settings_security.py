@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import settings
+from penstock.config import settings
 from penstock.errors import BadInput
 from penstock.kafka.security import Mtls, Plaintext, Scram, Tls
 from penstock.secret import Secret

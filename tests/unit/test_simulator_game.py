@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from penstock.errors import BadInput, Conflict, NotFound
-from penstock.simulator.game import Game
-from penstock.simulator.heroes import ROSTER
+from penstock.lab.simulator.game import Game
+from penstock.lab.simulator.heroes import ROSTER
 
 GAME_ID = "8f14e45f-ceea-467f-a0e6-3c1d2d1d8c11"
 

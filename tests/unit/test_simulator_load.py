@@ -10,9 +10,9 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from penstock.simulator.play import BotOptions
-from penstock.simulator.simulation import SimulationOptions, SimulationResult, simulate
-from penstock.simulator.truth import read_truth
+from penstock.lab.simulator.play import BotOptions
+from penstock.lab.simulator.simulation import SimulationOptions, SimulationResult, simulate
+from penstock.lab.simulator.truth import read_truth
 
 EXTRAS = {
     "Match Started": {"game_id", "players"},
@@ -63,7 +63,7 @@ def test_every_event_has_the_fields_of_the_contract_and_its_game_as_key(tmp_path
     for record, event in zip(records, events, strict=True):
         message = event["message"]
         assert EXTRAS[message] == event.keys() - {"at", "level", "logger", "message"}
-        assert "penstock.simulator." + ("lobby" if message in LOBBY else "game") == event["logger"]
+        assert "penstock.lab.simulator." + ("lobby" if message in LOBBY else "game") == event["logger"]
         assert ("ERROR" if message == "Attacked Dead Enemy" else "INFO") == event["level"]
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", event["at"])
         assert event["game_id"] == record["key"]

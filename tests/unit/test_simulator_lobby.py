@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadInput, Conflict, NotFound, Transient
-from penstock.simulator.events import EventKind, Fields
-from penstock.simulator.game import Game
-from penstock.simulator.lobby import Lobby, LobbyOptions
-from penstock.simulator.store import MemoryStore
+from penstock.lab.simulator.events import EventKind, Fields
+from penstock.lab.simulator.game import Game
+from penstock.lab.simulator.lobby import Lobby, LobbyOptions
+from penstock.lab.simulator.store import MemoryStore
 from penstock.testing import FakeClock
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import BadInput, NotFound
-from penstock.simulator.game import Standing
-from penstock.simulator.truth import TruthWriter, read_truth
+from penstock.lab.simulator.game import Standing
+from penstock.lab.simulator.truth import TruthWriter, read_truth
 
 
 def game(game_id: str, size: int) -> list[Standing]:

@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from penstock.delivery.positions import Place, Positions, Stretch, from_json, require_unmoved, to_json
 from penstock.errors import PositionsMoved
+from penstock.record.positions import Place, Positions, Stretch, from_json, require_unmoved, to_json
 
 ORDERS = Place("orders", "id-1", 0)
 OTHERS = Place("orders", "id-1", 1)

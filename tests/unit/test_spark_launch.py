@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from penstock.engine.jvm import Jvm
+from penstock.jvm.launch import Jvm
 
 from support.waiting import until
 
-LAUNCH = "from pathlib import Path; from penstock.engine.session import Starter; Starter('x', Path('logs')).launch()"
+LAUNCH = "from pathlib import Path; from penstock.driver.session import Starter; Starter('x', Path('logs')).launch()"
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_program_that_launches_spark_and_then_does_not_need_it_leaves_nothing_
 
 
 def test_a_driver_with_nothing_to_read_has_no_use_for_pandas_and_pyspark() -> None:
-    code = "import sys, penstock.engine.driver\nprint(sorted({'pandas', 'pyspark'} & set(sys.modules)))\n"
+    code = "import sys, penstock.operate.driver\nprint(sorted({'pandas', 'pyspark'} & set(sys.modules)))\n"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from penstock.engine.session import revealed
+from penstock.driver.session import revealed
 from penstock.pipeline.spec import PipelineSpec
 
 

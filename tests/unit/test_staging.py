@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from penstock.delivery.positions import Place, Stretch
 from penstock.errors import Conflict
+from penstock.record.positions import Place, Stretch
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.json import Json, JsonSink
 from penstock.sinks.sink import Staged

@@ -7,10 +7,10 @@ import pytest
 
 from penstock.delivery import standing as stands
 from penstock.delivery.checkpoint import Checkpoint, Committed
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.delivery.standing import Standing
 from penstock.errors import CheckpointLost, Discontinuity, LogTruncated, PositionLost, RetentionPassed, TopicRecreated
-from penstock.sources.extent import Extent
+from penstock.record.extent import Extent
+from penstock.record.positions import Place, Positions, Stretch
 
 A, B, C = (Place("orders", "id-1", number) for number in range(3))
 ANEW = Place("orders", "id-2", 0)

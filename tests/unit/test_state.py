@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker import state
-from penstock.broker.state import ClusterState, NodeState
+from penstock.config import cluster_state as state
+from penstock.config.cluster_state import ClusterState, NodeState
 from penstock.errors import Conflict
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.stateful_failures import explained
+from penstock.driver.stateful_failures import explained
 from penstock.errors import CheckpointLost, DataRefused, Discontinuity, PenstockError, Unprepared
 
 JOB = "An error occurred while calling o141.getResult.\n: org.apache.spark.SparkException: Exception thrown: \n\tat x\n"

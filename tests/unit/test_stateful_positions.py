@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from penstock.engine import stateful
-from penstock.engine.home import Home, Progress
-from penstock.engine.stateful import StatefulRunner
+from penstock.driver import stateful
+from penstock.driver.home import Home, Progress
+from penstock.driver.stateful import StatefulRunner
 from penstock.errors import CheckpointLost, PositionLost, StateOutdated
 from penstock.pipeline.spec import PipelineSpec
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from penstock.decoders.decoded import Decoded
 from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
+from penstock.record.decoded import Decoded
 
 
 def errors(decoded: Decoded) -> list[str | None]:

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from penstock.broker.secrets_folder import SecretsFolder
+from penstock.config.secrets_folder import SecretsFolder
 from penstock.private import write_private
 
 _NODE_NAME = "penstock-node"

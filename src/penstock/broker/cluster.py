@@ -7,22 +7,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.broker import jars, planning, ports, rebalance, state
+from penstock.broker import planning, ports, rebalance
 from penstock.broker.certificates import Certificates
-from penstock.broker.entrance import ADMIN_USER, internal_connection, local_connection
 from penstock.broker.node import Node
 from penstock.broker.properties import server_properties
 from penstock.broker.readiness import PROBE_TOPIC, probe_every_node, wait_until
 from penstock.broker.rebalance import Move
-from penstock.broker.secrets_folder import SecretsFolder
-from penstock.broker.state import ClusterState, NodeState
+from penstock.config import cluster_state as state
+from penstock.config.cluster_state import ClusterState, NodeState
+from penstock.config.local_connection import ADMIN_USER, internal_connection, local_connection
+from penstock.config.project import LocalCluster
+from penstock.config.secrets_folder import SecretsFolder
 from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
+from penstock.jvm import jars
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import users
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.private import OWNER_ONLY, make_private
-from penstock.project import LocalCluster
 from penstock.secret import Secret
 
 _STOP_TIMEOUT_S = 30.0

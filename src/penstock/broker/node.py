@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 
-from penstock.broker.java import find_java, java_environment
-from penstock.broker.log4j import log4j_properties
 from penstock.errors import Unprepared
+from penstock.jvm.java import find_java, java_environment
+from penstock.jvm.log4j import log4j_properties
 from penstock.private import OWNER_ONLY, OWNER_ONLY_SHELL, make_missing_private, write_private
 
 _MAIN_CLASS = "kafka.Kafka"

@@ -5,10 +5,10 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from penstock.broker import ports
-from penstock.broker.entrance import DEFAULT_PORT
-from penstock.broker.state import ClusterState, NodeState
+from penstock.config.cluster_state import ClusterState, NodeState
+from penstock.config.local_connection import DEFAULT_PORT
+from penstock.config.project import LocalCluster
 from penstock.errors import BadInput, Conflict
-from penstock.project import LocalCluster
 
 _DEFAULT_HEAP_BYTES = 512 * 10**6
 _CONTROLLER_PORTS_FROM = 10_000

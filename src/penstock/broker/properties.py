@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from penstock.broker.certificates import NODE_PRINCIPAL
-from penstock.broker.entrance import ADMIN_USER
-from penstock.broker.java_properties import properties_text
-from penstock.broker.secrets_folder import SecretsFolder
-from penstock.broker.state import ClusterState, NodeState
+from penstock.config.cluster_state import ClusterState, NodeState
+from penstock.config.local_connection import ADMIN_USER
+from penstock.config.secrets_folder import SecretsFolder
+from penstock.jvm.java_properties import properties_text
 
 _OFFSETS_KEPT_MINUTES = 10 * 365 * 24 * 60
 _CLEANER_BYTES = 128 * 2**20

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.broker.java import find_java, java_environment
-from penstock.broker.java_properties import properties_text
 from penstock.broker.node import QUICK_START
 from penstock.errors import Refused
+from penstock.jvm.java import find_java, java_environment
+from penstock.jvm.java_properties import properties_text
 from penstock.kafka.connection import Connection
 
 

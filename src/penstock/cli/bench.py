@@ -22,7 +22,7 @@ def _writable(path: Path | None) -> Path | None:
 
 
 def _drawable(path: Path | None) -> Path | None:
-    from penstock.bench.drawing import require_drawable
+    from penstock.lab.bench.drawing import require_drawable
 
     if path is not None:
         require_drawable(path)
@@ -50,7 +50,7 @@ def broker(
     as_json: Json = False,
 ) -> None:
     """Our producer and consumer beside Kafka's own Java tools."""
-    from penstock.bench.broker import run
+    from penstock.lab.bench.broker import run
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(
@@ -77,8 +77,8 @@ def pipeline(
     as_json: Json = False,
 ) -> None:
     """Our pipelines, exactly once into Delta with dead letters, beside plain PySpark."""
-    from penstock.bench.peer_runs import Peers
-    from penstock.bench.pipeline import run
+    from penstock.lab.bench.peer_runs import Peers
+    from penstock.lab.bench.pipeline import run
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         settings = session(context).settings
@@ -98,7 +98,7 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Measure a cold run as cron starts it, beside a plain PySpark script; and one with nothing to read."""
-    from penstock.bench.start import run
+    from penstock.lab.bench.start import run
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, events=events, rounds=rounds, step=step)
@@ -116,7 +116,7 @@ def growth(
     as_json: Json = False,
 ) -> None:
     """Measure what an event costs in a small and in a large backlog, and the driver's memory over each."""
-    from penstock.bench.growth import run
+    from penstock.lab.bench.growth import run
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, sizes=sorted(events), step=step)
@@ -134,7 +134,7 @@ def batching(
     as_json: Json = False,
 ) -> None:
     """Write the same events to PostgreSQL one by one and in batches, on a throwaway server of its own."""
-    from penstock.bench.batching import run
+    from penstock.lab.bench.batching import run
 
     with workplace(session(context).settings.home, "bench") as (_, step):
         lines = run(events=events, rounds=rounds, step=step)
@@ -152,7 +152,7 @@ def realtime(
     as_json: Json = False,
 ) -> None:
     """Measure how long events take from Kafka to Kafka, in real time and in plain micro-batches."""
-    from penstock.bench.realtime import run
+    from penstock.lab.bench.realtime import run
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, rate=rate, seconds=seconds, step=step)
@@ -169,7 +169,7 @@ def logging_cost(
     as_json: Json = False,
 ) -> None:
     """Measure what a log record costs the program: our handler with Kafka behind it, beside the stdlib's."""
-    from penstock.bench.logging_cost import run
+    from penstock.lab.bench.logging_cost import run
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, records=records, rate=rate, step=step)
@@ -193,10 +193,10 @@ def brokers(
     as_json: Json = False,
 ) -> None:
     """Kafka, Redis Streams, Redis Pub/Sub and RabbitMQ with the same events: speed, losses, replay, disk."""
-    from penstock.bench.brokers.contenders import named
-    from penstock.bench.brokers.report import panels, table
-    from penstock.bench.brokers.run import run
-    from penstock.bench.drawing import bars, save_panels
+    from penstock.lab.bench.brokers.contenders import named
+    from penstock.lab.bench.brokers.report import panels, table
+    from penstock.lab.bench.brokers.run import run
+    from penstock.lab.bench.drawing import bars, save_panels
 
     names = named(only or [])
     with workplace(session(context).settings.home, "bench") as (place, step):
@@ -246,7 +246,7 @@ def _write(lines: Sequence[BaseModel], output: Path | None) -> None:
 
 def _draw(values: dict[str, float], unit: str, plot: Path | None) -> None:
     """Draw bars on the terminal, and into a file if one is named."""
-    from penstock.bench.drawing import bars, save_bars
+    from penstock.lab.bench.drawing import bars, save_bars
 
     say(bars(values, unit))
     if plot is not None:

@@ -30,7 +30,7 @@ def up(
     """Start Kafka; done when every node has taken and given back a record."""
     from pydantic import ValidationError
 
-    from penstock.project import LocalCluster
+    from penstock.config.project import LocalCluster
 
     chosen = {"nodes": nodes, "port": port, "host": host, "secure": secure, "heap": heap}
     current = session(context)

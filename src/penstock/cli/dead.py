@@ -71,7 +71,7 @@ def list_(
 
 def _require_known(context: typer.Context, pipeline: str | None) -> None:
     """Tell a pipeline without dead letters from a name that is none; letters of one that runs elsewhere were found."""
-    from penstock.engine.driver import known_home
+    from penstock.operate.driver import known_home
 
     if pipeline is not None:
         known_home(session(context).settings, pipeline.partition(".replay-")[0])
@@ -133,8 +133,8 @@ def replay(
 ) -> None:
     """Send dead letters through their pipeline again, once; what fails again comes back with its attempt raised."""
     from penstock.delivery.selection import select
-    from penstock.engine import replay as replays
-    from penstock.engine.driver import file_of
+    from penstock.operate import replay as replays
+    from penstock.operate.driver import file_of
 
     settings = session(context).settings
     if resume is not None:

@@ -20,8 +20,8 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Play superhero combat into a throwaway Kafka, run every worker on Spark, compare with the truth, and stop."""
-    from penstock.demo import MALFORMED, run
-    from penstock.scenarios.play import Games
+    from penstock.lab.demo import MALFORMED, run
+    from penstock.lab.scenarios.play import Games
 
     settings = session(context).settings
     wanted = Games(players=players, games=games, seed=seed, malformed=MALFORMED)

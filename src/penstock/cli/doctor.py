@@ -10,7 +10,7 @@ _FOUND_SOMETHING = 1
 
 def doctor(context: typer.Context, as_json: Json = False) -> None:
     """Check Java, jars, disk, memory, ports, broker and clock; exit code 1 if something needs a hand."""
-    from penstock.doctor import examine
+    from penstock.operate.doctor import examine
 
     checks = []
     for check in examine(session(context).settings):

@@ -14,7 +14,7 @@ from penstock.errors import BadInput
 from penstock.private import make_missing_private
 
 if TYPE_CHECKING:
-    from penstock.drills.drill import Drill, StepResult
+    from penstock.lab.drills.drill import Drill, StepResult
 
 _FAILED = 1
 _LIST = "list"
@@ -28,7 +28,7 @@ def drill(
     as_json: Json = False,
 ) -> None:
     """Do what the textbooks say about Kafka, on a throwaway cluster of three nodes, and explain it meanwhile."""
-    from penstock.drills.catalog import DRILLS, choose
+    from penstock.lab.drills.catalog import DRILLS, choose
 
     if _LIST in names:
         if names != [_LIST]:
@@ -60,8 +60,8 @@ def drill(
 def _perform(context: typer.Context, drills: "list[Drill]") -> "list[StepResult]":
     from pathlib import Path
 
-    from penstock.drills.drill import Stage, perform
-    from penstock.drills.throwaway import three_nodes
+    from penstock.lab.drills.drill import Stage, perform
+    from penstock.lab.drills.throwaway import three_nodes
 
     settings = session(context).settings
     make_missing_private(settings.home)

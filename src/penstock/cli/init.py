@@ -14,7 +14,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a commented penstock.yaml; never over one that is there."""
-    from penstock import project
+    from penstock.config import project
 
     path = folder / project.FILE_NAME
     try:

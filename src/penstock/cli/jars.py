@@ -14,7 +14,7 @@ app = typer.Typer(help="The locked jars of Kafka, Spark's Kafka connector and De
 @app.command()
 def fetch(context: typer.Context, as_json: Json = False) -> None:
     """Fetch what is missing or damaged; does nothing, offline, when all is well."""
-    from penstock.broker import jars
+    from penstock.jvm import jars
 
     folder = session(context).settings.jars
     count = 0
@@ -31,8 +31,8 @@ def warm(
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Do nothing if that was done before.")] = False,
 ) -> None:
     """Parse Spark's classes once, which takes half a minute; from then on every pipeline starts sooner."""
-    from penstock.broker.java import find_java
-    from penstock.engine import class_archive
+    from penstock.driver import class_archive
+    from penstock.jvm.java import find_java
 
     if if_missing and class_archive.is_own(class_archive.archive(find_java()[0])):
         return
@@ -44,7 +44,7 @@ def warm(
 @app.command("list")
 def list_(context: typer.Context, as_json: Json = False) -> None:
     """List every locked jar and whether it is here, byte for byte."""
-    from penstock.broker import jars
+    from penstock.jvm import jars
 
     folder = session(context).settings.jars
     rows = [

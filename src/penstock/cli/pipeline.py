@@ -12,8 +12,8 @@ from penstock.errors import BadInput, Conflict, NotFound
 from penstock.quantities import parse_duration_ms
 
 if TYPE_CHECKING:
-    from penstock.engine.driver import AnyRunner
-    from penstock.engine.status import Status
+    from penstock.operate.driver import AnyRunner
+    from penstock.operate.status import Status
 
 app = typer.Typer(help="Pipelines: from Kafka to tables, exactly once.", no_args_is_help=True)
 
@@ -61,7 +61,7 @@ def check(file: File, as_json: Json = False) -> None:
 def run(context: typer.Context, file: File, master: Master = "local[*,4]", as_json: Json = False) -> None:
     """Run a pipeline here, until it has caught up (speed scheduled) or Ctrl-C (speed stream)."""
     from penstock.cli.run_display import RunDisplay
-    from penstock.engine.driver import run as drive
+    from penstock.operate.driver import run as drive
     from penstock.pipeline.load import load_with_warnings
 
     spec, warnings = load_with_warnings(file)
@@ -84,7 +84,7 @@ def _print_account(status: "Status") -> None:
 @app.command()
 def start(context: typer.Context, file: File, master: Master = "local[*,4]") -> None:
     """Run a pipeline in the background: restarted after outages, stopped by errors that need a person."""
-    from penstock.engine.supervisor import start as start_supervisor
+    from penstock.operate.supervisor import start as start_supervisor
     from penstock.pipeline.load import load_with_warnings
 
     spec, warnings = load_with_warnings(file)
@@ -97,7 +97,7 @@ def start(context: typer.Context, file: File, master: Master = "local[*,4]") -> 
 @app.command(hidden=True)
 def supervise(context: typer.Context, file: File, master: Master = "local[*,4]") -> None:
     """Run a pipeline's driver, again and again; what `start` puts into the background."""
-    from penstock.engine.supervisor import supervise as watch
+    from penstock.operate.supervisor import supervise as watch
     from penstock.pipeline.load import load
 
     raise typer.Exit(watch(load(file).name, session(context).settings, file, session(context).arguments(), master))
@@ -110,7 +110,7 @@ def stop(
     timeout_s: Annotated[int, typer.Option(help="Seconds to finish the batch at hand; then it ends by force.")] = 60,
 ) -> None:
     """Stop a pipeline: it finishes the batch at hand."""
-    from penstock.engine.supervisor import stop as stop_supervisor
+    from penstock.operate.supervisor import stop as stop_supervisor
 
     forced = stop_supervisor(name, session(context).settings, timeout_s)
     say(f"pipeline '{name}' stopped" + (", by force; nothing is lost or doubled" if forced else ""))
@@ -119,8 +119,8 @@ def stop(
 @app.command()
 def status(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """Show what a pipeline is doing."""
-    from penstock.engine.driver import known_home
-    from penstock.engine.status import load
+    from penstock.operate.driver import known_home
+    from penstock.operate.status import load
 
     found = load(known_home(session(context).settings, name).folder)
     if found is None:
@@ -153,7 +153,7 @@ def status(context: typer.Context, name: Name, as_json: Json = False) -> None:
 @app.command("list")
 def list_(context: typer.Context, as_json: Json = False) -> None:
     """List the pipelines that have run here."""
-    from penstock.engine.status import load
+    from penstock.operate.status import load
 
     folder = session(context).settings.home / "pipelines"
     found = [load(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
@@ -175,7 +175,7 @@ def logs(
     lines: Annotated[int, typer.Option(help="How many of the last lines.")] = 50,
 ) -> None:
     """Show the end of a pipeline's log."""
-    from penstock.engine.driver import known_home
+    from penstock.operate.driver import known_home
 
     path = known_home(session(context).settings, name).logs / ("spark.log" if spark else "driver.log")
     if not path.exists():
@@ -201,7 +201,7 @@ def replay(
 ) -> None:
     """Send a range of the past through a pipeline again; the live pipeline is not touched."""
     from penstock.cli.run_display import RunDisplay
-    from penstock.engine import range_replay
+    from penstock.operate import range_replay
     from penstock.pipeline.load import load
 
     settings = session(context).settings
@@ -230,8 +230,8 @@ def history(
     as_json: Json = False,
 ) -> None:
     """Show the record of a pipeline's runs, or of its batches, of the last 30 days."""
-    from penstock.engine import history as records
-    from penstock.engine.driver import known_home
+    from penstock.operate import history as records
+    from penstock.operate.driver import known_home
 
     home = session(context).settings.home
     known_home(session(context).settings, name)
@@ -265,8 +265,8 @@ def rate(
     as_json: Json = False,
 ) -> None:
     """Change how fast a pipeline may read, also while it runs; without an option, show what was said last."""
-    from penstock.engine import rate as limits
-    from penstock.engine.driver import known_home
+    from penstock.driver import rate as limits
+    from penstock.operate.driver import known_home
     from penstock.pipeline.rate import Rate
 
     if sum([events is not None, off, as_file]) > 1:
@@ -299,9 +299,9 @@ def _reason(error: ValueError) -> str:
 @app.command()
 def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
     """Make a lost checkpoint anew, from the sinks' positions; it asks if unread records would be left behind."""
-    from penstock.engine import upkeep
-    from penstock.engine.realtime import RealtimeRunner
-    from penstock.engine.stateful import StatefulRunner
+    from penstock.driver.realtime import RealtimeRunner
+    from penstock.driver.stateful import StatefulRunner
+    from penstock.operate import upkeep
 
     with _runner(context, which, any_cluster=True) as runner:
         if isinstance(runner, StatefulRunner):
@@ -333,9 +333,9 @@ def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Jso
 @app.command("skip-gap")
 def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
     """Go on past records that are gone; what is skipped is shown first, and recorded."""
-    from penstock.engine import upkeep
-    from penstock.engine.realtime import RealtimeRunner
-    from penstock.engine.stateful import StatefulRunner
+    from penstock.driver.realtime import RealtimeRunner
+    from penstock.driver.stateful import StatefulRunner
+    from penstock.operate import upkeep
 
     with _runner(context, which) as runner:
         if isinstance(runner, StatefulRunner):
@@ -359,8 +359,8 @@ def skip(
     as_json: Json = False,
 ) -> None:
     """Give up one record that stops a stopped pipeline; it is on record as a gap of one."""
-    from penstock.engine import upkeep
-    from penstock.engine.driver import file_of, home_of
+    from penstock.operate import upkeep
+    from penstock.operate.driver import file_of, home_of
     from penstock.pipeline.load import load
 
     settings = session(context).settings
@@ -374,14 +374,14 @@ def skip(
 def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """List what a pipeline went past unread: what a command gave up, and the rest of deleted topics."""
     from penstock.delivery import gaps as records
-    from penstock.engine.driver import known_home
+    from penstock.operate.driver import known_home
 
     folder = known_home(session(context).settings, name).folder
     print_rows(records.read(folder), as_json=as_json, empty="no gaps")
 
 
 def _runner(context: typer.Context, which: str, *, any_cluster: bool = False) -> "AnyRunner":
-    from penstock.engine.driver import file_of, make_runner
+    from penstock.operate.driver import file_of, make_runner
     from penstock.pipeline.load import load
 
     settings = session(context).settings

@@ -9,7 +9,7 @@ from penstock.cli.output import say
 from penstock.terminal import visible
 
 if TYPE_CHECKING:
-    from penstock.engine.status import Status
+    from penstock.operate.status import Status
 
 _LINE_EVERY_S = 5.0
 

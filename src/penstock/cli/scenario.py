@@ -9,7 +9,7 @@ from penstock.cli.progress import workplace
 from penstock.cli.session import session
 
 if TYPE_CHECKING:
-    from penstock.scenarios.scenario import Outcome
+    from penstock.lab.scenarios.scenario import Outcome
 
 _NOT_RIGHT = 1
 _LIST = "list"
@@ -32,8 +32,8 @@ def scenario(
     as_json: Json = False,
 ) -> None:
     """Play superhero combat into a throwaway Kafka, land it while things go wrong, and compare with the truth."""
-    from penstock.scenarios.catalog import SCENARIOS, find
-    from penstock.scenarios.scenario import run_scenario
+    from penstock.lab.scenarios.catalog import SCENARIOS, find
+    from penstock.lab.scenarios.scenario import run_scenario
 
     if name == _LIST:
         rows = [{"scenario": each.name, "what happens": each.about} for each in SCENARIOS.values()]

@@ -10,9 +10,9 @@ from penstock.errors import Conflict
 
 if TYPE_CHECKING:
     from penstock.broker.cluster import Cluster, Talk
+    from penstock.config.settings import Settings
     from penstock.kafka.admin import Admin
     from penstock.kafka.connection import Connection
-    from penstock.settings import Settings
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Session:
     def settings(self) -> "Settings":
         """Settle the settings once."""
         if self._settings is None:
-            from penstock import settings
+            from penstock.config import settings
 
             self._settings = settings.load(
                 project_file=self.project_file, home=self.home, bootstrap=self.bootstrap, user=self.user

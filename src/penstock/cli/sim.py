@@ -14,8 +14,8 @@ from penstock.errors import BadInput
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from penstock.simulator.sending import Outlet
-    from penstock.simulator.simulation import SimulationResult
+    from penstock.lab.simulator.sending import Outlet
+    from penstock.lab.simulator.simulation import SimulationResult
 
     Model = TypeVar("Model", bound=BaseModel)
 
@@ -46,8 +46,8 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Play all games in this process, send their events, write the truth, and end."""
-    from penstock.simulator.sending import simulate_to
-    from penstock.simulator.simulation import SimulationOptions
+    from penstock.lab.simulator.sending import simulate_to
+    from penstock.lab.simulator.simulation import SimulationOptions
 
     options = _checked(
         SimulationOptions,
@@ -103,9 +103,9 @@ def serve(
     """Serve games until Ctrl-C; then say what was played and sent."""
     import asyncio
 
-    from penstock.simulator.lobby import LobbyOptions
-    from penstock.simulator.server import ServerOptions
-    from penstock.simulator.service import Service
+    from penstock.lab.simulator.lobby import LobbyOptions
+    from penstock.lab.simulator.server import ServerOptions
+    from penstock.lab.simulator.service import Service
 
     service = Service(
         _outlet(context, to, topic),
@@ -134,8 +134,8 @@ def players_(
     """Let bots play against a running server, and end when all games are over."""
     import asyncio
 
-    from penstock.simulator.plan import plan
-    from penstock.simulator.play import BotOptions, CrowdOptions, crowd, open_crowd
+    from penstock.lab.simulator.plan import plan
+    from penstock.lab.simulator.play import BotOptions, CrowdOptions, crowd, open_crowd
 
     bots = _checked(BotOptions, mistakes=mistakes, think_s=think_s)
     wish = _checked(CrowdOptions, count=count, games=games, first=first)
@@ -154,7 +154,7 @@ def players_(
 
 
 def _outlet(context: typer.Context, address: str, topic: str) -> "Outlet":
-    from penstock.simulator.sending import PROJECT_KAFKA, Outlet
+    from penstock.lab.simulator.sending import PROJECT_KAFKA, Outlet
 
     connection = session(context).connection() if address == PROJECT_KAFKA else None
     return Outlet(address, topic=topic, connection=connection)

@@ -25,8 +25,8 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Make a user, or give an old one a new password. It may do nothing until `penstock acl allow`."""
-    from penstock.broker.entrance import ADMIN_USER
-    from penstock.broker.secrets_folder import SecretsFolder
+    from penstock.config.local_connection import ADMIN_USER
+    from penstock.config.secrets_folder import SecretsFolder
     from penstock.kafka import users
     from penstock.private import write_private
     from penstock.secret import Secret
@@ -75,8 +75,8 @@ def list_(context: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def remove(context: typer.Context, name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """Take away a user's login and permissions."""
-    from penstock.broker.entrance import ADMIN_USER
-    from penstock.broker.secrets_folder import SecretsFolder
+    from penstock.config.local_connection import ADMIN_USER
+    from penstock.config.secrets_folder import SecretsFolder
     from penstock.kafka import acls, users
 
     current = session(context)
@@ -98,7 +98,7 @@ def remove(context: typer.Context, name: Name, yes: Yes = False, as_json: Json =
 
 
 def _require_secure(current: Session) -> None:
-    from penstock.broker import state
+    from penstock.config import cluster_state as state
 
     if current.settings.outside is not None:
         raise Conflict("users of an outside cluster are made where it is run", safe="Nothing was changed")

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.decoders.decoded import FLOAT_END
+from penstock.record.decoded import FLOAT_END
 
 _BEYOND_MICROSECONDS = re.compile(r"\.\d{6}\d*[1-9]")
 

@@ -26,10 +26,10 @@ import msgspec
 import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
-from penstock.decoders.decoded import FLOAT_END, Decoded, Fault, arrays_of, fault
 from penstock.decoders.exactly import exact, exact_type
-from penstock.pipeline.schema import parse
 from penstock.quantities import SizeBytes
+from penstock.record.decoded import FLOAT_END, Decoded, Fault, arrays_of, fault
+from penstock.record.schema import parse
 
 _RANGES = {
     pa.int8(): (-(2**7), 2**7 - 1),

@@ -9,8 +9,8 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.decoders.decoded import Decoded, Fault, columns_of, fault
 from penstock.quantities import SizeBytes
+from penstock.record.decoded import Decoded, Fault, columns_of, fault
 
 
 class Text(BaseModel, frozen=True, extra="forbid"):

@@ -18,8 +18,8 @@ import orjson
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import write_json
 from penstock.delivery.holding import held
-from penstock.delivery.positions import Place, Positions, Stretch, from_json, to_json
 from penstock.errors import CheckpointLost, Conflict
+from penstock.record.positions import Place, Positions, Stretch, from_json, to_json
 
 DRIVER_LOCK = "driver.lock"
 _FORMAT = 1

@@ -22,7 +22,6 @@ from confluent_kafka import Message
 from pydantic import BaseModel, Field
 
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.delivery.verdicts import Verdict, Verdicts
 from penstock.errors import BadInput, Refused
 from penstock.kafka import topics
@@ -31,6 +30,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.reader import Reader
 from penstock.kafka.topic_limits import TopicLimits, limits_of
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.record.positions import Place, Positions, Stretch
 
 PREFIX = "penstock."
 NOT_READ = "NotRead"

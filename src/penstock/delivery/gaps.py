@@ -8,7 +8,7 @@ import orjson
 from pydantic import BaseModel, Field
 
 from penstock.delivery.durable import write_bytes
-from penstock.delivery.positions import Place
+from penstock.record.positions import Place
 
 TOPIC_DELETED = "topic deleted"
 

@@ -7,10 +7,10 @@ from threading import Thread
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from penstock.delivery.positions import Place, Positions
 from penstock.errors import Conflict
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import logger, opening
+from penstock.record.positions import Place, Positions
 
 PREFIX = "penstock."
 _TIMEOUT_S = 10.0

@@ -16,12 +16,12 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.positions import Place, Positions, require_unmoved
 from penstock.errors import BrokerUnavailable, Conflict, PenstockError, PositionsMoved
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.producer import Producer, ProducerOptions
-from penstock.pipeline.columns import HEADERS
+from penstock.record.columns import HEADERS
+from penstock.record.positions import Place, Positions, require_unmoved
 
 RECORDS = pa.schema(
     [

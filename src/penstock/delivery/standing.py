@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.delivery.checkpoint import Checkpoint, Committed, lost
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import ClusterReplaced, LogTruncated, PositionLost, RetentionPassed, TopicRecreated
-from penstock.sources.extent import Extent
+from penstock.record.extent import Extent
+from penstock.record.positions import Place, Positions, Stretch
 
 
 class Keeper(Protocol):

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 
 from confluent_kafka import Message
 
-from penstock.delivery.positions import Place, Stretch
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position, bounds
 from penstock.kafka.reader import Reader
+from penstock.record.positions import Place, Stretch
 
 Verdict = tuple[str, int, int, str | None]
 """Id of the place, partition and offset of what was being read, and the sink; none if it failed for all."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from penstock.config.document import KeyPath
 from penstock.decoders.json import Json as JsonDecode
-from penstock.document import KeyPath
-from penstock.pipeline.columns import RESERVED
-from penstock.pipeline.schema import parse
 from penstock.pipeline.spec import TOPIC, PipelineSpec
+from penstock.record.columns import RESERVED
+from penstock.record.schema import parse
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
 from penstock.sinks.json import Json

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from penstock import document, project
+from penstock.config import document, project
 from penstock.errors import BadInput, Mistakes, NotFound, one_line
 from penstock.pipeline.check import problems
 from penstock.pipeline.handlers import MODULE_PREFIX, Pipeline

@@ -14,10 +14,10 @@ from pydantic import (
     model_validator,
 )
 
+from penstock.config.document import contradiction
 from penstock.decoders.json import Json as JsonDecode
 from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
-from penstock.document import contradiction
 from penstock.pipeline.expectation import Expectation
 from penstock.pipeline.metrics import Metrics
 from penstock.pipeline.rate import Rate

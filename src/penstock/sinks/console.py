@@ -11,9 +11,9 @@ import orjson
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.decoders.decoded import Fault
-from penstock.delivery.positions import Place, Stretch
-from penstock.pipeline.columns import COORDINATES
+from penstock.record.columns import COORDINATES
+from penstock.record.decoded import Fault
+from penstock.record.positions import Place, Stretch
 from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink
 from penstock.terminal import write_data

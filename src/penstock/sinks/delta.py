@@ -23,12 +23,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, Field
 
-from penstock.decoders.decoded import Fault
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, make_folder, sync, write_json
-from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
 from penstock.errors import Conflict, PositionLost, SinkUnavailable, WorkLost
-from penstock.pipeline.columns import COORDINATES
+from penstock.record.columns import COORDINATES
+from penstock.record.decoded import Fault
+from penstock.record.positions import Place, Positions, Stretch, require_unmoved
 from penstock.secret import PathFromFile
 from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.delta_restore import Restores

@@ -21,12 +21,12 @@ import orjson
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.decoders.decoded import Fault
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, sync, write_json
-from penstock.delivery.positions import Place, Positions, Stretch, require_unmoved
 from penstock.errors import PositionsMoved, WorkLost
-from penstock.pipeline.columns import COORDINATES
+from penstock.record.columns import COORDINATES
+from penstock.record.decoded import Fault
+from penstock.record.positions import Place, Positions, Stretch, require_unmoved
 from penstock.secret import PathFromFile
 from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink, Staged

@@ -17,15 +17,15 @@ import orjson
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.decoders.decoded import Fault, fault
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput, PositionLost
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.topic_limits import TopicLimits, limits_of
-from penstock.pipeline.columns import COORDINATES
+from penstock.record.columns import COORDINATES
+from penstock.record.decoded import Fault, fault
+from penstock.record.positions import Place, Positions, Stretch
 from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink
 

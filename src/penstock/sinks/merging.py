@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from penstock.delivery.positions import Place, require_unmoved
 from penstock.errors import Conflict, DataRefused, SinkUnavailable
+from penstock.record.positions import Place, require_unmoved
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta, is_table, make_table, table_lock
 from penstock.sinks.delta_demands import require_plain

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable, WorkLost
-from penstock.pipeline.columns import COORDINATES
+from penstock.record.columns import COORDINATES
+from penstock.record.positions import Place, Positions, Stretch
 from penstock.sinks.postgres_insert import insert, insert_statement, refused_rows, take_out
 from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
 from penstock.sinks.postgres_refusals import may_be_of_a_row, refusal_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from penstock.delivery.positions import Stretch
+from penstock.record.positions import Stretch
 from penstock.sinks.postgres_refusals import find_refused
 from penstock.sinks.sink import Staged
 

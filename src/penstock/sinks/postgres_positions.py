@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.delivery.positions import Place, Positions
 from penstock.errors import Conflict, WorkLost
+from penstock.record.positions import Place, Positions
 
 if TYPE_CHECKING:
     import psycopg

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.decoders.decoded import Fault, fault
+from penstock.record.decoded import Fault, fault
 from penstock.sinks.postgres_server import first_line, is_outage
 
 if TYPE_CHECKING:

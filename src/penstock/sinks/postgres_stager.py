@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.decoders.decoded import Fault
-from penstock.delivery.positions import Stretch
 from penstock.errors import WorkLost
-from penstock.pipeline.columns import COORDINATES
+from penstock.record.columns import COORDINATES
+from penstock.record.decoded import Fault
+from penstock.record.positions import Stretch
 from penstock.sinks.postgres_refusals import find_refused, refusal_of
 from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_types import row_values

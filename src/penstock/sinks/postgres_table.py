@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import Conflict
-from penstock.pipeline.columns import COORDINATES
+from penstock.record.columns import COORDINATES
 from penstock.sinks.postgres_insert import identifiers
 from penstock.sinks.postgres_types import OF_THE_USER, column_type, holds
 

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.decoders.decoded import Fault, fault
+from penstock.record.decoded import Fault, fault
 
 Converted = TypeVar("Converted")
 _UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError, KeyError, RecursionError)

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.decoders.decoded import Fault
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput
+from penstock.record.decoded import Fault
+from penstock.record.positions import Place, Positions, Stretch
 
 
 @dataclass(frozen=True)

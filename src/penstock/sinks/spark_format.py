@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.delivery.positions import Place, Stretch
-from penstock.pipeline.columns import COORDINATES
+from penstock.record.columns import COORDINATES
+from penstock.record.positions import Place, Stretch
 from penstock.secret import PathFromFile
 from penstock.sinks.delta import DeltaStager
 from penstock.sinks.sink import Sink

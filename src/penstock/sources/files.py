@@ -17,11 +17,11 @@ from typing import BinaryIO, Literal
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput, NotFound
+from penstock.record.extent import Extent
+from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.records import records
 from penstock.secret import PathFromFile
-from penstock.sources.extent import Extent
-from penstock.sources.records import records
 
 _CHUNK_EVENTS = 10_000
 _LONGEST_LINE = 64 * 2**20

@@ -14,8 +14,6 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from penstock.decoders.decoded import fault
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput, BrokerUnavailable, NotFound, Refused, RetentionPassed
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
@@ -25,9 +23,11 @@ from penstock.kafka.headers import read_headers
 from penstock.kafka.positions import Position, committed_bounds, resolve
 from penstock.kafka.reader import reading
 from penstock.kafka.topic_limits import NO_TIMESTAMP
-from penstock.pipeline.columns import ERROR
-from penstock.sources.extent import Extent
-from penstock.sources.records import records
+from penstock.record.columns import ERROR
+from penstock.record.decoded import fault
+from penstock.record.extent import Extent
+from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.records import records
 
 _CHUNK_EVENTS = 10_000
 _PATIENCE_S = 0.1

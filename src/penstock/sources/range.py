@@ -11,12 +11,12 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from penstock.delivery.ledger import range_place_id
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.errors import BadInput
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position, resolve
-from penstock.sources.extent import Extent
+from penstock.record.extent import Extent
+from penstock.record.positions import Place, Positions, Stretch
 from penstock.sources.kafka import Kafka, KafkaFeed, KafkaReader, Skipped
 
 

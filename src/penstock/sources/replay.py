@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from penstock.delivery.dead_letters import ENVELOPE, envelope
 from penstock.delivery.ledger import Replay
-from penstock.delivery.positions import Place, Positions, Stretch
 from penstock.kafka.connection import Connection
-from penstock.sources.extent import Extent
+from penstock.record.extent import Extent
+from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.records import times
 from penstock.sources.kafka import KafkaReader
-from penstock.sources.records import times
 
 
 class ReplayFeed:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
-from penstock.pipeline.schema import parse
 from penstock.quantities import DurationMs, SizeBytes
+from penstock.record.schema import parse
 from penstock.steps.python import columns_after
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.clock import clock
-from penstock.decoders.decoded import Fault, columns_of, fault
 from penstock.errors import BadInput, PenstockError
-from penstock.pipeline.columns import ERROR, TALLY, tally, user_columns, whole_rows, whole_schema
+from penstock.record.columns import ERROR, TALLY, tally, user_columns, whole_rows, whole_schema
+from penstock.record.decoded import Fault, columns_of, fault
 from penstock.steps.callbacks import Callbacks
 from penstock.steps.fitting import requirement
 from penstock.steps.message import BatchInfo, Message

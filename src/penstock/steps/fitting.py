@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.decoders.decoded import FLOAT_END
+from penstock.record.decoded import FLOAT_END
 
 Complaint = Callable[[Any], str]
 """Says what is wrong with a value; empty if it fits."""

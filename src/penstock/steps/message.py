@@ -5,7 +5,7 @@ import datetime
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from penstock.decoders.decoded import Fault, fault
+from penstock.record.decoded import Fault, fault
 
 DEFAULT = "default"
 

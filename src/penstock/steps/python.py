@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, Field, field_validator
 
-from penstock.decoders.decoded import Fault, columns_of, fault
 from penstock.errors import BadInput, PenstockError
-from penstock.pipeline.columns import ERROR, user_columns, whole_rows, whole_schema
-from penstock.pipeline.schema import parse
+from penstock.record.columns import ERROR, user_columns, whole_rows, whole_schema
+from penstock.record.decoded import Fault, columns_of, fault
+from penstock.record.schema import parse
 from penstock.steps.fitting import requirement
 
 HANDLERS = "-handlers"

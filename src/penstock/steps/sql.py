@@ -16,7 +16,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.pipeline.columns import RESERVED
+from penstock.record.columns import RESERVED
 
 _SHAPE = "a row-local step has the shape SELECT ... FROM events [WHERE ...]"
 _NOT_ROW_LOCAL = {

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from penstock.pipeline.schema import parse
+from penstock.record.schema import parse
 
 
 class Stateful(BaseModel, frozen=True, extra="forbid"):

@@ -22,17 +22,17 @@ import orjson
 import pyarrow as pa
 
 from penstock.clock import clock
-from penstock.decoders.decoded import Fault
-from penstock.delivery.positions import Place, Stretch
-from penstock.engine.tasks import DeadTask, ReadTask, SinkTask, Task, WriteTask, added_up, event_schema
 from penstock.errors import BadInput, DataRefused
 from penstock.pipeline.check import problems
-from penstock.pipeline.columns import where_column
 from penstock.pipeline.handlers import Pipeline
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
-from penstock.sources.records import records
+from penstock.record.columns import where_column
+from penstock.record.decoded import Fault
+from penstock.record.positions import Place, Stretch
+from penstock.record.records import records
 from penstock.steps.sql import Sql
+from penstock.worker.tasks import DeadTask, ReadTask, SinkTask, Task, WriteTask, added_up, event_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -250,9 +250,9 @@ def _manifests(
 ) -> list[str]:
     if spark is None and not needs_spark(spec):
         return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.stretches))]
-    from penstock.engine import session
-    from penstock.engine.failures import cause_of, job_errors
-    from penstock.engine.frame import Frame
+    from penstock.driver import session
+    from penstock.driver.failures import cause_of, job_errors
+    from penstock.driver.frame import Frame
 
     started = spark or session.start("testing", _log_folder(), master="local[1]", wishes=spec.spark)
     try:

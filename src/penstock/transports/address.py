@@ -106,7 +106,7 @@ def opener(address: Address) -> Callable[[], Transport]:
 
 # Each loads its client library only when an address asks for it.
 def _kafka() -> Connect:
-    from penstock import settings
+    from penstock.config import settings
     from penstock.transports.kafka import Kafka
 
     def connect(address: Address) -> Transport:

@@ -15,7 +15,7 @@ from typing import Any
 
 _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(
-    ["penstock.cli", "penstock.engine.runner", "penstock.sinks.delta", "penstock.sinks.postgres", "pyspark.sql"]
+    ["penstock.cli", "penstock.driver.runner", "penstock.sinks.delta", "penstock.sinks.postgres", "pyspark.sql"]
 )
 
 
@@ -36,7 +36,7 @@ def _main(arguments: list[str], folder: str, log: str, environment: dict[str, st
     sys.argv = ["penstock", *arguments]
 
     from penstock.cli import main
-    from penstock.engine import session
+    from penstock.driver import session
 
     from support.histories import sabotage
 

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.delivery import standing
 from penstock.delivery.dead_letters import DeadLetters
 from penstock.delivery.outbox import Outbox
-from penstock.engine import batch, runner
+from penstock.driver import batch, runner
 from penstock.sinks.postgres import PostgresSink
 
 

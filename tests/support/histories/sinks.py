@@ -12,9 +12,9 @@ from confluent_kafka.admin import NewTopic
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery.dead_letters import understand
 from penstock.kafka.reader import read_all
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import RunningKafka
 from support.landing import headers

@@ -15,9 +15,9 @@ import yaml
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from penstock.bench.throwaway_postgres import RunningPostgres
 from penstock.delivery import gaps
 from penstock.kafka import topics
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import RunningKafka
 from support.histories import driver

@@ -1,0 +1,1 @@
+"""What the user has configured: the project file, the settings and which of them wins."""

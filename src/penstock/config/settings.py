@@ -1,0 +1,155 @@
+"""Where things are and which setting wins.
+
+The one place that decides. From strongest to weakest:
+
+1. an option on the command line (`--bootstrap`, `--home`, `--project`, `--user`);
+2. the environment: PENSTOCK_BOOTSTRAP_SERVERS, PENSTOCK_SECURITY_<FIELD>, PENSTOCK_HOME, PENSTOCK_PROJECT,
+   PENSTOCK_USER, PENSTOCK_CACHE;
+3. penstock.yaml, in the working folder or the nearest folder above it, if file and folder belong to the user or root
+   and nobody else may write to them;
+4. the defaults: a local cluster of one node on 127.0.0.1:9092, its data in `.penstock/` beside penstock.yaml
+   (without one, in the working folder), under the same condition.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from penstock.config import project
+from penstock.config.local_connection import DEFAULT_PORT, local_connection
+from penstock.errors import BadInput
+from penstock.kafka.connection import Connection
+from penstock.kafka.security import Plaintext, Security
+from penstock.private import distrust
+
+HOME_NAME = ".penstock"
+_SECURITY_PREFIX = "PENSTOCK_SECURITY_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one run of Penstock works with."""
+
+    home_folder: Path
+    cache: Path
+    project_file: Path | None
+    project: project.Project
+    outside: Connection | None
+    user: str | None
+    home_is_named: bool = True
+
+    @property
+    def home(self) -> Path:
+        """The folder for data and secrets; one that nobody has named must not be in a stranger's hands."""
+        if not self.home_is_named:
+            for place in (self.home_folder.parent, self.home_folder):
+                if os.path.lexists(place):
+                    _require_trusted(place, f"--home {self.home_folder}")
+        return self.home_folder.resolve()
+
+    def connection(self) -> Connection:
+        """Give the way into the cluster that is meant, outside or local."""
+        if self.outside is not None:
+            return self.outside
+        wish = self.project.cluster
+        port = wish.port if isinstance(wish, project.LocalCluster) else None
+        return local_connection(self.home / "broker", self.user, planned_port=port or DEFAULT_PORT)
+
+    @property
+    def jars(self) -> Path:
+        """The jars, shared by all projects of this user."""
+        return self.cache / "jars"
+
+
+def load(
+    *,
+    project_file: Path | None = None,
+    home: Path | None = None,
+    bootstrap: str | None = None,
+    user: str | None = None,
+) -> Settings:
+    """Settle every setting by the order above."""
+    # An empty variable counts as unset.
+    environment = {name: value for name, value in os.environ.items() if value}
+    named = environment.get("PENSTOCK_PROJECT")
+    file = project_file or (Path(named) if named else _nearest_project_file())
+    loaded = project.load(file) if file else project.Project()
+    base = file.parent if file else Path.cwd()
+    named_home = home or (Path(environment["PENSTOCK_HOME"]) if "PENSTOCK_HOME" in environment else None)
+    outside = _outside(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
+    return Settings(
+        home_folder=named_home or base / HOME_NAME,
+        home_is_named=named_home is not None,
+        cache=cache_folder(),
+        project_file=file,
+        project=loaded,
+        outside=outside,
+        user=user or environment.get("PENSTOCK_USER"),
+    )
+
+
+def _nearest_project_file() -> Path | None:
+    """Find the file; one that somebody else could have put there is not read, for it says where data and logins go."""
+    here = Path.cwd()
+    candidates = (folder / project.FILE_NAME for folder in (here, *here.parents))
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is not None:
+        for place in (found, found.parent):
+            _require_trusted(place, f"--project {found}")
+    return found
+
+
+def _require_trusted(place: Path, option: str) -> None:
+    """Refuse what nobody has named and somebody else could have put there."""
+    try:
+        why = distrust(place)
+    except OSError as error:
+        why = f"leads nowhere ({error.strerror})"
+    if why is not None:
+        raise BadInput(f"{place} {why}, so it is not trusted", safe="It was not used", fix=f"If it is meant: {option}")
+
+
+def cache_folder() -> Path:
+    """Give the folder for what all projects of this user share, and what can be had again."""
+    named, base = os.environ.get("PENSTOCK_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(named) if named else (Path(base) if base else Path.home() / ".cache") / "penstock"
+
+
+def _outside(bootstrap: str | None, loaded: project.Project) -> Connection | None:
+    """Give the outside cluster that is meant, or None for the local one."""
+    named = loaded.cluster.connection() if isinstance(loaded.cluster, project.OutsideCluster) else None
+    security = _security_from_environment()
+    if bootstrap is None and named is None:
+        if security is not None:
+            raise BadInput(
+                f"{_SECURITY_PREFIX}TYPE is set, but no outside cluster is named",
+                fix="Set PENSTOCK_BOOTSTRAP_SERVERS too",
+            )
+        return None
+    try:
+        return Connection(
+            bootstrap_servers=bootstrap or (named.bootstrap_servers if named else ""),
+            security=security or (named.security if named else Plaintext()),
+            client_settings=named.client_settings if named else {},
+        )
+    except ValidationError as error:
+        raise BadInput(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+def _security_from_environment() -> Security | None:
+    """Read PENSTOCK_SECURITY_TYPE and its fellows; a secret's variable is named, its value is not read here."""
+    names = [name for name, value in os.environ.items() if name.startswith(_SECURITY_PREFIX) and value]
+    if not names:
+        return None
+    fields = {name.removeprefix(_SECURITY_PREFIX).lower(): os.environ[name] for name in names}
+    for secret in {"password", "key_password"} & fields.keys():
+        fields[secret] = f"env:{_SECURITY_PREFIX}{secret.upper()}"
+    try:
+        security: Security = TypeAdapter(Security).validate_python(fields)
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        field = str(problem["loc"][-1]).upper() if problem["loc"] else "TYPE"
+        raise BadInput(f"{_SECURITY_PREFIX}{field}: {problem['msg'].removeprefix('Value error, ')}") from None
+    return security

@@ -1,0 +1,84 @@
+"""Where a pipeline's files are, and what its driver tells while it runs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from penstock.delivery.checkpoint import Checkpoint
+from penstock.driver.log_files import roll_over
+
+if TYPE_CHECKING:
+    from penstock.driver.batch import BatchReport
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is told after each batch, and while waiting."""
+
+    report: "BatchReport | None"
+    lag: int
+    waiting_for: str = ""
+    is_idle: bool = False
+    """Nothing is left to read for now."""
+    repeated: int = 0
+    """Records that were sent before a crash, and again after it; at least once only."""
+
+
+SPARK_CONSOLE = "spark-console.log"
+Tell = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folders of one pipeline."""
+
+    folder: Path
+    is_held: bool = False
+    """Whether this driver holds the pipeline's lock, so that nobody has to take it."""
+    pipeline_folder: Path | None = None
+    """In a replay's home, the folder of its pipeline."""
+
+    @contextmanager
+    def locked(self, pipeline: str) -> Iterator[Self]:
+        """Hold the pipeline for one driver, and give the folders as held; raise `Conflict` if another one does."""
+        if self.is_held:
+            yield self
+            return
+        with Checkpoint(self.checkpoint, pipeline).locked():
+            yield replace(self, is_held=True)
+
+    @property
+    def gaps(self) -> Path:
+        """Where it is on record what was skipped: a replay passes over what its pipeline has."""
+        return self.pipeline_folder or self.folder
+
+    @property
+    def checkpoint(self) -> Path:
+        """What the driver last did."""
+        return self.folder / "checkpoint"
+
+    @property
+    def scratch(self) -> Path:
+        """What tasks set aside; worthless once no driver runs."""
+        return self.folder / "scratch"
+
+    def replay(self, replay_id: str) -> "Home":
+        """Give the folders of one of its replays."""
+        return Home(self.folder / "replays" / replay_id, pipeline_folder=self.folder)
+
+    @property
+    def logs(self) -> Path:
+        """What driver and Spark have to say."""
+        return self.folder / "logs"
+
+    @property
+    def driver_log(self) -> Path:
+        """What a driver in the background says."""
+        return self.logs / "driver.log"
+
+    def roll_logs_over(self) -> None:
+        """Keep small what does not do so by itself, as Spark's own log does."""
+        for log in (self.driver_log, self.logs / SPARK_CONSOLE):
+            roll_over(log)

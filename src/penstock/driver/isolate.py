@@ -1,0 +1,111 @@
+"""Finding the records that a job fails on, so that they become dead letters and the rest goes on.
+
+Where a failure cannot be caught at the record itself, in Spark's SQL or in a worker that dies, the steps are run again
+over halves of the stretch until the records to blame stand alone; if the steps take them all, so is the staging. A
+record is guilty only if it fails twice, alone. An outage on the way is an outage: it is raised, and nobody is blamed.
+"""
+
+from pathlib import Path
+
+from penstock.delivery.dead_letters import NOT_READ
+from penstock.driver.failures import cause_of, fault_of, job_errors
+from penstock.driver.frame import Frame
+from penstock.errors import DataRefused, WorkLost
+from penstock.record.decoded import Fault, fault
+from penstock.steps.python import HANDLERS, noted
+from penstock.worker.tasks import DrainTask, ReadTask, WriteTask
+
+_MOST_GUILTY = 100
+_DRAIN = DrainTask()
+
+
+class Isolation:
+    """One search, over the stretches of one batch."""
+
+    def __init__(self, frame: Frame, read: ReadTask, write: WriteTask, notes: Path) -> None:
+        self._frame = frame
+        self._read = read
+        self._write = write
+        self._notes = notes
+
+    def guilty(self, failure: Exception) -> list[tuple[int, int, Fault]]:
+        """Give stretch, offset and fault of every record to blame; raise if it is no record's fault."""
+        suspects = self._noted()  # before anything else runs, for every run keeps notes
+        start = self._read.stretches[0].start
+        without_records = self._fails(0, start, start, _DRAIN)
+        if without_records is not None:
+            raise DataRefused(
+                f"a step fails without any record: {fault_of(without_records)['message']}",
+                safe="Nothing of this batch was written",
+                fix="Mend the step",
+            )
+        found = [each for index, offset in suspects for each in self._alone(index, offset, _DRAIN)]
+        found = found or self._searched(_DRAIN) or self._searched(self._write)
+        if not found:
+            raise WorkLost(f"a job failed, and no record alone makes it fail: {fault_of(failure)['message']}")
+        return found
+
+    def _noted(self) -> list[tuple[int, int]]:
+        """Give the records that were at hand when a worker died."""
+        notes = [
+            (index, noted(self._notes / f"{index}{whose}"))
+            for index in range(len(self._read.stretches))
+            for whose in ("", HANDLERS)
+        ]
+        return [
+            (index, offset)
+            for index, offset in notes
+            if offset is not None and self._read.stretches[index].start <= offset < self._read.stretches[index].end
+        ]
+
+    def _searched(self, ending: DrainTask | WriteTask) -> list[tuple[int, int, Fault]]:
+        found: list[tuple[int, int, Fault]] = []
+        waiting = [(index, each.start, each.end) for index, each in enumerate(self._read.stretches)]
+        while waiting:
+            index, start, end = waiting.pop()
+            if end - start == 1:
+                found += self._alone(index, start, ending)
+            elif self._fails(index, start, end, ending) is not None:
+                middle = (start + end) // 2
+                waiting += [(index, middle, end), (index, start, middle)]
+            if len(found) > _MOST_GUILTY:
+                raise DataRefused(
+                    f"a step fails on more than {_MOST_GUILTY} records of a batch; the first: {found[0][2]['message']}",
+                    safe="Nothing of this batch was written",
+                    fix="Mend the step; that many failures are rarely the records' fault",
+                )
+        return found
+
+    def _alone(self, index: int, offset: int, ending: DrainTask | WriteTask) -> list[tuple[int, int, Fault]]:
+        """Try one record twice."""
+        first = self._fails(index, offset, offset + 1, ending)
+        again = self._fails(index, offset, offset + 1, ending) if first is not None else None
+        if again is None:
+            return []
+        problem = fault_of(again)
+        if ending is self._write:
+            problem = {**problem, "stage": "sink"}
+        elif self._unreadable(index, offset):
+            problem = fault(NOT_READ, f"reading this record fails: {problem['message']}")
+        return [(index, offset, problem)]
+
+    def _unreadable(self, index: int, offset: int) -> bool:
+        """Tell whether a record fails before any step has it."""
+        try:
+            self._frame.read_alone(self._read.on(index, offset, offset + 1), _DRAIN)
+        except job_errors() as error:
+            cause = cause_of(error)
+            if cause is not None:
+                raise cause from None
+            return True
+        return False
+
+    def _fails(self, index: int, start: int, end: int, ending: DrainTask | WriteTask) -> Exception | None:
+        try:
+            self._frame.manifests(self._read.on(index, start, end), ending.on(index, start, end))
+        except job_errors() as error:
+            cause = cause_of(error)
+            if cause is not None:
+                raise cause from None
+            return error
+        return None

@@ -1,0 +1,315 @@
+"""Kafka to Kafka in milliseconds, by Spark's real-time mode.
+
+Guarantee: at least once. Records leave as they come; the position is written down every `commit_every`. A crash repeats
+what came since, which is at most that long's events, and how many those were is counted at the next start: records
+carry the coordinates of their source. Topics made anew, records deleted before they were read, and more partitions than
+Spark has cores stop it. Where it begins is on record before anything else happens.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+import orjson
+
+from penstock.delivery.checkpoint import lost
+from penstock.delivery.dead_letters import dead_topic_of, make_topics
+from penstock.delivery.durable import write_json
+from penstock.delivery.lag import LagReport, group_of
+from penstock.delivery.standing import require_same_cluster
+from penstock.driver.batch import BatchReport, SinkCount
+from penstock.driver.home import Home, Progress
+from penstock.driver.repeats import Offsets, count_sent
+from penstock.driver.spark_checkpoint import SparkCheckpoint
+from penstock.driver.spark_login import client_options
+from penstock.errors import (
+    BadInput,
+    CheckpointLost,
+    DataRefused,
+    PenstockError,
+    RetentionPassed,
+    TopicRecreated,
+    Transient,
+)
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.kafka.cluster import cluster_id
+from penstock.kafka.connection import Connection
+from penstock.pipeline.spec import PipelineSpec
+from penstock.record.positions import Positions
+from penstock.sinks.kafka import Kafka as KafkaSink
+from penstock.sources.kafka import Kafka, KafkaFeed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_EVERY_S = 0.2
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """What `metadata.json` says: where the pipeline began, and which of Spark's checkpoints goes on from there."""
+
+    pipeline: str
+    topic_ids: dict[str, str]
+    starts: Offsets
+    began_ms: int
+    cluster_id: str
+    query: str | None = None
+    """The id of Spark's query; none as long as it has not started."""
+
+
+class RealtimeRunner:
+    """Runs one pipeline in real time. Entering takes the lock and checks that it is safe to go on."""
+
+    def __init__(
+        self, spec: PipelineSpec, connection: Connection, home: Home, start_spark: Callable[[], "SparkSession"]
+    ) -> None:
+        if not isinstance(spec.source, Kafka):
+            raise BadInput("`speed: realtime` reads Kafka")
+        self.spec = spec
+        self.home = home
+        self.stopping = Event()
+        self.repeated = 0
+        self._source = spec.source
+        self._connection = connection
+        self._start_spark = start_spark
+        self._stack = ExitStack()
+        self._spark = SparkCheckpoint(home.checkpoint / "spark")
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.home.locked(self.spec.name))
+            self._feed = KafkaFeed(self._source, self._connection)
+            self.extents = self._feed.extents()
+            self._feed.require_some(self.extents)
+            self._lag_report = LagReport(self._connection, self.spec.name)
+            stack.callback(self._lag_report.close)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def _metadata(self) -> Path:
+        return self.home.checkpoint / "metadata.json"
+
+    def begin(self) -> None:
+        """Compare topic ids and Spark's checkpoint with those of the last run; count what this run sends once more."""
+        if not self._metadata.exists():
+            if self._spark.exists:
+                raise lost(self.spec.name, f"only Spark's part of it is in {self.home.checkpoint}")
+            if self._reported():
+                reason = f"there is none in {self.home.checkpoint}, and its lag has been reported before"
+                raise lost(self.spec.name, reason)
+            starts = self._feed.starts(self.extents)
+            self._remember(self._beginning(starts))
+            self._lag_report.tell(starts)
+            return
+        self._begun = self._load()
+        require_same_cluster(self.spec.name, self._begun.cluster_id, cluster_id(Admin(self._connection)))
+        self._require_same_topics()
+        if self._begun.query is not None and self._spark.query_id() != self._begun.query:
+            raise lost(self.spec.name, f"Spark's part of it is not in {self._spark.folder}")
+        if self._spark.exists:
+            self.repeated = self._count_repeated()
+
+    def _reported(self) -> Positions:
+        """Give the lag as it was told to Kafka last: what is left if the whole checkpoint is lost."""
+        return self._lag_report.told([each.place for each in self.extents])
+
+    def _require_same_topics(self) -> None:
+        for topic, topic_id in self._topic_ids().items():
+            if self._begun.topic_ids.get(topic, topic_id) != topic_id:
+                raise TopicRecreated(
+                    f"topic '{topic}' was deleted and made again",
+                    safe="Nothing was read from the new one",
+                    fix=f"To read it from its start, run: penstock pipeline rebuild {self.spec.name}",
+                )
+
+    def _topic_ids(self) -> dict[str, str]:
+        return {each.place.topic: each.place.topic_id for each in self.extents}
+
+    def _beginning(self, starts: Positions) -> _Metadata:
+        offsets: Offsets = {}
+        for place, offset in starts.items():
+            offsets.setdefault(place.topic, {})[str(place.partition)] = offset
+        now_ms = int(time.time() * 1000)
+        return _Metadata(
+            self.spec.name, self._topic_ids(), offsets, now_ms, cluster_id=cluster_id(Admin(self._connection))
+        )
+
+    def _remember(self, metadata: _Metadata) -> None:
+        write_json(self._metadata, msgspec.to_builtins(metadata))
+        self._begun = metadata
+
+    def _load(self) -> _Metadata:
+        try:
+            return msgspec.json.decode(self._metadata.read_bytes(), type=_Metadata)
+        except msgspec.MsgspecError as error:
+            raise lost(self.spec.name, f"{self._metadata} makes no sense: {error}") from None
+
+    def rebuild(self) -> None:
+        """Forget the position: the next run begins where the first did, as far as the topics still hold that.
+
+        A topic that was made anew is read from its start. Without a record of the first run, the lag that was reported
+        last says where to go on, for everything before it was sent; without that, the file.
+        """
+        self._spark.set_aside()
+        starts = self._feed.starts(self.extents)
+        if reported := self._reported():
+            starts = {each.place: max(reported.get(each.place, 0), each.first) for each in self.extents}
+        with suppress(CheckpointLost, FileNotFoundError):
+            begun = self._load()
+            for extent in self.extents:
+                place = extent.place
+                is_same = begun.topic_ids.get(place.topic) == place.topic_id
+                known = begun.starts.get(place.topic, {}).get(str(place.partition), 0) if is_same else 0
+                starts[place] = max(known, extent.first)
+        self._remember(self._beginning(starts))
+        self._spark.remove_old()
+
+    def _count_repeated(self) -> int:
+        """Count records in the sink that come from behind the position: each of them will come once more."""
+        position, since_ms = self._begun.starts, self._begun.began_ms
+        if (number := self._spark.committed()) is not None and (offsets := self._spark.offsets(number)) is not None:
+            position = orjson.loads(offsets.splitlines()[-1])
+            since_ms = self._spark.committed_ms(number) - self.spec.realtime.commit_every
+        return count_sent(self._connection, self._sink.topic, self.extents, position, since_ms)
+
+    @property
+    def _sink(self) -> KafkaSink:
+        sink = self.spec.sinks[0]
+        if not isinstance(sink, KafkaSink):
+            raise BadInput("`speed: realtime` writes to Kafka")
+        return sink
+
+    def run(self, tell: Callable[[Progress], None]) -> None:
+        """Run until told to stop."""
+        from pyspark.errors import StreamingQueryException
+
+        from penstock.driver.realtime_frame import records
+
+        self.begin()
+        tell(Progress(None, 0, repeated=self.repeated))
+        self._make_letter_boxes()
+        spark = self._start_spark()
+        cores = spark.sparkContext.defaultParallelism
+        self._require_cores(cores)
+        options = self._stack.enter_context(client_options(self._connection, self.home, spark))
+        source = (
+            spark.readStream.format("kafka")
+            .options(**options)
+            .option("subscribe", ",".join(self._topic_ids()))
+            .option("startingOffsets", self._starting_offsets())
+            .option("includeHeaders", "true")
+            .option("groupIdPrefix", group_of(self.spec.name))
+            .option("kafka.isolation.level", "read_committed")
+            .load()
+        )
+        query = (
+            records(self.spec, spark, source, self._topic_ids())
+            .writeStream.format("kafka")
+            .options(**options)
+            .option("checkpointLocation", str(self._spark.folder))
+            .outputMode("update")
+            .trigger(realTime=f"{self.spec.realtime.commit_every} milliseconds")  # type: ignore[call-overload]  # too new
+            .queryName(self.spec.name)
+            .start()
+        )
+        self._remember(msgspec.structs.replace(self._begun, query=str(query.id)))
+        try:
+            self._watch(query, cores, tell)
+        except PenstockError:
+            query.stop()
+            raise
+        failure = query.exception()
+        if isinstance(failure, StreamingQueryException) and not self.stopping.is_set():
+            raise self._explained(str(failure))
+
+    def _watch(self, query: Any, cores: int, tell: Callable[[Progress], None]) -> None:
+        told, looked = -1, time.monotonic()
+        while query.isActive:
+            progress: Any = query.lastProgress
+            is_new = bool(progress) and progress["batchId"] > told
+            if is_new or time.monotonic() - looked > self.spec.realtime.commit_every / 1000:
+                looked = time.monotonic()
+                with suppress(Transient):  # Spark's own clients wait for a broker that is down, or end the query
+                    self.extents = self._feed.extents()
+                self._require_same_topics()
+                self._require_cores(cores)
+            if is_new:
+                told = progress["batchId"]
+                self._lag_report.tell(self._reached(progress))
+                tell(self._progress(progress))
+            if self.stopping.wait(_LOOK_EVERY_S):
+                query.stop()
+
+    def _require_cores(self, cores: int) -> None:
+        """Refuse more partitions than can be read at once: the rest would wait for ever, and nobody would see."""
+        partitions = len(self.extents)
+        if cores < partitions:
+            raise BadInput(
+                f"in real time each of the {partitions} partitions needs a core of its own, and there are {cores}",
+                safe="What was not read is in the topic",
+                fix=f"Give Spark more, such as --master 'local[{partitions}]'",
+            )
+
+    def _progress(self, told: Any) -> Progress:
+        count, number = int(told["numInputRows"]), int(told["batchId"])
+        report = BatchReport(
+            batch=number,
+            read=count,
+            dead=0,
+            sinks={self.spec.sink_names[0]: SinkCount(count, count, 0, 0)},
+            rules={},
+            ends={},
+            seconds=told["durationMs"].get("triggerExecution", 0) / 1000,
+        )
+        reached = self._reached(told)
+        lag = sum(max(0, each.end - reached.get(each.place, each.first)) for each in self.extents)
+        return Progress(report, lag)
+
+    def _reached(self, told: Any) -> Positions:
+        """Give how far Spark has written down that it got; a partition that is new to it is missing."""
+        reached: Offsets = orjson.loads(told["sources"][0]["endOffset"])
+        places = [each.place for each in self.extents]
+        return {
+            place: reached[place.topic][str(place.partition)]
+            for place in places
+            if str(place.partition) in reached.get(place.topic, {})
+        }
+
+    def _starting_offsets(self) -> str:
+        """Give the starts on record, and 0 for partitions that came since: a gap there is then noticed."""
+        offsets: Offsets = {}
+        for each in self.extents:
+            topic, partition = each.place.topic, str(each.place.partition)
+            offsets.setdefault(topic, {})[partition] = self._begun.starts.get(topic, {}).get(partition, 0)
+        return orjson.dumps(offsets).decode()
+
+    def _make_letter_boxes(self) -> None:
+        wanted: dict[str, int] = {}
+        for each in self.extents:
+            name = dead_topic_of(each.place.topic, self.spec.dead_letters.topic, self.spec.name)
+            wanted[name] = max(wanted.get(name, 0), each.place.partition + 1)
+        admin = Admin(self._connection)
+        make_topics(admin, wanted)
+        topics.partition_count(admin, self._sink.topic)
+
+    def _explained(self, text: str) -> RetentionPassed | DataRefused:
+        if "data loss" in text.lower() or "offsetoutofrange" in text.lower():
+            return RetentionPassed(
+                f"records of pipeline '{self.spec.name}' were deleted before they were read",
+                safe="What was sent is in the sink",
+                fix=f"To send all that is left, run: penstock pipeline rebuild {self.spec.name}",
+            )
+        reason = next(line for line in text.splitlines() if line.strip())
+        return DataRefused(
+            f"pipeline '{self.spec.name}' failed: {reason[:500]}",
+            fix=f"Read more with: penstock pipeline logs --spark {self.spec.name}",
+        )

@@ -1,0 +1,143 @@
+"""A pipeline as expressions alone: Kafka's columns into records for Kafka, good ones and dead letters in one pass."""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark program
+
+from penstock.decoders.json import Json
+from penstock.decoders.text import Text
+from penstock.delivery.dead_letters import ENVELOPE, PREFIX, dead_topic_of
+from penstock.driver import attempt
+from penstock.errors import BadInput
+from penstock.kafka.topic_limits import NO_TIMESTAMP
+from penstock.pipeline.spec import PipelineSpec
+from penstock.record.columns import COORDINATES, rule_column, user_columns
+from penstock.sinks.kafka import Kafka as KafkaSink
+from penstock.steps.sql import Select, Sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_CORRUPT = "_corrupt"
+_HEADERS = "_kafka_headers"
+
+
+def records(spec: PipelineSpec, spark: "SparkSession", source: "DataFrame", topic_ids: dict[str, str]) -> "DataFrame":
+    """Give what Spark's Kafka sink writes: topic, key, value, headers."""
+    frame = _decoded(spec, source, topic_ids)
+    for step in spec.steps:
+        if isinstance(step, Sql):
+            frame = attempt.select(spark, frame, Select(step.sql))
+    rules = {rule_column(number): rule.that for number, rule in enumerate(spec.expect)}
+    frame = attempt.judge(spark, frame, "expect", rules, only_if=[])
+    for number, rule in enumerate(spec.expect):
+        frame = _with_rule(frame, rule_column(number), rule.name, rule.that, rule.otherwise)
+    sink = spec.sinks[0]
+    if not isinstance(sink, KafkaSink):
+        raise BadInput("`speed: realtime` writes to Kafka")
+    if sink.where:
+        frame = attempt.judge(spark, frame, "where", {"_to": sink.where}, only_if=[])
+        frame = frame.where("_error IS NOT NULL OR _to").drop("_to")
+    return _encoded(spec, sink, frame)
+
+
+def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str]) -> "DataFrame":
+    value, decode = F.col("value"), spec.decode
+    names = [] if decode is None else decode.arrow_schema.names
+    if isinstance(decode, Json):
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        parsed = F.from_json(value.cast("string"), f"{decode.columns}, {_CORRUPT} STRING", options)
+        source = source.withColumn("_parsed", parsed)
+        required = [field.name for field in decode.arrow_schema if not field.nullable]
+        missing = [F.col(f"_parsed.`{name}`").isNull() for name in required]
+        malformed = F.col("_parsed").isNull() | F.col(f"_parsed.{_CORRUPT}").isNotNull() | (F.length("value") == 0)
+        fault = F.when(malformed, _fault("decode", "Malformed", F.lit("from_json cannot read it")))
+        for name, is_missing in zip(required, missing, strict=True):
+            fault = fault.when(is_missing, _fault("decode", "SchemaMismatch", F.lit(f"{name}: missing or null")))
+        columns = [F.col(f"_parsed.`{name}`").alias(name) for name in names]
+    else:
+        columns = [value.cast("string").alias("text") if isinstance(decode, Text) else value.alias("value")]
+        fault = F.when(F.lit(False), _fault("", "", F.lit("")))  # noqa: FBT003 - none, and of the right type
+    tombstones = getattr(decode, "tombstones", "dead_letter")
+    if tombstones == "drop":
+        source = source.where("value IS NOT NULL")
+    elif tombstones == "dead_letter":
+        fault = F.when(value.isNull(), _fault("decode", "Tombstone", F.lit("the value is null"))).otherwise(fault)
+    ids = F.lit("")
+    for topic, topic_id in topic_ids.items():
+        ids = F.when(F.col("topic") == topic, F.lit(topic_id)).otherwise(ids)
+    headers = F.transform("headers", lambda each: F.struct(each["key"].alias("name"), each["value"].alias("value")))
+    return source.select(
+        *columns,
+        F.col("topic").alias("_topic"),
+        ids.alias("_topic_id"),
+        F.col("partition").alias("_partition"),
+        F.col("offset").alias("_offset"),
+        F.col("timestamp").alias("_timestamp"),
+        F.unix_millis("timestamp").alias("_timestamp_ms"),
+        F.col("key").alias("_key"),
+        F.col("value").alias("_value"),
+        headers.alias("_headers"),
+        F.col("headers").alias(_HEADERS),
+        fault.alias("_error"),
+    )
+
+
+def _fault(stage: str, error: str, message: "Column") -> "Column":
+    return F.struct(F.lit(stage).alias("stage"), F.lit(error).alias("error"), message.alias("message"))
+
+
+def _with_rule(frame: "DataFrame", column: str, name: str, that: str, otherwise: str) -> "DataFrame":
+    broken = F.col("_error").isNull() & ~F.col(column)
+    if otherwise == "drop":
+        return frame.where(~broken).drop(column)
+    if otherwise == "dead_letter":
+        fault = _fault("expect", "ExpectationFailed", F.lit(f"{name}: {that}"))
+        frame = frame.withColumn("_error", F.when(broken, fault).otherwise(F.col("_error")))
+    return frame.drop(column)
+
+
+def _encoded(spec: PipelineSpec, sink: KafkaSink, frame: "DataFrame") -> "DataFrame":
+    dead = F.col("_error").isNotNull()
+    names = user_columns(frame.columns)
+    key = F.col("_key") if sink.key is None else F.col(f"`{sink.key}`").cast("string").cast("binary")
+    whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in names)), {"ignoreNullFields": "false"})
+    value = (whole if sink.value is None else F.col(f"`{sink.value}`").cast("string")).cast("binary")
+    topic = F.lit(sink.topic)
+    for source in getattr(spec.source, "topics", []):
+        letter_box = dead_topic_of(source, spec.dead_letters.topic, spec.name)
+        topic = F.when(dead & (F.col("_topic") == source), F.lit(letter_box)).otherwise(topic)
+    told = {name.strip("_"): F.col(name) for name in COORDINATES}
+    no_headers = F.array().cast("array<struct<key:string,value:binary>>")
+    theirs = F.coalesce(F.col(_HEADERS), no_headers)
+    own = F.array(*(_header(name, column) for name, column in told.items()))
+    own = F.concat(theirs, own) if sink.headers else own
+    letters = F.concat(theirs, F.array(*_envelope(spec)))
+    return frame.select(
+        topic.alias("topic"),
+        F.when(dead, F.col("_key")).otherwise(key).alias("key"),
+        F.when(dead, F.col("_value")).otherwise(value).alias("value"),
+        F.when(dead, letters).otherwise(own).alias("headers"),
+    )
+
+
+def _header(name: str, column: "Column") -> "Column":
+    return F.struct(F.lit(f"{PREFIX}{name}").alias("key"), column.cast("string").cast("binary").alias("value"))
+
+
+def _envelope(spec: PipelineSpec) -> "list[Column]":
+    told = {
+        "pipeline": F.lit(spec.name),
+        **{name: F.col(f"_error.{name}") for name in ("stage", "error", "message")},
+        **{name: F.col(f"_{name}") for name in ("topic", "topic_id", "partition", "offset")},
+        "place": F.col("_topic_id"),
+        "at": F.col("_offset"),
+        "at_partition": F.col("_partition"),
+        "attempt": F.lit(1),
+        # The time of the record: a clock of the moment is nothing that expressions have in real time.
+        "failed_ms": F.coalesce(F.unix_millis("_timestamp"), F.lit(NO_TIMESTAMP)),
+        "sink": F.lit(""),
+        "timestamp_ms": F.coalesce(F.unix_millis("_timestamp"), F.lit(NO_TIMESTAMP)),
+        **{name: F.lit("") for name in ("stub", "value_bytes", "value_sha256")},
+    }
+    return [_header(name, told[name]) for name in ENVELOPE]

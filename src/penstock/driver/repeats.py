@@ -1,0 +1,46 @@
+"""What a crash in real time repeats: records that the sink holds already, from behind the position.
+
+Anybody may write to the sink's topic. A record counts if its headers name one that the source has; others are nobody's.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+from penstock.delivery.dead_letters import PREFIX
+from penstock.kafka.connection import Connection
+from penstock.kafka.positions import Position
+from penstock.kafka.reader import Reader
+from penstock.record.extent import Extent
+from penstock.record.positions import Place
+
+Offsets = dict[str, dict[str, int]]
+"""Per topic and partition, as Spark writes them."""
+
+_BITS = 4096
+
+
+def count_sent(connection: Connection, sink_topic: str, extents: list[Extent], position: Offsets, since_ms: int) -> int:
+    """Count the source records from the position on that are in the sink, each once, however often it was sent."""
+    known = {(each.place.topic_id, each.place.partition): each for each in extents}
+    # A bit for each offset, in whatever order they are read, and never more memory than the records that are read take.
+    sent: defaultdict[tuple[Place, int], int] = defaultdict(int)
+    with Reader(connection, sink_topic, start=Position("timestamp", since_ms)) as reader:
+        for message in reader:
+            topic_id, partition, offset = _source_of(message.headers())
+            extent = known.get((topic_id, partition))
+            if extent is None:
+                continue
+            place = extent.place
+            if position.get(place.topic, {}).get(str(partition), 0) <= offset < extent.end:
+                sent[place, offset // _BITS] |= 1 << offset % _BITS
+    return sum(map(int.bit_count, sent.values()))
+
+
+def _source_of(headers: Any) -> tuple[str, int, int]:
+    """Read what the headers say of where a record came from; if that makes no sense, it came from nowhere."""
+    told: dict[str, bytes | None] = dict(headers or [])
+    topic_id, partition, offset = (told.get(f"{PREFIX}{name}") or b"" for name in ("topic_id", "partition", "offset"))
+    try:
+        return topic_id.decode(), int(partition), int(offset)
+    except ValueError:
+        return "", -1, -1

@@ -1,0 +1,428 @@
+"""The driver: one batch after the other, until there is no more, or until it is told to stop.
+
+Why a loop of our own and not Spark's streaming query: the query's offset log knows no topic ids, skips records of a
+topic that was made anew, and reads every record through the JVM. Spark does here what it is best at: it spreads the
+work and runs the SQL.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Self
+
+from penstock.delivery import gaps
+from penstock.delivery import standing as stands
+from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.crash_points import crash_point
+from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
+from penstock.delivery.lag import LagReport, group_of
+from penstock.delivery.ledger import Replay
+from penstock.delivery.standing import Keeper, Standing
+from penstock.driver import session
+from penstock.driver.batch import BatchReport, Feed, Parts, run_batch
+from penstock.driver.frame import Frame
+from penstock.driver.home import Home, Progress, Tell
+from penstock.driver.pattern import PatternTopics
+from penstock.driver.rate import RateLimit
+from penstock.errors import (
+    BadInput,
+    CheckpointLost,
+    LogTruncated,
+    NotFound,
+    PositionsMoved,
+    TopicRecreated,
+    Transient,
+)
+from penstock.kafka.admin import Admin
+from penstock.kafka.cluster import cluster_id
+from penstock.kafka.connection import Connection
+from penstock.pipeline.spec import PipelineSpec
+from penstock.record.extent import Extent
+from penstock.record.positions import Place, Positions, Stretch, require_unmoved
+from penstock.sinks.console import Console
+from penstock.sinks.kafka import Kafka as KafkaSink
+from penstock.sinks.postgres import Postgres
+from penstock.sinks.sink import Sink
+from penstock.sinks.spark_format import SparkFormat
+from penstock.sources.files import Files, FilesFeed
+from penstock.sources.kafka import Kafka, KafkaFeed
+from penstock.sources.range import Range, RangeFeed
+from penstock.sources.replay import ReplayFeed
+from penstock.worker import aside
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_POLL_S = 0.2
+_LOOK_AGAIN_S = 5.0
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+# Kafka forgets offsets and transactional ids that were not used for a week, or what its administrator says.
+_REFRESH_S = 600.0
+
+
+class Runner:
+    """Runs one pipeline. Use it as a context: entering takes the lock, opens every sink, and checks that it is safe."""
+
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        connection: Connection,
+        home: Home,
+        start_spark: Callable[[], "SparkSession"],
+        base: Path,
+        *,
+        replay: Replay | Range | None = None,
+        any_cluster: bool = False,
+        launch_spark: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.spec = spec
+        self.home = home
+        self.checkpoint = Checkpoint(home.checkpoint, spec.name)
+        self.stopping = Event()
+        self._connection = connection
+        self._start_spark = start_spark
+        self._launch_spark = launch_spark
+        self._base = base
+        self._replay = replay
+        self._any_cluster = any_cluster
+        self._left: dict[str, Positions] = {}
+        self._tried: Positions = {}
+        self._refreshed_at = time.monotonic()
+        self._moved = 0
+        self._is_idle = False
+        self._rate = RateLimit(spec.rate, home.folder)
+        # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
+        self._suffix = f".replay-{replay.id}" if replay else ""
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.home.locked(self.spec.name))
+            shutil.rmtree(self.home.scratch, ignore_errors=True)
+            aside.remove_left()
+            self._admin = Admin(self._connection)
+            if self.checkpoint.exists and not self._any_cluster:
+                with suppress(CheckpointLost):  # which is told by `begin`, and mended by a rebuild
+                    self._require_same_cluster(self.checkpoint.load())
+            self.feed = self._make_feed()
+            # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
+            self.extents = self.feed.extents()
+            self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
+            for sink in self.sinks:
+                stack.callback(sink.close)
+                sink.reach()  # the same for a database that does not let this user in
+            if self._has_unread():
+                self._launch_spark()  # its JVM comes up while the rest is opened
+            frame = Frame(
+                self.spec,
+                self._spark_unless_stopping,
+                self._base,
+                self.home.scratch,
+                self.home.folder / "analysis.json",
+            )
+            for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
+                if isinstance(self._replay, Range) and self._replay.replaces:
+                    sink.replace(self._replay.real)
+                reserved = [frame.schema.field(name) for name in model.reserved_columns]
+                sink.open(_schema_of(frame, reserved))
+            # Letters of a range that goes elsewhere are not the pipeline's own: nobody should send them to its sinks.
+            elsewhere = isinstance(self._replay, Range) and not self._replay.replaces
+            self.dead = DeadLetters(
+                self._connection,
+                self.spec.name + (self._suffix if elsewhere else ""),
+                self.spec.dead_letters.topic,
+                self.home.scratch,
+                f"{group_of(self.spec.name)}.{SINK_NAME}{self._suffix}",
+            )
+            stack.callback(self.dead.close)
+            self.lag_report = LagReport(self._connection, self.spec.name + self._suffix)
+            stack.callback(self.lag_report.close)
+            self.parts = Parts(
+                self.spec, self.feed, frame, self.sinks, self.dead, self.home.scratch / "notes", self.stopping
+            )
+            self.dead.open(self._dead_topics(self.extents))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _spark_unless_stopping(self) -> "SparkSession":
+        if self.stopping.is_set():
+            raise KeyboardInterrupt  # told to stop while it looked for something to read
+        return self._start_spark()
+
+    def _has_unread(self) -> bool:
+        """Tell whether there seems to be something to read; nothing is decided by it."""
+        if not self.extents:
+            return False
+        try:
+            committed = (
+                self.checkpoint.load() if self.checkpoint.exists else Committed(0, self.feed.starts(self.extents))
+            )
+        except CheckpointLost:
+            return False  # which `begin` will tell
+        committed = stands.with_new_places(committed, self.extents)
+        names = [*self.spec.sink_names, SINK_NAME]
+        return any(each.end > committed.lowest(names, each.place) for each in self.extents)
+
+    def _make_feed(self) -> Feed:
+        source = self.spec.source
+        if isinstance(self._replay, Replay):
+            return ReplayFeed(self._replay, self._connection)
+        if isinstance(self._replay, Range):
+            return RangeFeed(self._replay, self._connection, gaps.ranges(self.home.gaps))
+        if isinstance(source, Kafka):
+            return KafkaFeed(source, self._connection, gaps.ranges(self.home.gaps))
+        if isinstance(source, Files):
+            return FilesFeed(source)
+        raise BadInput("a `delta` source belongs to a stateful pipeline")
+
+    def _make_sink(self, number: int) -> Sink:
+        model, name = self.spec.sinks[number], self.spec.sink_names[number]
+        if isinstance(model, KafkaSink):
+            return model.sink(
+                name, f"{group_of(self.spec.name)}.{name}{self._suffix}", self._connection, self.home.scratch
+            )
+        if isinstance(model, SparkFormat):
+            return model.sink(name, lambda: self.parts.frame.spark, self.home.scratch)
+        if isinstance(model, Console):
+            return model.sink(name)
+        if isinstance(model, Postgres):
+            return model.sink(name, self.spec.name, self._suffix)
+        return model.sink(name, self.spec.name)
+
+    @property
+    def keepers(self) -> dict[str, Keeper]:
+        """Everything that has positions, by name."""
+        return {**{sink.name: sink for sink in self.sinks}, SINK_NAME: self.dead}
+
+    @property
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster that answers now."""
+        return cluster_id(self._admin)
+
+    def _dead_topics(self, extents: list[Extent]) -> dict[str, int]:
+        """Name the dead-letter topics, with a partition for each of the source's; a replay reads from them."""
+        counts: dict[str, int] = {}
+        for each in extents:
+            topic = each.place.topic
+            name = topic if isinstance(self._replay, Replay) else self.dead.topic_of(topic)
+            counts[name] = max(counts.get(name, 0), each.place.partition + 1)
+        return counts
+
+    def begin(self) -> Committed:
+        """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
+        fresh = not self.checkpoint.exists
+        beginning = Committed(0, self.feed.starts(self.extents) if fresh else {}, cluster_id=self.cluster_id)
+        reported = self.lag_report.told([each.place for each in self.extents]) if fresh else {}
+        committed = stands.begin(self.checkpoint, self.keepers, self.extents, beginning, reported)
+        if fresh:
+            # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
+            self.lag_report.tell(committed.starts)
+        stands.require_same_topics(self.spec.name, committed, self.feed.topic_ids())
+        return committed
+
+    def take_over(self) -> None:
+        """End what an older driver has open in Kafka, and keep it from committing any more."""
+        self.dead.take_over()
+        for sink in self.sinks:
+            sink.take_over()
+
+    def run(self, tell: Tell) -> None:
+        """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
+        self._topics = PatternTopics(self.feed, self.checkpoint, self.home, list(self.keepers))
+        self._topics.see(self.extents)
+        committed = self._topics.without_deleted(self.begin(), self.extents, self._require_same_cluster)
+        self.take_over()
+        bounded = self.spec.speed == "scheduled" or self._replay is not None
+        targets = {each.place: each.end for each in self.extents} if bounded else None
+        pause_s, failing_since, truncated = _FIRST_PAUSE_S, None, False
+        while not self.stopping.is_set():
+            try:
+                committed, more = self._step_if_newest(committed, targets, tell)
+            except LogTruncated:
+                # A new leader may not know its end for a moment: look once more before believing it.
+                if truncated:
+                    raise
+                truncated = True
+                self.stopping.wait(_LOOK_AGAIN_S)
+                continue
+            except Transient as error:
+                failing_since = failing_since or time.monotonic()
+                for sink in self.sinks:
+                    sink.abandon()
+                waited_s = time.monotonic() - failing_since
+                if session.has_died() or waited_s > self.spec.retry.give_up_after / 1000:
+                    raise
+                self._is_idle = False
+                tell(Progress(None, -1, waiting_for=str(error)))
+                self.stopping.wait(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                continue
+            pause_s, failing_since, truncated = _FIRST_PAUSE_S, None, False
+            if not more and targets is not None:
+                return
+
+    def _step_if_newest(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
+        """Run one batch, and look again if a sink has moved but no newer driver is there.
+
+        1. An older driver has committed its dead letters. 2. This one takes over, and reads where the sinks stand.
+        3. The older one commits the same batch to its sinks, which know no fence, and ends at its next dead letters.
+        4. This one finds the sinks moved. If it ended, too, there would be none.
+        """
+        try:
+            return self._step(committed, targets, tell)
+        except (TopicRecreated, NotFound):
+            self._require_same_cluster(committed)  # if that is another one, so are its topics
+            raise
+        except PositionsMoved:
+            self._moved += 1
+            if self._moved > len(self.sinks) or not self.dead.holds_fence():
+                raise
+        self._left, self._tried = {}, {}
+        for sink in self.sinks:
+            sink.abandon()
+        return committed, True
+
+    def _step(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
+        """Run one batch if there is enough to read; tell whether there may be more."""
+        found = self._awaited(committed, targets, tell)
+        committed = self._topics.without_deleted(committed, found, self._require_same_cluster)
+        allowed = self._rate.allowance()
+        if allowed == 0:
+            self.stopping.wait(_POLL_S)
+            return committed, targets is None or self._lag(committed, _up_to(targets, found)) > 0
+        extents = found if targets is None else _up_to(targets, found)
+        stands.require_same_topics(
+            self.spec.name, committed, {each.place.topic: each.place.topic_id for each in extents}
+        )
+        committed = stands.with_new_places(committed, extents)
+        standing = self.standing(committed, extents)
+        if forgotten := standing.forgotten():
+            # Put back before a batch begins: what an unfinished one has moved, the checkpoint cannot tell.
+            for name in forgotten:
+                self.keepers[name].refresh()
+            standing = self.standing(committed, extents)
+        self._require_alone(standing)
+        # Against what the source holds, not against the targets: a sink may be past those, if another driver was here.
+        stands.require_readable(self.spec.name, standing, found)
+        committed, changed = stands.with_new_leaders(committed, found)
+        stands.require_not_replaced(self.spec.name, self.replaced(changed))
+        most = self.spec.batch.max_events
+        stretches = stands.plan(standing, extents, most if allowed is None else min(most, allowed))
+        if not stretches:
+            self._refresh(standing)
+            return committed, False
+        number = committed.batch + 1
+        self.dead.open(self._dead_topics(extents))
+        recorded = stands.recorded(standing, committed)
+        if recorded != committed:
+            committed = recorded
+            self.checkpoint.commit(committed)
+        self.checkpoint.plan(number, stretches)
+        crash_point("planned")
+        self._tried |= {each.place: max(each.end, self._tried.get(each.place, 0)) for each in stretches}
+        report = run_batch(self.parts, number, stretches, standing)
+        self._rate.take(report.read)
+        committed = self._commit(committed, standing, report)
+        stands_at = [{**standing.trims[name], **committed.sinks[name]} for name in self.keepers]
+        self._refreshed_at = time.monotonic()
+        self.lag_report.tell({each.place: min(at[each.place] for at in stands_at) for each in extents})
+        tell(Progress(report, self._lag(committed, extents)))
+        return committed, True
+
+    def standing(self, committed: Committed, extents: list[Extent]) -> Standing:
+        """Ask every sink where it stands, and have those hold on to it that Kafka could make forget it."""
+        places = [each.place for each in extents]
+        settled = self.checkpoint.settled(committed, places)
+        standing = stands.read(self.spec.name, self.keepers, committed, places, settled)
+        for name, keeper in self.keepers.items():
+            keeper.hold(standing.held[name])
+        return standing
+
+    def replaced(self, changed: dict[Place, tuple[int, int]]) -> list[Stretch]:
+        """Find what was read from a leader whose log the present one has not."""
+        return self.feed.replaced(changed) if changed and isinstance(self.feed, KafkaFeed) else []
+
+    @property
+    def _is_refresh_due(self) -> bool:
+        return time.monotonic() - self._refreshed_at >= _REFRESH_S
+
+    def _refresh(self, standing: Standing) -> None:
+        """Commit every position in Kafka again, now and then: one that is never touched is forgotten in the end."""
+        if self._is_refresh_due:
+            for keeper in self.keepers.values():
+                keeper.refresh()
+            self.lag_report.tell({place: standing.start(place) for place in standing.expected[SINK_NAME]})
+            self._refreshed_at = time.monotonic()
+
+    def _awaited(self, committed: Committed, targets: Positions | None, tell: Tell) -> list[Extent]:
+        """Look at the source until a batch is full or has waited long enough; tell once that there is nothing."""
+        wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
+        pending_since = None
+        while True:
+            extents = self.feed.extents()
+            has_lost_one = self._topics.see(extents)
+            if targets is not None or has_lost_one:
+                return extents
+            pending = self._lag(committed, extents)
+            if not pending and not self._is_idle:
+                self._is_idle = True
+                tell(Progress(None, 0, is_idle=True))
+            if pending and pending_since is None:
+                pending_since = time.monotonic()
+            waited = pending_since is not None and time.monotonic() - pending_since >= wait_s
+            is_full = pending >= self.spec.batch.max_events
+            if waited or is_full or self.stopping.is_set() or self._is_refresh_due:
+                return extents
+            self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
+
+    def _require_same_cluster(self, committed: Committed) -> None:
+        stands.require_same_cluster(self.spec.name, committed.cluster_id, self.cluster_id)
+
+    def _require_alone(self, standing: Standing) -> None:
+        """Stop if a sink has moved since this driver's last batch: another driver is at work."""
+        for name, left in self._left.items():
+            found = {place: at for place, at in standing.expected[name].items() if at is not None}
+            left_at = {place: at for place, at in left.items() if place in standing.expected[name]}
+            if self.keepers[name].positions_expire:
+                # Another driver would have left a position; where there is none, Kafka has forgotten it.
+                left_at = {place: at for place, at in left_at.items() if place in found}
+            # How far a batch got that failed, only the sink knows; but it cannot have got beyond its own end.
+            own = {place for place, at in left_at.items() if at < found.get(place, 0) <= self._tried.get(place, 0)}
+            require_unmoved(name, {place: at for place, at in left_at.items() if place not in own}, found)
+
+    def _commit(self, committed: Committed, standing: Standing, report: BatchReport) -> Committed:
+        sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
+        for name in self.keepers:
+            for place, end in report.ends.items():
+                sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
+        done = replace(committed, batch=report.batch, sinks=sinks)
+        self.checkpoint.commit(done)
+        crash_point("committed")
+        self._tried, self._moved = {}, 0
+        self._left = {
+            name: {place: sinks[name][place] for place in report.ends if place.in_kafka} for name in standing.kept
+        }
+        return done
+
+    def _lag(self, committed: Committed, extents: list[Extent]) -> int:
+        committed = stands.with_new_places(committed, extents)
+        return sum(max(0, each.end - committed.lowest(self.keepers, each.place)) for each in extents)
+
+
+def _up_to(targets: Positions, extents: list[Extent]) -> list[Extent]:
+    """Leave out what came after the driver started."""
+    return [Extent(each.place, each.first, min(each.end, targets.get(each.place, each.first))) for each in extents]
+
+
+def _schema_of(frame: Frame, reserved: list[object]) -> object:
+    import pyarrow as pa
+
+    return pa.schema([*(frame.schema.field(name) for name in frame.columns), *reserved])

@@ -1,0 +1,306 @@
+"""The Spark session that pipelines run in.
+
+Who connects to Spark's ports has to know a secret, for whatever is sent there is deserialised. On this machine alone
+(`local[...]`) Spark makes one up for each driver, and listens on the loopback only. A cluster has its own, which
+`spark.authenticate.secret` names. No setting is on a command line, and secrets are on no disk: the JVM gets these over
+the gateway, once it runs.
+"""
+
+import atexit
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import psutil
+
+from penstock.driver import class_archive
+from penstock.driver.home import SPARK_CONSOLE
+from penstock.errors import BadInput, SparkDied, WorkLost
+from penstock.interpreter import SAFE_PATH
+from penstock.jvm.java import find_java
+from penstock.jvm.launch import Jvm
+from penstock.jvm.log4j import log4j_properties
+from penstock.loopback import is_loopback
+from penstock.secret import Secret, holds_secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.pipeline.spec import PipelineSpec
+
+_END_S = 120.0
+_DEATH_SHOWS_S = 2.0
+_LOOPBACK = "127.0.0.1"
+_OUT_OF_MEMORY = 3
+_starting = threading.Event()
+_launched: Jvm | None = None
+"""A JVM that nobody is connected to yet."""
+
+
+@contextmanager
+def _being_started() -> Iterator[None]:
+    """Mark the time in which Spark starts, and leave neither a half-started JVM nor PySpark's handler of Ctrl-C."""
+    handler = signal.getsignal(signal.SIGINT)
+    before = set(psutil.Process().children(recursive=True))
+    _starting.set()
+    try:
+        yield
+    except BaseException:
+        for process in set(psutil.Process().children(recursive=True)) - before:
+            with suppress(psutil.Error):
+                process.kill()
+        _end_launched()
+        raise
+    finally:
+        _starting.clear()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+class Starter:
+    """Starts Spark for one pipeline: the JVM as soon as it is sure to be needed, the session when it is.
+
+    What Spark has to say goes to a log in `folder`. `local[N,4]`: a task may fail three times before its job does;
+    plain `local[N]` gives it one try. `wishes` are settings of the user's, which win over ours.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        master: str = "local[*,4]",
+        jars: Sequence[Path] = (),
+        java_options: str | None = None,
+        wishes: Mapping[str, str] | None = None,
+    ) -> None:
+        self._name = name
+        self._folder = folder
+        self._master = master
+        self._jars = jars
+        self._java_options = java_options
+        self._wishes = wishes or {}
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
+        java, _ = find_java()
+        os.environ["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
+        # Workers must be this Python: they unpickle our classes.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        folder, options = self._folder, self._java_options
+        folder.mkdir(parents=True, exist_ok=True)
+        log_settings = folder / "log4j2.properties"
+        log_settings.write_text(log4j_properties(folder / "spark.log", level="warn", files=3), encoding="utf-8")
+        settings = {
+            "spark.app.name": f"penstock-{self._name}",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Dderby.system.home={folder}"
+            f" -XX:+ExitOnOutOfMemoryError {class_archive.options(java) if options is None else options}",
+            "spark.python.daemon.module": "penstock.worker.daemon",
+            **{f"spark.executorEnv.{name}": value for name, value in SAFE_PATH.items()},
+            "spark.authenticate": "true",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+            "spark.local.dir": str(folder / "spark-local"),
+            "spark.redaction.regex": "(?i)secret|password|passphrase|token|credential|[a-z][._-]?key|jaas|[.]sas[.]",
+        }
+        if self._jars:
+            settings["spark.jars"] = ",".join(map(str, self._jars))
+        if any("delta-spark" in jar.name for jar in self._jars):
+            settings |= {
+                "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+                "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+                "spark.databricks.delta.snapshotPartitions": "4",  # 50 by default: tasks for a table's log, each look
+            }
+        if self._master.startswith("local") or is_loopback(urlsplit(self._master).hostname or ""):
+            # Executors elsewhere have to find the driver; those of this machine need no open port.
+            settings |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
+            os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # nothing else tells Spark's web pages where to listen
+        return settings | {"spark.master": self._master, **revealed(self._wishes)}
+
+    def launch(self) -> None:
+        """Launch the JVM and do not wait for it, unless this process has one; one that is not used ends with it."""
+        with _being_started():
+            self._launch()
+
+    def _launch(self) -> None:
+        global _launched  # noqa: PLW0603 - a process has one JVM, as it is with PySpark
+        from pyspark import SparkContext
+
+        if SparkContext._gateway is None and _launched is None:  # noqa: SLF001 - nothing public tells
+            _launched = Jvm(self._settings, self._folder / SPARK_CONSOLE)
+            atexit.register(_end_launched)
+
+    @_being_started()
+    def __call__(self) -> "SparkSession":
+        """Start Spark, or take the one that this process has."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkRuntimeError
+
+        # PySpark repeats on stderr what it raises, as JSON; what it raises is handled.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+        logging.getLogger().addFilter(_is_not_of_py4j)
+        try:
+            self._launch()
+            spark = _started(self._settings)
+        except (Py4JError, PySparkRuntimeError) as error:
+            if "spark.authenticate.secret" in str(error):
+                raise BadInput(
+                    f"Spark at {self._master} needs the cluster's secret, which the pipeline file does not name",
+                    safe="Nothing ran",
+                    fix="Add it to `spark`, as in `spark.authenticate.secret: env:NAME`; for a cluster that has none,"
+                    ' on a network that only you are on, `spark.authenticate: "false"`',
+                ) from None
+            reason = next(line for line in str(error).splitlines() if line.strip())
+            raise WorkLost(
+                f"Spark does not start at {self._master}: {reason[:300]}",
+                safe="Nothing ran",
+                fix=f"Read more in {self._folder / 'spark.log'}",
+            ) from None
+        atexit.register(_end, spark)
+        return spark
+
+
+def start(
+    name: str,
+    folder: Path,
+    *,
+    master: str = "local[*,4]",
+    jars: Sequence[Path] = (),
+    java_options: str | None = None,
+    wishes: Mapping[str, str] | None = None,
+) -> "SparkSession":
+    """Start Spark now."""
+    return Starter(name, folder, master=master, jars=jars, java_options=java_options, wishes=wishes)()
+
+
+def _end_launched() -> None:
+    """End a JVM that was launched and that nobody has come for."""
+    global _launched
+    jvm, _launched = _launched, None
+    if jvm is not None:
+        jvm.end()
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Leave out the tracebacks that Py4J writes to stderr, beside raising, when the JVM ends in the midst of a call."""
+    return not (record.name == "root" and "py4j" in record.pathname)
+
+
+def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path] = ()) -> Starter:
+    """Give what starts Spark for a pipeline, once it is sure that there is something to do."""
+    return Starter(spec.name, folder, master=master, jars=jars, wishes=spec.spark)
+
+
+def is_starting() -> bool:
+    """Tell whether Spark is being started right now: nothing runs in it yet, so it may be interrupted."""
+    return _starting.is_set()
+
+
+@contextmanager
+def death_named() -> Iterator[None]:
+    """Turn whatever fails because Spark's JVM is gone into `SparkDied`, which says how it went."""
+    try:
+        yield
+    except Exception as error:
+        ended = _jvm_ended(error)
+        if ended is None:
+            raise
+        raise SparkDied(
+            f"Spark's JVM ended while the pipeline ran: {ended}",
+            safe="Nothing is lost or doubled: the next start goes on where this one was",
+            fix="If it needs more memory, give it more with `spark.driver.memory` in the pipeline file",
+        ) from None
+
+
+def has_died() -> bool:
+    """Tell whether the JVM of this process was there and is gone."""
+    process = _jvm()
+    return process is not None and process.poll() is not None
+
+
+def _jvm() -> "subprocess.Popen[bytes] | None":
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public tells of the JVM
+
+
+def _jvm_ended(error: Exception) -> str | None:
+    """Say how the JVM ended; None if it runs, or never did."""
+    from py4j.protocol import Py4JError
+
+    process = _jvm()
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        # Its connections break a moment before the system tells that it has ended.
+        process.wait(_DEATH_SHOWS_S if isinstance(error, Py4JError | ConnectionError | WorkLost) else 0)
+    code = process.poll()
+    if code is None:
+        return None
+    if code < 0:
+        return f"killed by signal {-code}"
+    return "out of memory" if code == _OUT_OF_MEMORY else f"exit code {code}"
+
+
+def _started(settings: Mapping[str, str]) -> "SparkSession":
+    global _launched  # noqa: PLW0603
+    import pandas  # noqa: F401 - every batch needs it; here the time is free, for the JVM is not up yet
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if _launched is not None:
+        SparkContext._ensure_initialized(gateway=_launched.gateway())  # noqa: SLF001 - PySpark's own launches another
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    _launched = None
+    return spark
+
+
+def guard_callbacks(spark: "SparkSession") -> None:
+    """Let the JVM alone call back into this process; PySpark starts the server for that without a token."""
+    from py4j.java_gateway import JavaObject
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - nothing public has the token
+    token = gateway.java_parameters.auth_token
+    gateway.python_parameters.auth_token = token
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    # Py4J's client forgets its own token when it is told the port, and has no way to set it again.
+    field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
+    field.setAccessible(True)
+    server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)  # noqa: SLF001
+    field.set(server.getCallbackClient(), token)
+
+
+def revealed(wishes: Mapping[str, str]) -> dict[str, str]:
+    """Give settings with the secrets among them read from where they are kept."""
+    return {name: Secret.parse(value).reveal() if holds_secret(name) else value for name, value in wishes.items()}
+
+
+def _end(spark: "SparkSession") -> None:
+    """Stop Spark, its workers and its JVM before this process ends: a command leaves nothing running behind it."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public ends the JVM
+    # Whatever is wrong with a Spark that is being given up does not matter any more.
+    with suppress(Exception):
+        spark.stop()
+    if process is not None and process.poll() is None:
+        process.stdin.close()
+        process.wait(_END_S)

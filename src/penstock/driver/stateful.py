@@ -1,0 +1,288 @@
+"""Stateful pipelines: aggregates, windows and per-key state over a landed table, by Spark's streaming query.
+
+Spark's checkpoint holds the state and the place in the table; each sink keeps, beside its rows, the number of the next
+batch and a digest of the source offsets of the last one. So a checkpoint that did not lead the sinks to where they
+stand (an old copy, one with parts missing) is refused. Losing it loses the state, so it is never made anew in silence:
+`penstock pipeline rebuild` computes everything again from the landed table, merged over the old results.
+"""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from penstock.delivery.checkpoint import lost
+from penstock.delivery.crash_points import crash_point
+from penstock.delivery.durable import write_json
+from penstock.driver.batch import BatchReport, SinkCount
+from penstock.driver.computation import Computation
+from penstock.driver.home import Home, Progress
+from penstock.driver.session import guard_callbacks
+from penstock.driver.shipping import own_modules
+from penstock.driver.spark_checkpoint import SparkCheckpoint, batch_of
+from penstock.driver.stateful_failures import explained
+from penstock.errors import BadInput, NotFound, PenstockError, PositionLost, StateOutdated
+from penstock.pipeline.spec import PipelineSpec
+from penstock.record.schema import parse
+from penstock.sinks.merging import MergingSink, merging_sink
+from penstock.sources.delta import DeltaTable
+from penstock.steps.python import load_function
+from penstock.steps.sql import Sql
+from penstock.steps.stateful import Stateful
+from penstock.worker.spilled import spill
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOOK_EVERY_S = 0.1
+_NO_DATA = "Waiting for data to arrive"
+_ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """What `metadata.json` says: what a checkpoint of Spark's has to fit to."""
+
+    pipeline: str
+    positions: dict[str, int | None] = {}
+    """Where each sink stood when the computation began."""
+    query: str | None = None
+    """The id of Spark's query; none as long as it has had no batch."""
+    computation: Computation | None = None
+    """What the state is computed with."""
+
+
+class StatefulRunner:
+    """Runs one stateful pipeline. Entering takes the lock and checks that it is safe to go on."""
+
+    def __init__(self, spec: PipelineSpec, home: Home, start_spark: Callable[[], "SparkSession"], base: Path) -> None:
+        self.spec = spec
+        self.home = home
+        self.stopping = Event()
+        self._start_spark = start_spark
+        self._base = base
+        self._stack = ExitStack()
+        self._failure: Exception | None = None
+        self._batches = 0
+        self._query: Any = None
+        self._spark = SparkCheckpoint(home.checkpoint / "spark")
+        self._begun = _Metadata(spec.name)
+        self.sinks: list[MergingSink] = []
+
+    @property
+    def _metadata(self) -> Path:
+        return self.home.checkpoint / "metadata.json"
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self.home.locked(self.spec.name))
+        shutil.rmtree(self.home.scratch, ignore_errors=True)
+        names = zip(self.spec.sinks, self.spec.sink_names, strict=True)
+        self.sinks = [merging_sink(model, name, self.spec.name) for model, name in names]
+        for sink in self.sinks:
+            self._stack.callback(sink.close)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def begin(self) -> None:
+        """Compare Spark's checkpoint with the sinks; make a pipeline's own part of it if it never ran."""
+        positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
+        if not self._metadata.exists():
+            started = [name for name, position in positions.items() if position is not None]
+            if started or self._spark.exists:
+                reason = f"sink '{started[0]}' has a position" if started else "Spark has one of this pipeline"
+                raise lost(self.spec.name, f"there is none in {self.home.checkpoint}, and {reason}")
+            self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))
+            return
+        try:
+            self._begun = msgspec.json.decode(self._metadata.read_bytes(), type=_Metadata)
+        except msgspec.MsgspecError as error:
+            raise lost(self.spec.name, f"{self._metadata} makes no sense: {error}") from None
+        if self._begun.query is not None and self._spark.query_id() != self._begun.query:
+            raise lost(self.spec.name, f"Spark's part, which holds the state, is not in {self._spark.folder}")
+        self._require_same_computation()
+        following = self._spark.next()
+        for sink in self.sinks:
+            self._lacks(sink, following)
+
+    def _require_same_computation(self) -> None:
+        before, now = self._begun.computation, Computation.of(self.spec)
+        if before == now:
+            return
+        if self._begun.query is not None and (before is None or not now.has_state_of(before)):
+            raise StateOutdated(
+                f"the steps of pipeline '{self.spec.name}' are not those that its state was computed with",
+                safe="Nothing was written, and the results are intact",
+                fix="Change them back, or, to compute everything again, run:"
+                f" penstock pipeline rebuild {self.spec.name}",
+            )
+        self._remember(msgspec.structs.replace(self._begun, computation=now))
+
+    def _remember(self, metadata: "_Metadata") -> None:
+        write_json(self._metadata, msgspec.to_builtins(metadata))
+        self._begun = metadata
+
+    def rebuild(self) -> None:
+        """Forget Spark's state; the next run computes all of it again from the table.
+
+        The state goes in one step, and only then the sinks' positions are taken for a beginning: a rebuild that dies
+        in between leaves a checkpoint without its state, which no run accepts.
+        """
+        self._spark.set_aside()
+        positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
+        self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))
+        self._spark.remove_old()
+
+    def run(self, tell: Callable[[Progress], None]) -> None:
+        """Run until caught up (`speed: scheduled`) or told to stop."""
+        self.begin()
+        spark = self._start_spark()
+        guard_callbacks(spark)
+        spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKS_DB)
+        frame = self._through_steps(spark)
+        writer = (
+            frame.writeStream.outputMode("update")
+            .option("checkpointLocation", str(self._spark.folder))
+            .foreachBatch(lambda rows, number: self._batch(rows, number, tell))
+        )
+        if self.spec.speed == "scheduled":
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{self.spec.batch.max_wait} milliseconds")
+        self._query = query = writer.start()
+        done, is_idle = None, False
+        while query.isActive:
+            if not is_idle and not self._batches and query.status["message"] == _NO_DATA:
+                is_idle = True
+                tell(Progress(None, 0, is_idle=True))
+            if self.stopping.is_set():
+                # A query with timers never rests; after the batch at hand is as good a moment as any.
+                done = self._batches if done is None else done
+                if not query.status["isTriggerActive"] or self._batches > done:
+                    query.stop()
+            time.sleep(_LOOK_EVERY_S)
+        failure = self._failure or query.exception()
+        if isinstance(failure, PenstockError | OSError):
+            raise failure
+        if failure is not None and not self.stopping.is_set():
+            raise explained(failure, self.spec.name, self._spark.folder)
+
+    def _batch(self, rows: "DataFrame", number: int, tell: Callable[[Progress], None]) -> None:
+        began = time.monotonic()
+        crash_point("planned")
+        try:
+            if self._begun.query is None:
+                # From now on results may be in sinks: this state, and no other, explains them.
+                self._remember(msgspec.structs.replace(self._begun, query=self._spark.query_id()))
+            lacking = [sink for sink in self.sinks if self._lacks(sink, number)]
+            results = spill(rows, self.home.scratch)
+            count = results.count_rows()
+            for sink in lacking:
+                self._merge(sink, results, number)
+                crash_point("sink_committed", sink.name)
+        except Exception as error:
+            # Kept as it is: what Spark makes of it on its way through the JVM is a traceback of tracebacks.
+            self._failure = error
+            raise
+        finally:
+            shutil.rmtree(self.home.scratch, ignore_errors=True)
+        merged, nothing = SinkCount(count, count, 0, 0), SinkCount(0, 0, 0, 0)
+        report = BatchReport(
+            batch=number,
+            read=count if lacking else 0,
+            dead=0,
+            sinks={sink.name: merged if sink in lacking else nothing for sink in self.sinks},
+            rules={},
+            ends={},
+            seconds=time.monotonic() - began,
+            state_rows=self._state_rows(),
+        )
+        self._batches += 1
+        tell(Progress(report, 0))
+
+    def _state_rows(self) -> int | None:
+        """Count the rows of the state, as Spark told of its last batch; none before there was one."""
+        told = self._query.lastProgress if self._query is not None else None
+        return sum(each["numRowsTotal"] for each in told["stateOperators"]) if told else None
+
+    def _lacks(self, sink: MergingSink, batch: int) -> bool:
+        """Tell whether a sink lacks a batch; raise if it stands where this checkpoint cannot have led it."""
+        if not sink.keeps_position:
+            return True
+        position, before = sink.position(), self._position_before(sink, batch)
+        if batch and before is None:
+            raise lost(self.spec.name, f"what was planned for batch {batch - 1} is missing in {self._spark.folder}")
+        if position == before:
+            return True
+        if position is None:
+            raise PositionLost(
+                f"sink '{sink.name}' has no position, and batch {batch} would leave a gap:"
+                " its table was dropped or replaced",
+                safe="Nothing was written",
+                fix=f"To compute everything again, run: penstock pipeline rebuild {self.spec.name}",
+            )
+        if position == self._spark.position_after(batch):
+            return False
+        raise lost(
+            self.spec.name,
+            f"sink '{sink.name}' holds {batch_of(position)} batches that are not those in {self._spark.folder},"
+            " which is an old copy or another one",
+        )
+
+    def _position_before(self, sink: MergingSink, batch: int) -> int | None:
+        return self._spark.position_after(batch - 1) if batch else self._begun.positions.get(sink.name)
+
+    def _merge(self, sink: MergingSink, results: "Dataset", batch: int) -> None:
+        following = self._spark.position_after(batch)
+        if following is None:
+            raise lost(self.spec.name, f"what was planned for batch {batch} is missing in {self._spark.folder}")
+        crash_point("in_commit", sink.name)
+        sink.merge(results, self._position_before(sink, batch), following)
+
+    def _through_steps(self, spark: "SparkSession") -> "DataFrame":
+        from pyspark.errors import AnalysisException
+
+        source = self.spec.source
+        if not isinstance(source, DeltaTable):
+            raise BadInput("a stateful pipeline reads a `delta` source")
+        if not (source.path / "_delta_log").is_dir():
+            raise NotFound(f"there is no Delta table at {source.path}", fix="Run the pipeline that lands it first")
+        try:
+            frame = (
+                spark.readStream.format("delta").option("maxFilesPerTrigger", source.max_files).load(str(source.path))
+            )
+            if source.watermark is not None:
+                frame = frame.withWatermark(source.watermark.column, f"{source.watermark.delay} milliseconds")
+            for step in self.spec.steps:
+                frame = self._step(spark, frame, step)
+        except AnalysisException as error:
+            reason = str(error).splitlines()[0]
+            raise BadInput(f"pipeline '{self.spec.name}': Spark does not understand the SQL: {reason}") from None
+        return frame
+
+    def _step(self, spark: "SparkSession", frame: "DataFrame", step: Any) -> "DataFrame":
+        from pyspark import cloudpickle
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        if isinstance(step, Sql):
+            frame.createOrReplaceTempView("events")
+            return spark.sql(step.sql)
+        if isinstance(step, Stateful):
+            processor: Any = load_function(step.stateful, self._base)
+            for module in [sys.modules[processor.__module__], *own_modules()]:
+                # By value: the process in which Spark asks for the state has neither our path nor added files.
+                cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+            return frame.groupBy(*step.key).transformWithState(
+                statefulProcessor=processor(),
+                outputStructType=from_arrow_schema(parse(step.returns)),
+                outputMode="Update",
+                timeMode={"none": "None", "event_time": "EventTime", "processing_time": "ProcessingTime"}[step.timers],
+            )
+        raise BadInput("a stateful pipeline has `sql` and `stateful` steps only")

@@ -1,0 +1,55 @@
+"""What ended the streaming query of a stateful pipeline: its state, the table that it reads, or a row of it."""
+
+from pathlib import Path
+
+from penstock.delivery.checkpoint import lost
+from penstock.driver.failures import cause_of
+from penstock.errors import DataRefused, Discontinuity, PenstockError
+
+_REASON_CHARS = 500
+_STATE_GONE = (
+    "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+    "CANNOT_LOAD_STATE_STORE",
+    "STATE_STORE_CHECKPOINT",
+    "Failed to read log file",
+    "Incomplete log file",
+)
+_ROWS_REPLACED = ("_IGNORE_CHANGES", "_IGNORE_DELETES")
+_TABLE_REPLACED = ("DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",)
+_FILES_GONE = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_FILE_NOT_FOUND", "FAILED_READ_FILE", "FileNotFoundException")
+
+
+def explained(error: Exception, pipeline: str, checkpoint: Path) -> PenstockError:
+    """Give the error for users, with the command that goes on."""
+    if found := cause_of(error):
+        return found
+    text = str(error)
+    reason = _reason(text)
+    if any(sign in text for sign in _STATE_GONE):
+        return lost(pipeline, f"parts of Spark's state in {checkpoint} are missing or damaged: {reason}")
+    for signs, what in (
+        (_ROWS_REPLACED, f"rows of the table that pipeline '{pipeline}' reads were replaced or deleted"),
+        (_TABLE_REPLACED, f"the table that pipeline '{pipeline}' reads was replaced by another one"),
+        (_FILES_GONE, f"files of the table that pipeline '{pipeline}' reads were deleted before it had read them"),
+    ):
+        if any(sign in text for sign in signs):
+            return Discontinuity(
+                what,
+                safe="What the sinks hold was computed from the rows before",
+                fix=f"To compute everything again, run: penstock pipeline rebuild {pipeline}",
+            )
+    return DataRefused(
+        f"pipeline '{pipeline}' failed: {reason}",
+        safe="What the sinks hold is whole batches",
+        fix=f"Mend the step or the data, and start it again. Read more with: penstock pipeline logs --spark {pipeline}",
+    )
+
+
+def _reason(text: str) -> str:
+    """Give the line that says what happened: the innermost cause of what Python and Java tell."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    tracebacks = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    if tracebacks:
+        return next((line for line in lines[tracebacks[-1] + 1 :] if not line[0].isspace()), lines[0])[:_REASON_CHARS]
+    causes = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines or [""])[-1 if causes else 0][:_REASON_CHARS]

@@ -1,1 +1,0 @@
-"""Spark: the session, the batches that run in it, and the loop that makes them."""

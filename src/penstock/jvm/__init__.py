@@ -1,0 +1,1 @@
+"""Java on this machine: finding it, its jars, its properties files, launching it."""

@@ -1,0 +1,1 @@
+"""The lab: simulator, scenarios, drills, benches and the demo."""

@@ -1,0 +1,68 @@
+"""Running the peers: each in a process of its own, in an environment that holds nothing but them."""
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from penstock.errors import Unprepared
+from penstock.interpreter import SAFE_PYTHON
+from penstock.kafka.connection import Connection
+
+CONTENDERS = {
+    "confluent-kafka and orjson, by hand": ("loop.py", "at least once, malformed left out"),
+    "the same loop, into Delta": ("table_loop.py", "at least once, malformed left out"),
+    "Quix Streams": ("quix.py", "at least once, malformed left out"),
+    "Bytewax": ("bytewax_flow.py", "at most once, malformed left out"),
+}
+_TIMEOUT_S = 1800.0
+
+
+class Peers:
+    """The environment of the peers, made once and kept in the cache."""
+
+    def __init__(self, cache: Path, talk: Callable[[str], None]) -> None:
+        folder = resources.files("penstock.lab.bench.peers")
+        wanted = (folder / "requirements.txt").read_bytes()
+        self._scripts = Path(str(folder))
+        self._python = cache / "peers" / hashlib.sha256(wanted).hexdigest()[:12] / "bin" / "python"
+        if not self._python.exists():
+            talk("making an environment for the peers")
+            self._make()
+
+    def _make(self) -> None:
+        place = self._python.parent.parent
+        uv = [*SAFE_PYTHON, "-m", "uv"]
+        requirements = self._scripts / "requirements.txt"
+        for command in (
+            [*uv, "venv", "--quiet", "--python", sys.executable, str(place)],
+            [*uv, "pip", "sync", "--quiet", "--python", str(self._python), "--require-hashes", str(requirements)],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                said = (done.stderr.strip() or "no reason given").splitlines()[-1]
+                raise Unprepared(f"the peers cannot be installed: {said}", fix="Measure without --peers")
+
+    def run(self, name: str, connection: Connection, topic: str, total: int, folder: Path) -> float:
+        """Let a peer read the whole topic; give the seconds that it took by its own clock, without its start."""
+        script = self._scripts / CONTENDERS[name][0]
+        command = [str(self._python), str(script), connection.bootstrap_servers, topic, str(total), str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        if done.returncode != 0:
+            said = (done.stderr.strip() or "no reason given").splitlines()[-1]
+            raise Unprepared(f"{name} failed: {said}", fix="Measure without --peers")
+        return float(done.stdout.split()[-1])
+
+    def check(self, name: str, folder: Path, good: int) -> None:
+        """Count what came out: rows of a table, or lines."""
+        if (folder / "table").exists():
+            found = DeltaTable(str(folder / "table")).count()
+        else:
+            with (folder / "events.jsonl").open("rb") as lines:
+                found = sum(1 for _ in lines)
+        if found != good:
+            raise RuntimeError(f"{name}: {found} events of {good}")

@@ -1,0 +1,19 @@
+"""Where the pipelines of the superhero example are: in the package of an installed Penstock, else in its repository."""
+
+from pathlib import Path
+
+import penstock
+from penstock.errors import Unprepared
+
+_PACKAGE = Path(penstock.__file__).parent
+
+
+def worker_folder() -> Path:
+    """Give the folder that holds `combat.yaml` and its fellows."""
+    places = (_PACKAGE / "lab" / "scenarios" / "superhero", _PACKAGE.parents[1] / "examples" / "superhero")
+    for place in places:
+        if (place / "combat.yaml").is_file():
+            return place
+    raise Unprepared(
+        f"the superhero example is neither in {places[0]} nor in {places[1]}", fix="Install Penstock again"
+    )

@@ -1,0 +1,137 @@
+"""The simulator's way out: events by the logging transport, records of full speed straight into the producer."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pydantic import Field
+
+from penstock.config import settings
+from penstock.errors import Conflict, DeliveryFailed, NotFound
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.producer import Producer
+from penstock.kafka.topic_spec import TopicSpec
+from penstock.lab.simulator.events import KEY, PARTITIONS, ROOT_LOGGER, TOPIC
+from penstock.lab.simulator.load import Records
+from penstock.lab.simulator.play import Show
+from penstock.lab.simulator.simulation import Send, SimulationOptions, SimulationResult, simulate
+from penstock.transports import EventHandler, HandlerOptions, Outgoing, Transport
+from penstock.transports.address import Address, opener, parse
+from penstock.transports.kafka import Kafka
+
+PROJECT_KAFKA = "kafka://"
+_FLUSH_TIMEOUT_S = 120.0
+
+
+class SentSimulation(SimulationResult):
+    """A simulation whose records the server has taken, all of them."""
+
+    address: str = Field(description="Where they went.")
+    topic: str = Field(description="The topic.")
+    sent: int = Field(description="Records that the server accepted: events and malformed ones.")
+    dropped: int = Field(description="Events that the logging transport dropped.")
+    events_per_s: int = Field(description="Records a second, until the last was accepted.")
+
+
+class Outlet:
+    """An address that the simulator sends to. `kafka://` alone is the project's Kafka, or the connection given."""
+
+    def __init__(
+        self, address: str = PROJECT_KAFKA, *, topic: str = TOPIC, connection: Connection | None = None
+    ) -> None:
+        self.address: Address = parse(address)
+        self.topic = topic
+        self._connection = _connection(self.address, connection)
+        # Here, not in the handler's thread: a client library cannot be loaded while the program ends.
+        kafka = self._connection
+        self._open: Callable[[], Transport] = (lambda: Kafka(kafka)) if kafka else opener(self.address)
+
+    def prepare(self) -> None:
+        """Raise unless the server answers; in Kafka, make the topic if it is missing."""
+        if self._connection is None:
+            self._open().close()
+            return
+        admin = Admin(self._connection)
+        try:
+            topics.partition_count(admin, self.topic)
+        except NotFound:
+            try:
+                topics.create(admin, self.topic, TopicSpec(partitions=PARTITIONS))
+            except Conflict:
+                return  # somebody else made it just now
+
+    @contextmanager
+    def events(self) -> Iterator[EventHandler]:
+        """Send what the simulator logs while the block runs; nothing is dropped, logging waits instead."""
+        options = HandlerOptions(topic=self.topic, key=KEY, when_full="block", flush_timeout_s=_FLUSH_TIMEOUT_S)
+        handler = EventHandler(self._open, options, server=str(self.address))
+        logger = logging.getLogger(ROOT_LOGGER)
+        level = logger.level
+        logger.setLevel(logging.INFO)
+        logger.addHandler(handler)
+        try:
+            yield handler
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            handler.close()
+
+    @contextmanager
+    def records(self) -> Iterator[Send]:
+        """Give a way to send records as they are; at the end of the block all are accepted, or it raises."""
+        if self._connection is not None:
+            with Producer(self._connection) as producer:
+                yield lambda records: producer.send_many(self.topic, records)
+            return
+        transport = self._open()
+
+        def send(records: Records) -> None:
+            transport.send([Outgoing(self.topic, record["value"], record["key"]) for record in records])
+
+        try:
+            yield send
+        finally:
+            transport.close()
+
+
+def _connection(address: Address, project: Connection | None) -> Connection | None:
+    """Give the connection of a Kafka address; None for other transports."""
+    if address.scheme != "kafka":
+        return None
+    if address.host:
+        return settings.load(bootstrap=f"{address.host}:{address.port}").connection()
+    return project or settings.load().connection()
+
+
+def simulate_to(
+    options: SimulationOptions, outlet: Outlet, *, show: Show = lambda _done, _total: None
+) -> SentSimulation:
+    """Play all games, send every event and malformed record, write the truth; `DeliveryFailed` if any is missing."""
+    outlet.prepare()
+    began = time.monotonic()
+    with outlet.records() as send:
+        if options.speed == "max":
+            result = simulate(options, send, show=show)
+            sent, dropped = result.records, 0
+        else:
+            with outlet.events() as handler:
+                result = simulate(options, send, show=show)
+            sent, dropped = handler.sent + result.malformed, handler.dropped
+    if sent != result.records:
+        raise DeliveryFailed(
+            f"{result.records - sent} of {result.records} records were not accepted by {outlet.address}",
+            safe=f"{sent} are in '{outlet.topic}', and {dropped} were dropped",
+            fix="Play again into an empty topic",
+        )
+    seconds = time.monotonic() - began
+    return SentSimulation(
+        **{**result.model_dump(), "seconds": seconds},
+        address=str(outlet.address),
+        topic=outlet.topic,
+        sent=sent,
+        dropped=dropped,
+        events_per_s=round(sent / seconds),
+    )

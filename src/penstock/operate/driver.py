@@ -1,0 +1,189 @@
+"""A driver process: Spark, the runner, signals, and the status that others read."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import orjson
+
+from penstock.config.settings import Settings
+from penstock.delivery.durable import write_json
+from penstock.driver import session
+from penstock.driver.home import Home, Progress
+from penstock.driver.runner import Runner
+from penstock.errors import NotFound
+from penstock.jvm import jars
+from penstock.operate.history import RunRecord
+from penstock.operate.status import SinkTotals, Status, saved
+from penstock.pipeline.load import missing
+from penstock.pipeline.spec import PipelineSpec
+from penstock.private import make_private
+
+if TYPE_CHECKING:
+    from penstock.driver.realtime import RealtimeRunner
+    from penstock.driver.stateful import StatefulRunner
+
+MASTER = "local[*,4]"
+_SUFFIXES = {".yaml", ".yml", ".py"}
+AnyRunner: TypeAlias = "Runner | StatefulRunner | RealtimeRunner"
+Show = Callable[[Status], None]
+
+
+def home_of(settings: Settings, pipeline: str) -> Home:
+    """Give the folders of a pipeline."""
+    return Home(settings.home / "pipelines" / pipeline)
+
+
+def known_home(settings: Settings, pipeline: str) -> Home:
+    """Give the folders of a pipeline that has run here; raise `NotFound` if none of this name has."""
+    home = home_of(settings, pipeline)
+    if not home.folder.is_dir():
+        raise NotFound(f"no pipeline '{pipeline}' has run here", fix="List them with: penstock pipeline list")
+    return home
+
+
+def file_of(settings: Settings, which: str) -> Path:
+    """Find a pipeline's file by the pipeline's name; a path is its own answer.
+
+    What looks like a name is one: a file in the working folder that is called like a pipeline is not run for it.
+    """
+    if Path(which).is_file() and ("/" in which or Path(which).suffix in _SUFFIXES):
+        return Path(which)
+    try:
+        return Path(orjson.loads((home_of(settings, which).folder / "pipeline.json").read_bytes())["file"])
+    except OSError:
+        if "/" in which or Path(which).suffix in _SUFFIXES:
+            raise missing(Path(which)) from None
+        raise NotFound(
+            f"no pipeline '{which}' has run here",
+            fix="List those that have with: penstock pipeline list; of one that has not, name the file",
+        ) from None
+
+
+def make_runner(
+    spec: PipelineSpec,
+    settings: Settings,
+    file: Path,
+    master: str = MASTER,
+    home: Home | None = None,
+    *,
+    any_cluster: bool = False,
+) -> AnyRunner:
+    """Make what runs a pipeline; entering it takes the lock, unless `home` is held. A rebuild takes any cluster."""
+    home, base = home or home_of(settings, spec.name), file.resolve().parent
+    if spec.is_stateful:
+        from penstock.driver.stateful import StatefulRunner
+
+        delta = jars.ensure("delta", settings.jars)
+        return StatefulRunner(spec, home, session.starter(spec, home.logs, master, delta), base)
+    if spec.speed == "realtime":
+        from penstock.driver.realtime import RealtimeRunner
+
+        kafka = jars.ensure("spark-kafka", settings.jars)
+        # A core for each partition, whatever the machine has: most of the time they wait.
+        master = "local[16]" if master == MASTER else master
+        return RealtimeRunner(spec, settings.connection(), home, session.starter(spec, home.logs, master, kafka))
+    start = session.starter(spec, home.logs, master)
+    return Runner(spec, settings.connection(), home, start, base, any_cluster=any_cluster, launch_spark=start.launch)
+
+
+def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:
+    """Run a pipeline in this process until it has caught up, is told to stop, or fails; on record from the start."""
+    home = home_of(settings, spec.name)
+    make_private(home.folder)
+    status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
+    runner: AnyRunner | None = None
+    is_open = False
+    listeners: list[Callable[[Progress], None]] = []
+
+    def tell(progress: Progress) -> None:
+        account(status, progress)
+        status.save(home.folder)
+        show(status)
+        home.roll_logs_over()
+        for listener in listeners:
+            listener(progress)
+
+    def stop() -> None:
+        if runner is not None:
+            runner.stopping.set()
+        if not is_open or session.is_starting():
+            # There is no batch to finish yet, and whatever else is under way survives a kill.
+            raise KeyboardInterrupt
+
+    with _on_signal(stop), home.locked(spec.name) as held, _on_record(status, settings.home, home.folder) as record:
+        write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
+        listeners.append(record.batch)
+        runner = make_runner(spec, settings, file, master, held)
+        with ExitStack() as stack:
+            if spec.metrics is not None:
+                from penstock.operate.metrics import MetricsServer
+
+                metrics = stack.enter_context(MetricsServer(spec.metrics, status, home.folder))
+                listeners.append(metrics.tell)
+            stack.enter_context(runner)
+            is_open, status.reason = True, ""
+            status.save(home.folder)
+            show(status)
+            with session.death_named():
+                runner.run(tell)
+            status.end("stopped" if runner.stopping.is_set() else "finished")
+    return status
+
+
+@contextmanager
+def _on_record(status: Status, home: Path, folder: Path) -> Iterator[RunRecord]:
+    """Say that it starts, and how it ended, while the lock is held: the status of the next driver comes after it."""
+    record, last = RunRecord(home, status), saved(folder)
+    if last is not None and last.state == "failed":
+        status.reason = f"the last driver failed: {last.reason}"
+    try:
+        status.save(folder)
+        yield record
+    except KeyboardInterrupt:
+        status.end("stopped")
+    except Exception as error:
+        status.fail(error)
+        raise
+    finally:
+        status.save(folder)
+        record.end()
+
+
+@contextmanager
+def _on_signal(stop: Callable[[], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def account(status: Status, progress: Progress) -> None:
+    """Add a batch to the totals."""
+    report = progress.report
+    status.repeated += progress.repeated
+    if progress.waiting_for:
+        status.state, status.reason = "waiting", progress.waiting_for
+    elif progress.is_idle:
+        status.state, status.reason, status.lag = "running", "", progress.lag
+    if report is None:
+        return
+    status.state, status.reason = "running", ""
+    status.batch, status.lag = report.batch, progress.lag
+    status.events += report.read
+    status.dead += report.dead
+    status.batch_seconds = round(report.seconds, 3)
+    status.events_per_s = round(report.read / report.seconds) if report.seconds else 0
+    for name, count in report.sinks.items():
+        totals = status.sinks.setdefault(name, SinkTotals())
+        totals.read += count.read
+        totals.written += count.written
+        totals.dead += count.dead
+        totals.dropped += count.dropped
+    for rule, broken in report.rules.items():
+        status.rules[rule] = status.rules.get(rule, 0) + broken

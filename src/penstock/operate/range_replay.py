@@ -1,0 +1,229 @@
+"""Running a range of a topic's past through a pipeline, beside the live driver and without touching it."""
+
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from penstock.delivery.checkpoint import Checkpoint
+from penstock.delivery.dead_letters import SINK_NAME, DeadLetter, dead_topic_of, read
+from penstock.delivery.durable import write_json
+from penstock.delivery.ledger import Ledger, Replay
+from penstock.delivery.standing import require_readable
+from penstock.driver import session
+from penstock.driver.home import Home, Progress
+from penstock.driver.runner import Runner
+from penstock.errors import BadInput, ClusterReplaced, Discontinuity, NotFound
+from penstock.operate.driver import MASTER, Show, account, home_of
+from penstock.operate.status import Status
+from penstock.pipeline.check import problems
+from penstock.pipeline.load import load
+from penstock.pipeline.spec import AnySink, PipelineSpec
+from penstock.record.positions import Place
+from penstock.sinks.kafka import Kafka as KafkaSink
+from penstock.sinks.postgres import Postgres
+from penstock.sources.kafka import Kafka
+from penstock.sources.range import Part, Range, choose
+
+if TYPE_CHECKING:
+    from penstock.config.settings import Settings
+
+_FILE = "range.json"
+
+
+class RangeReplay(BaseModel, frozen=True):
+    """One replay of a range, as it is on disk: run again after a crash, it goes on where it was."""
+
+    pipeline: str = Field(description="The pipeline.")
+    file: str = Field(description="The pipeline file it runs with.")
+    into: dict[str, str] = Field(description="Other places by sink; empty if rows are replaced where they are.")
+    range: Range = Field(description="The records.")
+    is_claimed: bool = Field(default=False, description="Whether the dead letters of the range are settled by it.")
+    is_done: bool = Field(default=False, description="Whether it got to its end.")
+
+    @property
+    def entry(self) -> Replay:
+        """Give what the ledger of dead letters has of it."""
+        stretches = [(part.topic_id, part.partition, part.start, part.end) for part in self.range.parts]
+        return Replay(id=self.range.id, pipeline=self.pipeline, what="range", stretches=stretches)
+
+
+def begin(
+    settings: "Settings", file: Path, since: str, until: str, into: dict[str, str], *, replace: bool
+) -> RangeReplay:
+    """Fix the range under a new id."""
+    spec = load(file)
+    if not isinstance(spec.source, Kafka):
+        raise BadInput(f"pipeline '{spec.name}' does not read Kafka: there is no range to replay")
+    if replace == bool(into):
+        raise BadInput(
+            "say where the rows go: --into SINK=PLACE for another table, or --replace for rows in the same one"
+        )
+    changed = _changed(spec, into, Path.cwd())
+    for sink in spec.sinks if replace else []:
+        _require_replaceable(sink)
+    parts = choose(spec.source, settings.connection(), since, until)
+    if replace:
+        parts = _landed(parts, Checkpoint(home_of(settings, spec.name).checkpoint, spec.name), spec.sink_names)
+    replay = RangeReplay(
+        pipeline=spec.name,
+        file=str(file.resolve()),
+        into={str(sink.name): str(getattr(sink, _place_key(sink))) for sink in changed.sinks} if into else {},
+        range=Range(id=secrets.token_hex(4), parts=parts, replaces=replace),
+    )
+    home = home_of(settings, spec.name).replay(replay.range.id)
+    write_json(home.folder / _FILE, replay.model_dump())
+    return replay
+
+
+def find(settings: "Settings", pipeline: str, replay_id: str) -> RangeReplay:
+    """Look up a replay that was begun."""
+    kept = home_of(settings, pipeline).replay(replay_id).folder / _FILE
+    # An id is no path: it has eight hexadecimal digits.
+    if re.fullmatch(r"[0-9a-f]{8}", replay_id) is None or not kept.exists():
+        raise NotFound(f"pipeline '{pipeline}' has no replay '{replay_id}' here")
+    return RangeReplay.model_validate_json(kept.read_bytes())
+
+
+def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = MASTER) -> Status:
+    """Run a replay to its end; after its end, it does nothing."""
+    path = Path(replay.file)
+    spec = _changed(load(path), replay.into, path.parent)
+    home = home_of(settings, spec.name).replay(replay.range.id)
+    status = Status(pipeline=spec.name, state="running", pid=0, file=str(path))
+    if replay.is_done:
+        # Not even letters are looked at: those of the range that are open now are none of this replay's business.
+        status.state = "finished"
+        return status
+
+    def tell(progress: Progress) -> None:
+        account(status, progress)
+        show(status)
+
+    start = session.starter(spec, home.logs, master)
+    with (
+        _way_out(settings, home),
+        Runner(spec, settings.connection(), home, start, path.parent, replay=replay.range) as runner,
+    ):
+        if replay.range.replaces and not replay.is_claimed:
+            # First: a range that has lost records already would settle their letters, and never stand for them.
+            require_readable(spec.name, runner.standing(runner.begin(), runner.extents), runner.extents)
+            # Once, and before the first row: what is open in the range later on has failed after its rows were
+            # replaced. From here on nobody replays the old letters, too, which would double what is about to land.
+            Ledger(settings.connection()).replace(_letters(settings, spec, replay.range), replay.entry)
+            replay = replay.model_copy(update={"is_claimed": True})
+            write_json(home.folder / _FILE, replay.model_dump())
+        runner.run(tell)
+    if replay.is_claimed:
+        Ledger(settings.connection()).finish(replay.entry)
+    write_json(home.folder / _FILE, replay.model_copy(update={"is_done": True}).model_dump())
+    status.state = "finished"
+    return status
+
+
+def _changed(spec: PipelineSpec, into: dict[str, str], folder: Path) -> PipelineSpec:
+    """Leave the sinks that are named, each with its other place; without names, the pipeline is as it was."""
+    if not into:
+        return spec
+    strange = sorted(into.keys() - set(spec.sink_names))
+    if strange:
+        raise BadInput(f"there is no sink '{strange[0]}'; there are {', '.join(spec.sink_names)}")
+    taken = {_place_of(sink): name for name, sink in zip(spec.sink_names, spec.sinks, strict=True)}
+    chosen = []
+    for name, sink in zip(spec.sink_names, spec.sinks, strict=True):
+        if name in into:
+            moved = _moved(sink, name, into[name], folder)
+            if _place_of(moved) in taken:
+                owner = taken[_place_of(moved)]
+                raise BadInput(f"sink '{owner}' writes there already: name another place, or use --replace")
+            chosen.append(moved)
+    changed = spec.model_copy(update={"sinks": chosen})
+    wrong = [each.text for each in problems(changed, folder) if each.level == "error" and each.keys[0] == "sinks"]
+    if wrong:
+        raise BadInput(f"--into: {wrong[0]}")
+    return changed
+
+
+def _moved(sink: AnySink, name: str, place: str, folder: Path) -> AnySink:
+    key = _place_key(sink)
+    given = {**dict(sink), key: folder / place if key == "path" else place, "name": name}
+    try:
+        return type(sink).model_validate(given)
+    except ValidationError:
+        raise BadInput(f"--into {name}={place}: that is no {key}") from None
+
+
+def _place_of(sink: AnySink) -> tuple[Any, ...]:
+    if isinstance(sink, Postgres):
+        return (sink.server.host, sink.server.port, sink.server.database, sink.table)
+    path: Path | None = getattr(sink, "path", None)
+    return ("path", path.resolve()) if path is not None else (sink.type, getattr(sink, "topic", sink.name))
+
+
+def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list[Part]:
+    """Leave out what the live pipeline has not landed: it would land it once more, beside the replay's rows."""
+    known = checkpoint.load().sinks if checkpoint.exists else {}
+    sinks = [positions for name, positions in known.items() if name in {*names, SINK_NAME}]
+    found = []
+    for part in parts:
+        place = Place(part.topic, part.topic_id, part.partition)
+        end = min([part.end, *(positions.get(place, 0) for positions in sinks)]) if sinks else 0
+        if part.start < end:
+            found.append(part.model_copy(update={"end": end}))
+    if not found:
+        raise BadInput(
+            f"pipeline '{checkpoint.pipeline}' has landed nothing of this range: there is nothing to replace",
+            fix="Run the pipeline first, or choose an earlier range",
+        )
+    return found
+
+
+@contextmanager
+def _way_out(settings: "Settings", home: Home) -> Iterator[None]:
+    """Say what to do about records that are gone: what helps a live pipeline does not help a replay."""
+    try:
+        yield
+    except ClusterReplaced:
+        raise  # the former cluster has the records, and the ledger
+    except Discontinuity as error:
+        replay = RangeReplay.model_validate_json((home.folder / _FILE).read_bytes())
+        if replay.is_claimed:  # it will never get further: what it has judged is anybody's
+            Ledger(settings.connection()).finish(replay.entry)
+        raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
+
+
+def _place_key(sink: AnySink) -> str:
+    if isinstance(sink, Postgres):
+        return "table"
+    if isinstance(sink, KafkaSink):
+        return "topic"
+    if hasattr(sink, "path"):
+        return "path"
+    raise BadInput(f"a `{sink.type}` sink has no place to change")
+
+
+def _require_replaceable(sink: AnySink) -> None:
+    if sink.type not in {"delta", "postgres"}:
+        raise BadInput(
+            f"a `{sink.type}` sink cannot replace what it has written",
+            fix="Send the range to another place with --into, or leave the sink out of the file",
+        )
+    if not sink.reserved_columns:
+        raise BadInput("a table without `coordinates` does not know which rows belong to the range")
+
+
+def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[DeadLetter]:
+    """Give the dead letters of the range, settled or not; one that is missed would be replayed beside the range."""
+    parts = {(part.topic_id, part.partition): part for part in chosen.parts}
+    found = []
+    for topic in sorted({dead_topic_of(part.topic, spec.dead_letters.topic, spec.name) for part in chosen.parts}):
+        with suppress(NotFound):  # nothing has failed yet
+            for letter in read(settings.connection(), topic, pipeline=spec.name, wait_for_open_transactions=True):
+                part = parts.get((letter.topic_id, letter.partition))
+                if part is not None and part.start <= letter.offset < part.end:
+                    found.append(letter)
+    return found

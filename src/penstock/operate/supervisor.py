@@ -1,0 +1,157 @@
+"""A pipeline in the background: its driver is started again after outages and crashes, not after errors that stay.
+
+What decides is the driver's exit code: 4 (an outage that lasted) and death by a signal are tried again, with pauses
+that grow; every other error ends the supervisor, and `penstock pipeline status` tells why.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from penstock.config.settings import Settings
+from penstock.delivery.holding import held, holder
+from penstock.driver.home import Home
+from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
+from penstock.interpreter import SAFE_PYTHON
+from penstock.operate import status as states
+from penstock.operate.driver import home_of, known_home
+from penstock.operate.status import Status
+from penstock.private import make_missing_private, make_private
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_HEALTHY_AFTER_S = 60.0
+_LOOK_EVERY_S = 0.1
+_KILLED_S = 10.0
+
+
+def _lock(settings: Settings, name: str) -> Path:
+    return home_of(settings, name).folder / states.SUPERVISOR_LOCK
+
+
+def _running_already(name: str) -> Conflict:
+    return Conflict(f"pipeline '{name}' is running already", fix=f"See it with: penstock pipeline status {name}")
+
+
+def start(name: str, settings: Settings, file: Path, root: list[str], master: str) -> None:
+    """Put a supervisor into the background, with a log of its own; it is there when this returns."""
+    home = home_of(settings, name)
+    if holder(_lock(settings, name)) is not None or states.driver_of(home.folder) is not None:
+        raise _running_already(name)
+    make_private(home.folder)
+    make_missing_private(home.logs)
+    command = [*_command(root, settings), "supervise", str(file.resolve()), "--master", master]
+    with home.driver_log.open("ab") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=file.resolve().parent
+        )
+    while (found := holder(_lock(settings, name))) is None and process.poll() is None:
+        time.sleep(_LOOK_EVERY_S)
+    if found is not None and found.pid != process.pid:
+        raise _running_already(name)
+    if found is None and process.returncode != 0:  # one with little to do may be over already
+        raise Unprepared(
+            f"the supervisor of pipeline '{name}' did not start", fix=f"Read: penstock pipeline logs {name}"
+        )
+
+
+def _command(root: list[str], settings: Settings) -> list[str]:
+    return [*SAFE_PYTHON, "-m", "penstock", *root, "--home", str(settings.home), "pipeline"]
+
+
+def supervise(name: str, settings: Settings, file: Path, root: list[str], master: str) -> int:
+    """Run drivers until one ends well, fails for good, or somebody says stop; give the last exit code."""
+    try:
+        with held(_lock(settings, name)):
+            return _supervised(name, settings, file, root, master)
+    except BlockingIOError:
+        raise _running_already(name) from None
+
+
+def _supervised(name: str, settings: Settings, file: Path, root: list[str], master: str) -> int:
+    child: subprocess.Popen[bytes] | None = None
+    stopping = False
+    home = home_of(settings, name)
+
+    def stop_driver(_signal: int, _frame: Any) -> None:
+        nonlocal stopping
+        stopping = True
+        if child is not None:
+            child.terminate()
+
+    signal.signal(signal.SIGTERM, stop_driver)
+    if states.driver_of(home.folder) is None:
+        Status(pipeline=name, state="starting", pid=os.getpid(), file=str(file)).save(home.folder)
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        began = time.monotonic()
+        # Told to stop while a driver starts: 1. the signal comes before `child` is known: the line below ends the
+        # driver. 2. It comes later: `stop_driver` does. A driver that has not set its handlers yet just dies.
+        child = subprocess.Popen([*_command(root, settings), "run", str(file), "--master", master])
+        if stopping:
+            child.terminate()
+        code = child.wait()
+        if stopping or not (code < 0 or code == BrokerUnavailable.exit_code):
+            _settle(home, child.pid, code, stopping=stopping)
+            return max(code, 0)
+        pause_s = _FIRST_PAUSE_S if time.monotonic() - began > _HEALTHY_AFTER_S else min(pause_s * 2, _LONGEST_PAUSE_S)
+        ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+        home.roll_logs_over()
+        sys.stderr.write(f"pipeline '{name}': the driver ended with {ended}; starting it again in {pause_s:.0f} s\n")
+        deadline = time.monotonic() + pause_s
+        while time.monotonic() < deadline and not stopping:
+            time.sleep(_LOOK_EVERY_S)
+        if stopping:
+            _settle(home, child.pid, code, stopping=True)
+            return 0
+
+
+def _settle(home: Home, driver: int, code: int, *, stopping: bool) -> None:
+    """Say how the last driver ended if it has not: it was told to before it could, or did not understand its file."""
+    status = states.saved(home.folder)
+    if status is None or states.driver_of(home.folder) is not None:
+        return
+    if stopping and (not status.has_ended or status.exit_code == BrokerUnavailable.exit_code):
+        status.end("stopped")
+    elif not stopping and not (status.pid == driver and status.has_ended):
+        status.state, status.exit_code = "failed", code
+        status.reason = f"the driver did not start. Read: penstock pipeline logs {status.pipeline}"
+    status.save(home.folder)
+
+
+def stop(name: str, settings: Settings, timeout_s: float) -> bool:
+    """Let the driver finish its batch; after `timeout_s` end it by force. Tell whether force was needed."""
+    folder = known_home(settings, name).folder
+    supervisor, driver = holder(_lock(settings, name)), states.driver_of(folder)
+    processes = [each for each in (supervisor, driver) if each is not None]
+    if not processes:
+        found = states.load(folder)
+        if found is None:
+            raise NotFound(f"no pipeline '{name}' has run here", fix="List them with: penstock pipeline list")
+        raise Conflict(
+            f"pipeline '{name}' is not running: it is {found.state}" + (f": {found.reason}" if found.reason else "")
+        )
+    with suppress(psutil.NoSuchProcess):
+        processes[0].terminate()  # a supervisor tells its driver
+    _, alive = psutil.wait_procs(processes, timeout=timeout_s)
+    for process in alive:
+        _kill(process)
+    return bool(alive)
+
+
+def _kill(process: psutil.Process) -> None:
+    """End a process and what it has started; itself first, so that it starts nothing more."""
+    with suppress(psutil.NoSuchProcess):
+        children = process.children(recursive=True)
+        process.kill()
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        psutil.wait_procs([process, *children], timeout=_KILLED_S)

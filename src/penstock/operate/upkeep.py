@@ -1,0 +1,193 @@
+"""What a person decides: rebuilding a lost checkpoint, going on over a gap, giving up a record.
+
+All of these are commands, never automatic.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Literal
+
+from penstock.delivery import gaps as records
+from penstock.delivery import standing as stands
+from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.crash_points import crash_point
+from penstock.delivery.dead_letters import SINK_NAME
+from penstock.delivery.gaps import TOPIC_DELETED, Gap
+from penstock.driver.home import Home
+from penstock.driver.pattern import deleted_topics
+from penstock.driver.runner import Runner
+from penstock.errors import BadInput, CheckpointLost, Conflict, NotFound
+from penstock.kafka.admin import Admin
+from penstock.kafka.cluster import cluster_id
+from penstock.kafka.connection import Connection
+from penstock.pipeline.spec import PipelineSpec
+from penstock.record.positions import Place, Stretch
+from penstock.sinks.sink import Staged
+from penstock.sources.kafka import Kafka, KafkaFeed
+
+
+def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
+    """Make a new checkpoint; give the positions that the sinks have, which is where they will go on.
+
+    A sink without a position starts where the source says. One that keeps none, or whose positions are those of a group
+    that Kafka may have forgotten, goes on from the reported lag; dead letters from where the furthest sink stands.
+    What the former checkpoint had of topics that are not there any more is recorded as gaps first.
+    """
+    records.record(runner.home.gaps, forsaken(runner))
+    crash_point("gap_recorded")
+    places = [each.place for each in runner.extents]
+    reported = runner.lag_report.told(places)
+    # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
+    runner.take_over()
+    for sink in runner.sinks:
+        sink.recover(places)
+    found = {name: keeper.positions(places) for name, keeper in runner.keepers.items()}
+    known = {name: dict(positions or {}) for name, positions in found.items()}
+    told = {
+        name
+        for name, keeper in runner.keepers.items()
+        if found[name] is None or (keeper.positions_expire and not known[name])
+    }
+    known |= {name: dict(reported) for name in told}
+    for place in places:
+        furthest = [positions[place] for positions in known.values() if place in positions]
+        if SINK_NAME in told and furthest:
+            known[SINK_NAME][place] = max(furthest)
+    starts = runner.feed.starts(runner.extents)
+    for extent in runner.extents if reported else ():
+        if not any(extent.place in (positions or {}) for positions in found.values()):
+            # No sink was written to from here yet: it began where it said it did, or later, as a new partition.
+            starts[extent.place] = reported.get(extent.place, stands.first_of(extent, Committed(0, reported)))
+    # On record for each: beside a sink that goes on, one without a position must not be taken for one added later.
+    begins = dict.fromkeys(known, starts)
+    runner.checkpoint.create(Committed(0, starts, known, begins=begins, cluster_id=runner.cluster_id))
+    return known
+
+
+def forsaken(runner: Runner) -> list[Gap]:
+    """Give what a rebuild leaves behind: what was unread of topics, or of a cluster, that are others by now.
+
+    Only the former checkpoint knows that; if it is lost, nobody does.
+    """
+    with suppress(CheckpointLost):
+        former = runner.checkpoint.load() if runner.checkpoint.exists else Committed(0, {})
+        if former.cluster_id != runner.cluster_id:
+            return _unread(runner, former, dict.fromkeys(former.starts, "another cluster"), "rebuild")
+        return _unread(runner, former, _gone(runner, former), "rebuild")
+    return []
+
+
+def planned_gaps(runner: Runner) -> list[Gap]:
+    """Give what would be skipped: offsets that retention took, and what was left of a topic that was made anew."""
+    return _find(runner)[1]
+
+
+def skip_gaps(runner: Runner) -> list[Gap]:
+    """Record the gaps, then move every sink past them; nothing is moved that is not recorded."""
+    committed, found = _find(runner)
+    if not found:
+        return []
+    records.record(runner.home.gaps, found)
+    crash_point("gap_recorded")
+    standing = runner.standing(committed, runner.extents)
+    sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
+    for gap in stands.missing(standing, runner.extents):
+        place, end = gap.place, gap.end
+        for sink in runner.sinks:
+            start = standing.trims[sink.name][place]
+            if start < end:
+                sink.prepare([Staged(Stretch(place, start, end), 0, {})], {place: standing.expected[sink.name][place]})
+                sink.commit()
+                crash_point("sink_committed", sink.name)
+        if standing.trims[SINK_NAME][place] < end:
+            runner.dead.commit([], {place: standing.expected[SINK_NAME][place]}, {place: end})
+            crash_point("sink_committed", SINK_NAME)
+        for name in runner.keepers:
+            sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
+    runner.checkpoint.commit(replace(committed, sinks=sinks))
+    return found
+
+
+def skip(spec: PipelineSpec, connection: Connection, home: Home, which: str, reason: str) -> Gap:
+    """Give up one record, `TOPIC:PARTITION:OFFSET`: it is on record as a gap, and no batch will ask for it.
+
+    Neither Spark nor a sink is needed, whatever it is that fails; the driver must not run meanwhile.
+    """
+    if spec.is_stateful or spec.speed == "realtime" or not isinstance(spec.source, Kafka):
+        raise BadInput("records can be skipped in a pipeline that reads Kafka by batches")
+    topic, number, offset = _parsed(which)
+    checkpoint = Checkpoint(home.checkpoint, spec.name)
+    with checkpoint.locked():
+        _require_begun(checkpoint)
+        committed = checkpoint.load()
+        stands.require_same_cluster(spec.name, committed.cluster_id, cluster_id(Admin(connection)))
+        extents = KafkaFeed(spec.source, connection).extents()
+        stands.require_same_topics(spec.name, committed, {each.place.topic: each.place.topic_id for each in extents})
+        committed = stands.with_new_places(committed, extents)
+        found = [each for each in extents if (each.place.topic, each.place.partition) == (topic, number)]
+        if not found:
+            raise NotFound(f"pipeline '{spec.name}' reads no partition {number} of a topic '{topic}'")
+        place = found[0].place
+        at = committed.lowest((*spec.sink_names, SINK_NAME), place)
+        if not max(found[0].first, at) <= offset < found[0].end:
+            raise Conflict(
+                f"pipeline '{spec.name}' stands at offset {at} of {place}, which holds {found[0].first} to"
+                f" {found[0].end}: {offset} is not ahead of it",
+                safe="Nothing was changed",
+            )
+        if any(start <= offset < end for start, end in records.ranges(home.gaps).get((place.topic_id, number), [])):
+            raise Conflict(f"offset {offset} of {place} is skipped already", safe="Nothing was changed")
+        gap = Gap.of(spec.name, place, (offset, offset + 1), reason, "skip")
+        records.record(home.gaps, [gap])
+    return gap
+
+
+def _require_begun(checkpoint: Checkpoint) -> None:
+    if not checkpoint.exists:
+        raise Conflict(
+            f"pipeline '{checkpoint.pipeline}' has no checkpoint in {checkpoint.folder}: it has not begun, or lost it",
+            safe="Nothing was changed",
+            fix="Run it: it begins where `start` in its file says, or tells how to go on",
+        )
+
+
+def _parsed(which: str) -> tuple[str, int, int]:
+    topic, _, rest = which.partition(":")
+    number, _, offset = rest.partition(":")
+    if not topic or not (number + offset).isascii() or not number.isdecimal() or not offset.isdecimal():
+        raise BadInput(f"'{which}' is no record: name it TOPIC:PARTITION:OFFSET, such as orders:0:42")
+    return topic, int(number), int(offset)
+
+
+def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
+    _require_begun(runner.checkpoint)
+    name, former = runner.spec.name, runner.checkpoint.load()
+    gone = _gone(runner, former)
+    found = _unread(runner, former, gone, "skip-gap")
+    kept = former.without(lambda place: place in gone)
+    committed, changed = stands.with_new_leaders(stands.with_new_places(kept, runner.extents), runner.extents)
+    for each in runner.replaced(changed):
+        found.append(Gap.of(name, each.place, (each.start, each.end), "log truncated", "skip-gap"))
+    standing = runner.standing(committed, runner.extents)
+    for each in stands.missing(standing, runner.extents):
+        found.append(Gap.of(name, each.place, (each.start, each.end), "retention", "skip-gap"))
+    return committed, found
+
+
+def _gone(runner: Runner, former: Committed) -> dict[Place, str]:
+    """Give the places that are not there any more, each with the reason; a topic that the file left out is no such."""
+    ids = runner.feed.topic_ids()
+    deleted = deleted_topics(runner.feed, former, ids)
+    anew = [place for place in former.starts if ids.get(place.topic) not in (None, place.topic_id)]
+    return {
+        **dict.fromkeys(anew, "topic recreated"),
+        **{place: TOPIC_DELETED for place in former.starts if place.topic in deleted},
+    }
+
+
+def _unread(runner: Runner, former: Committed, gone: dict[Place, str], by: Literal["skip-gap", "rebuild"]) -> list[Gap]:
+    """Describe what was left unread of places that are gone: where that ended, nobody knows any more."""
+    return [
+        Gap.of(runner.spec.name, place, (former.lowest(runner.keepers, place), None), reason, by)
+        for place, reason in gone.items()
+    ]

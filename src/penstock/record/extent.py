@@ -1,0 +1,16 @@
+"""What a source holds right now: one entry per place."""
+
+from dataclasses import dataclass
+
+from penstock.record.positions import Place
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The first offset that is still there, and the one that the next committed record will get."""
+
+    place: Place
+    first: int
+    end: int
+    leader_epoch: int | None = None
+    """Kafka's count of the partition's leaders, as of that end."""

@@ -1,0 +1,1 @@
+"""What Spark pickles and runs in its Python workers: nothing secret, and importable wherever penstock is installed."""

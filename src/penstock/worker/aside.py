@@ -1,0 +1,164 @@
+"""Columns that SQL does not ask for stay in Python: they wait in a file while the others pass through the JVM.
+
+Most of a record's bytes are its raw value, which only a dead letter needs, and most columns of Penstock are the same
+for all rows of a task. Of the user's columns those wait that a star lets through as they are. Rows are numbered on
+their way out, and their order is kept, so that each finds its own again. The two Python workers of a task run on one
+machine at the same time; once both have the file open it has no name any more. Only its owner can read it. What workers
+leave that die before that goes when the next driver, or a task of it, starts on the machine.
+"""
+
+import os
+import re
+import tempfile
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+
+from penstock.record.columns import RESERVED, user_columns
+from penstock.steps.sql import Select, with_columns_for_stars
+
+NUMBER = "_row"
+_NAME = re.compile(r"penstock-aside-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d{1,9})\.arrow")
+
+
+def unasked_columns(schema: pa.Schema, selects: list[Select], conditions: list[str]) -> tuple[str, ...]:
+    """Name the columns that no SQL mentions, and that come out as they went in. In doubt a column is not among them."""
+    texts = [text for each in selects for text in [*each.expressions, each.where or ""]] + conditions
+    said = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
+    stars = [
+        [part for part, name in zip(each.expressions, each.names, strict=True) if name is None] for each in selects
+    ]
+    # A star inside of a function, as in struct(*), mentions every column.
+    plain = all(each in (["*"], ["events.*"]) for each in stars) and all(
+        text == with_columns_for_stars(text, []) for text in texts if text
+    )
+    own = [name for name in user_columns(schema.names) if plain and name.isascii() and name.isidentifier()]
+    reserved = [name for name in RESERVED.names if name != "_error"]
+    return tuple(name for name in [*own, *reserved] if name.lower() not in said)
+
+
+@dataclass(frozen=True)
+class Aside:
+    """One way through the JVM and back. `waiting` names the columns that stay behind."""
+
+    waiting: tuple[str, ...]
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def passing(self, schema: pa.Schema) -> pa.Schema:
+        """Give the columns that pass."""
+        return pa.schema([*(each for each in schema if each.name not in self.waiting), (NUMBER, pa.int64())])
+
+    def made(self) -> Path:
+        """Make the file of this attempt of this task. Its name tells whose it is: the one who starts the workers."""
+        path = Path(tempfile.gettempdir()) / f"{self._stem()}-{os.getppid()}.arrow"
+        path.unlink(missing_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        return path
+
+    def found(self) -> Path:
+        """Find the file in the other worker of the task, which knows the number, too."""
+        named = Path(tempfile.gettempdir()).glob(f"{self._stem()}-*.arrow")
+        (path,) = [each for each in named if each.lstat().st_uid == os.geteuid()]
+        return path
+
+    def _stem(self) -> str:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        return f"penstock-aside-{self.id}-{context.taskAttemptId() if context is not None else 0}"
+
+
+def remove_left() -> None:
+    """Remove the files of workers whose parent is gone, as after a kill: nobody will come for them."""
+    with os.scandir(tempfile.gettempdir()) as entries:
+        named = [(entry, match) for entry in entries if (match := _NAME.fullmatch(entry.name))]
+    for entry, match in named:
+        with suppress(OSError):  # another task was faster
+            # The folder is everybody's: what others put there is none of ours, whatever its name.
+            if entry.stat(follow_symlinks=False).st_uid == os.geteuid() and not psutil.pid_exists(int(match["parent"])):
+                Path(entry.path).unlink()
+
+
+class SetAside:
+    """Writes the waiting columns down, and lets the others pass."""
+
+    def __init__(self, aside: Aside, schema: pa.Schema) -> None:
+        self._aside = aside
+        self._waiting = pa.schema([schema.field(name) for name in aside.waiting])
+        self.schema = aside.passing(schema)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
+        """Give slim rows; what they lack is in the file before they leave."""
+        remove_left()
+        path, number = self._aside.made(), 0
+        try:
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, self._waiting) as stream:
+                for batch in batches:
+                    stream.write_batch(batch.select(self._waiting.names))
+                    numbers = pa.array(np.arange(number, number + batch.num_rows))
+                    number += batch.num_rows
+                    yield batch.select(self.schema.names[:-1]).append_column(NUMBER, numbers)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+class TakeBack:
+    """Gives rows their waiting columns back: the user's in the schema's order, then Penstock's."""
+
+    def __init__(self, aside: Aside, schema: pa.Schema) -> None:
+        self._aside = aside
+        self._schema = schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
+        """Give whole rows."""
+        shelf = _Shelf(self._aside)
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            found = shelf.rows(batch.column(NUMBER).to_numpy())
+            columns = {name: batch.column(name) for name in batch.schema.names if name != NUMBER}
+            for name in self._aside.waiting:
+                # Spark and Arrow name the parts of lists and maps differently.
+                columns[name] = found.column(name).cast(self._schema.field(name).type)
+            judged = [name for name in columns if name not in self._schema.names]
+            names = [*user_columns(self._schema.names), *judged, *RESERVED.names]
+            yield pa.RecordBatch.from_arrays([columns[name] for name in names], names)
+
+
+class _Shelf:
+    """What was written down; rows come for theirs in order."""
+
+    def __init__(self, aside: Aside) -> None:
+        self._aside = aside
+        self._stream: Any = None
+        self._held: deque[pa.RecordBatch] = deque()
+        self._first = 0
+        """Number of the first row that is held."""
+        self._next = 0
+
+    def rows(self, numbers: Any) -> pa.RecordBatch:
+        """Give the waiting columns of rows with these numbers."""
+        if self._stream is None:
+            # Not before: now that rows are here, the file is, and all that they need is in it.
+            path = self._aside.found()
+            self._stream = pa.ipc.open_stream(pa.OSFile(str(path), "rb"))
+            path.unlink()
+        first, last = int(numbers[0]), int(numbers[-1])
+        while self._next <= last:
+            self._held.append(self._stream.read_next_batch())
+            self._next += self._held[-1].num_rows
+        while self._first + self._held[0].num_rows <= first:
+            self._first += self._held.popleft().num_rows
+        held = pa.Table.from_batches(self._held).slice(first - self._first, last - first + 1)
+        if held.num_rows > len(numbers):
+            held = held.take(pa.array(numbers - first))
+        return held.combine_chunks().to_batches()[0]

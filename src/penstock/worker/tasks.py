@@ -1,0 +1,382 @@
+"""What runs inside of Spark's tasks: reading and decoding at one end, staging for every sink at the other.
+
+One task handles one stretch of one partition, from its first to its last event, so that order is kept. Between the two
+ends lie the user's steps. A task may run twice; it touches nothing but files and rows set aside, and what it did is
+told to the driver in a manifest, of which only the winning attempt's arrives.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.delivery.crash_points import crash_point
+from penstock.delivery.dead_letters import NOT_READ
+from penstock.errors import PenstockError
+from penstock.pipeline.expectation import Expectation
+from penstock.record.columns import ERROR, TALLY, rule_column, tally, user_columns, whole_rows, whole_schema
+from penstock.record.decoded import Decoded, Fault, fault
+from penstock.record.positions import Stretch
+from penstock.sinks.sink import Stager, StagerFactory
+
+MANIFEST = "manifest string"
+DOT = "\ue000"
+"""What stands for a dot in names on their way to Python: PySpark would take `a.b` for a field of a struct."""
+
+Task = Callable[[Iterator[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
+Condemned = dict[int, dict[str | None, Fault]]
+"""Faults that were found before the task began: by offset, then by sink, or None for all sinks."""
+
+RECORDED = "Recorded"
+"""The error of a record that is a dead letter already."""
+
+
+class Reader(Protocol):
+    """Reads stretches of a source."""
+
+    def chunks(
+        self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = (), /
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Give the reserved columns of each chunk, `_error` only if a record could not be read, and how far it reaches.
+
+        Records at rejected offsets come as bare rows: nothing of them is looked at.
+        """
+
+
+class Decoder(Protocol):
+    """Decodes values."""
+
+    def decode(self, values: list[bytes | None]) -> Decoded:
+        """Give the columns, a fault for each failed value, and which values to drop."""
+
+
+class Decode(Protocol):
+    """A decoder's model."""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns that decoding gives."""
+
+    def decoder(self) -> Decoder:
+        """Make the decoder."""
+
+
+class Chain:
+    """Several tasks in one Python worker, so that rows do not travel to the JVM and back in between."""
+
+    def __init__(self, tasks: list[Task]) -> None:
+        self._tasks = tasks
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the tasks one into the other."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        index = context.partitionId() if context is not None else 0
+        batches = map(_with_dots, batches)
+        for task in self._tasks:
+            batches = task(batches, index)
+        return _with_known_errors(batches)
+
+
+def _with_known_errors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Raise a user's own kind of outage as the kind of ours that it is: the driver knows errors by name alone."""
+    try:
+        yield from batches
+    except PenstockError as error:
+        ours = next(each for each in type(error).__mro__ if each.__module__ == PenstockError.__module__)
+        raise ours(str(error)) from error
+
+
+def _with_dots(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.rename_columns([name.replace(DOT, ".") for name in batch.schema.names])
+
+
+def event_schema(decode: Decode) -> pa.Schema:
+    """Give the columns of an event as decoding gives them."""
+    return whole_schema(decode.arrow_schema)
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """Reads a stretch and decodes it."""
+
+    reader: Reader
+    decode: Decode
+    stretches: list[Stretch]
+    condemned: list[Condemned]
+    counted_from: list[list[int]]
+    """Per stretch, the offsets from which some sink still needs events: how many were read is counted for each."""
+    max_bytes: int | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
+        """Give the events as rows, and at the end one row that tells what was read."""
+        for _ in batches:
+            pass
+        schema = event_schema(self.decode)
+        decoder = self.decode.decoder()
+        stretch, condemned = self.stretches[index], self.condemned[index]
+        read = dict.fromkeys(self.counted_from[index], 0)
+        reached = stretch.start
+        rejected = _rejected(condemned)
+        for raw, reached in self.reader.chunks(stretch, self.max_bytes, rejected):  # noqa: B007 - told at the end
+            if not raw.num_rows:
+                continue
+            offsets = raw.column("_at").to_numpy()
+            for start in read:
+                read[start] += int((offsets >= start).sum())
+            decoded = decoder.decode(raw.column("_value").to_pylist())
+            _condemn(decoded.faults, offsets, raw, condemned)
+            errors = pa.array(decoded.faults, ERROR)
+            batch = whole_rows(decoded.columns, raw, errors, schema)
+            if any(decoded.dropped):
+                kept = [not each or bool(fault) for each, fault in zip(decoded.dropped, decoded.faults, strict=True)]
+                batch = batch.filter(pa.array(kept))
+            yield batch
+        yield tally(schema, {"read": {str(start): count for start, count in read.items()}, "end": reached})
+
+    def on(self, index: int, start: int, end: int) -> "ReadTask":
+        """Give the same over a part of one stretch, whatever its size."""
+        part = replace(self.stretches[index], start=start, end=end)
+        return replace(self, stretches=[part], condemned=[self.condemned[index]], counted_from=[[]], max_bytes=None)
+
+
+def _rejected(condemned: Condemned) -> set[int]:
+    """Give the offsets that are passed over: reading them fails, or nothing of them is needed any more."""
+    judged = ((offset, faults.get(None)) for offset, faults in condemned.items())
+    return {offset for offset, fault in judged if fault is not None and fault["error"] in (RECORDED, NOT_READ)}
+
+
+def _condemn(faults: list[Fault | None], offsets: Any, raw: pa.RecordBatch, condemned: Condemned) -> None:
+    if "_error" in raw.schema.names:
+        for number, found in enumerate(raw.column("_error").to_pylist()):
+            faults[number] = found or faults[number]
+    if condemned:
+        for number, offset in enumerate(offsets.tolist()):
+            found = condemned.get(offset, {}).get(None)
+            if found is not None:
+                faults[number] = found
+
+
+class DrainTask:
+    """Takes rows and does nothing: to find out whether the steps can take them."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
+        """Say that the end was reached."""
+        for _ in batches:
+            pass
+        yield pa.RecordBatch.from_pydict({"manifest": ["{}"]})
+
+    def on(self, _index: int, _start: int, _end: int) -> "DrainTask":
+        """Give itself: it is the same everywhere."""
+        return self
+
+
+@dataclass(frozen=True)
+class SinkTask:
+    """What a task needs to know of one sink."""
+
+    name: str
+    stager: StagerFactory
+    reserved_columns: tuple[str, ...]
+    where: str | None
+    """Name of the column that says whether a row meets the sink's condition."""
+    trims: list[int]
+    """Per stretch, the sink's position: rows before it are in already."""
+
+
+class DeadStager(Protocol):
+    """Sets dead letters aside."""
+
+    def write(self, rows: pa.RecordBatch, errors: pa.Array, sink: str | None) -> None:
+        """Add one dead letter per row."""
+
+    def finish(self) -> dict[str, Any]:
+        """Make them durable aside, and say what the driver needs to find them."""
+
+
+@dataclass(frozen=True)
+class DeadTask:
+    """What a task needs to know of the dead letters."""
+
+    stager: Callable[[Stretch], DeadStager]
+    recorded: list[set[tuple[int, str | None]]]
+    """Per stretch, the offsets and sinks that are dead letters already, from a batch that did not get to its end."""
+
+
+@dataclass
+class _Counts:
+    rows: int = 0
+    dead: int = 0
+    dropped: int = 0
+
+
+@dataclass
+class _Progress:
+    """What one task has done so far."""
+
+    stagers: dict[str, Stager]
+    dead: DeadStager
+    recorded: set[tuple[int, str | None]]
+    counts: dict[str, _Counts]
+    rules: dict[str, int]
+    told: dict[str, Any] = field(default_factory=dict)
+    failed_rule: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Splits good rows from failed ones, and stages each for every sink that it goes to."""
+
+    sinks: list[SinkTask]
+    dead: DeadTask
+    rules: list[Expectation]
+    stretches: list[Stretch]
+    condemned: list[Condemned]
+    driver_pid: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
+        """Stage everything; give one row, the manifest."""
+        stretch = self.stretches[index]
+        progress = _Progress(
+            stagers={sink.name: sink.stager(stretch) for sink in self.sinks},
+            dead=self.dead.stager(stretch),
+            recorded=self.dead.recorded[index],
+            counts={sink.name: _Counts() for sink in self.sinks},
+            rules={rule.name: 0 for rule in self.rules},
+        )
+        for batch in batches:
+            self._chunk(batch, index, progress)
+            crash_point("writing", pid=self.driver_pid)
+        details = {name: stager.finish() for name, stager in progress.stagers.items()}
+        dead = progress.dead.finish()
+        manifest = {
+            "index": index,
+            **progress.told,
+            "sinks": {
+                name: {"rows": count.rows, "dead": count.dead, "dropped": count.dropped, "detail": details[name]}
+                for name, count in progress.counts.items()
+            },
+            "dead": dead,
+            "rules": progress.rules,
+            "failed_rule": progress.failed_rule,
+        }
+        yield pa.RecordBatch.from_pydict({"manifest": [orjson.dumps(manifest).decode()]})
+
+    def on(self, index: int, start: int, end: int) -> "WriteTask":
+        """Give the same for a part of one stretch."""
+        return replace(
+            self,
+            sinks=[replace(sink, trims=[sink.trims[index]]) for sink in self.sinks],
+            dead=replace(self.dead, recorded=[self.dead.recorded[index]]),
+            stretches=[replace(self.stretches[index], start=start, end=end)],
+            condemned=[self.condemned[index]],
+        )
+
+    def _chunk(self, batch: pa.RecordBatch, index: int, progress: _Progress) -> None:
+        stages = pc.struct_field(batch.column("_error"), "stage")
+        tallies = _mask(pc.equal(stages, TALLY))
+        for told in batch.filter(pa.array(tallies)).column("_error").to_pylist():
+            progress.told.update(orjson.loads(told["message"]))
+        failed = _mask(pc.is_valid(stages)) & ~tallies
+        good = ~failed & ~tallies
+        offsets = batch.column("_at").fill_null(-1).to_numpy()
+        self._bury(batch, failed, batch.column("_error"), progress, None)
+        for sink in self.sinks:
+            later = offsets >= sink.trims[index]
+            progress.counts[sink.name].dead += int((failed & later).sum())
+        for number, rule in enumerate(self.rules):
+            good = self._judge(batch, good, number, rule, index, progress)
+        for sink in self.sinks:
+            self._stage(batch, good, sink, index, progress)
+
+    def _judge(
+        self, batch: pa.RecordBatch, good: Any, number: int, rule: Expectation, index: int, progress: _Progress
+    ) -> Any:
+        """Apply one expectation; give the rows that are still good."""
+        broken = good & ~_mask(batch.column(rule_column(number)))
+        if not broken.any():
+            return good
+        progress.rules[rule.name] += int(broken.sum())
+        offsets = batch.column("_at").fill_null(-1).to_numpy()
+        if rule.otherwise == "warn":
+            return good
+        if rule.otherwise == "fail":
+            progress.failed_rule = progress.failed_rule or (rule.name, int(offsets[broken][0]))
+            return good
+        if rule.otherwise == "dead_letter":
+            problem = fault("ExpectationFailed", f"{rule.name}: {rule.that}", stage="expect")
+            self._bury(batch, broken, pa.array([problem] * batch.num_rows, ERROR), progress, None)
+        for sink in self.sinks:
+            count = int((broken & (offsets >= sink.trims[index])).sum())
+            counts = progress.counts[sink.name]
+            if rule.otherwise == "dead_letter":
+                counts.dead += count
+            else:
+                counts.dropped += count
+        return good & ~broken
+
+    def _stage(self, batch: pa.RecordBatch, good: Any, sink: SinkTask, index: int, progress: _Progress) -> None:
+        counts = progress.counts[sink.name]
+        offsets = batch.column("_at").fill_null(-1).to_numpy()
+        wanted = good & (offsets >= sink.trims[index])
+        meant = wanted & _mask(
+            pc.or_kleene(pc.is_null(batch.column("_sink")), pc.equal(batch.column("_sink"), sink.name))
+        )
+        if sink.where is not None:
+            meant &= _mask(batch.column(sink.where))
+        counts.dropped += int((wanted & ~meant).sum())
+        faults: dict[int, Fault] = {}
+        for position in np.flatnonzero(meant).tolist() if self.condemned[index] else []:
+            found = self.condemned[index].get(int(offsets[position]), {}).get(sink.name)
+            if found is not None:
+                faults[position] = found
+                meant[position] = False
+        where = np.flatnonzero(meant)
+        rows = batch.select([*user_columns(batch.schema.names), *sink.reserved_columns]).take(pa.array(where))
+        refused = (
+            progress.stagers[sink.name].write(rows, batch.column("_at").take(pa.array(where))) if len(where) else []
+        )
+        faults |= {int(where[position]): problem for position, problem in refused}
+        counts.rows += len(where) - len(refused)
+        counts.dead += len(faults)
+        if faults:
+            marked = np.zeros(batch.num_rows, dtype=bool)
+            marked[list(faults)] = True
+            problems = pa.array([faults.get(position) for position in range(batch.num_rows)], ERROR)
+            self._bury(batch, marked, problems, progress, sink.name)
+
+    def _bury(
+        self, batch: pa.RecordBatch, chosen: Any, errors: pa.Array, progress: _Progress, sink: str | None
+    ) -> None:
+        """Stage dead letters; those that are in the topic already, from an earlier try, are not written again."""
+        if not chosen.any():
+            return
+        positions = np.flatnonzero(chosen).tolist()
+        offsets = batch.column("_at").take(pa.array(positions)).to_pylist()
+        sinks = [sink or meant for meant in batch.column("_sink").take(pa.array(positions)).to_pylist()]
+        keep = [
+            position
+            for position, offset, name in zip(positions, offsets, sinks, strict=True)
+            if (offset, name) not in progress.recorded
+        ]
+        if keep:
+            progress.dead.write(batch.take(pa.array(keep)), errors.take(pa.array(keep)), sink)
+
+
+def _mask(values: pa.Array) -> Any:
+    return values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+
+
+def added_up(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Add up what several tasks counted, however deep it lies."""
+    total: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            known = total.get(name)
+            total[name] = added_up([known or {}, value]) if isinstance(value, dict) else (known or 0) + value
+    return total
