@@ -78,7 +78,7 @@ class Runner:
         *,
         replay: Replay | Range | None = None,
         any_cluster: bool = False,
-        launch_spark: Callable[[], None] = lambda: None,
+        launch_spark: Callable[[], None] | None = None,
     ) -> None:
         self.spec = spec
         self.home = home
@@ -116,7 +116,7 @@ class Runner:
             for sink in self.sinks:
                 stack.callback(sink.close)
                 sink.reach()  # the same for a database that does not let this user in
-            if self._has_unread():
+            if self._launch_spark is not None and self._has_unread():
                 self._launch_spark()  # its JVM comes up while the rest is opened
             frame = Frame(
                 self.spec,

@@ -70,9 +70,13 @@ def make_runner(
     master: str = MASTER,
     home: Home | None = None,
     *,
+    will_run: bool = False,
     any_cluster: bool = False,
 ) -> AnyRunner:
-    """Make what runs a pipeline; entering it takes the lock, unless `home` is held. A rebuild takes any cluster."""
+    """Make what runs a pipeline; entering it takes the lock, unless `home` is held. A rebuild takes any cluster.
+
+    With `will_run`, entering it also launches Spark's JVM if there is something to read.
+    """
     home, base = home or home_of(settings, spec.name), file.resolve().parent
     if spec.is_stateful:
         from penstock.driver.stateful import StatefulRunner
@@ -87,7 +91,8 @@ def make_runner(
         master = "local[16]" if master == MASTER else master
         return RealtimeRunner(spec, settings.connection(), home, session.starter(spec, home.logs, master, kafka))
     start = session.starter(spec, home.logs, master)
-    return Runner(spec, settings.connection(), home, start, base, any_cluster=any_cluster, launch_spark=start.launch)
+    launch = start.launch if will_run else None
+    return Runner(spec, settings.connection(), home, start, base, any_cluster=any_cluster, launch_spark=launch)
 
 
 def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:
@@ -117,7 +122,7 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
     with _on_signal(stop), home.locked(spec.name) as held, _on_record(status, settings.home, home.folder) as record:
         write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
         listeners.append(record.batch)
-        runner = make_runner(spec, settings, file, master, held)
+        runner = make_runner(spec, settings, file, master, held, will_run=True)
         with ExitStack() as stack:
             if spec.metrics is not None:
                 from penstock.operate.metrics import MetricsServer
