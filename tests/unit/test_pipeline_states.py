@@ -64,7 +64,7 @@ def test_a_driver_is_on_record_as_starting_before_anything_is_opened(
 ) -> None:
     seen: list[tuple[str, str]] = []
 
-    def make_runner(*_: Any) -> Any:
+    def make_runner(*_: Any, **__: Any) -> Any:
         found = load(folder_of(settings))
         seen.append((found.state, found.reason) if found else ("none", ""))
         raise OSError(28, "No space left on device")
@@ -84,7 +84,7 @@ def test_a_driver_is_on_record_as_starting_before_anything_is_opened(
 def test_a_driver_told_to_end_while_it_opens_is_stopped(
     settings: Settings, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make_runner(*_: Any) -> Any:
+    def make_runner(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(driver, "make_runner", make_runner)
