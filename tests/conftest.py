@@ -19,7 +19,7 @@ from penstock.broker.cluster import Cluster
 from penstock.broker.properties import server_properties
 from penstock.config import settings
 from penstock.config.project import LocalCluster
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.jvm.jars import KAFKA, JarSet, ensure
 from penstock.jvm.java_properties import properties_text
 from penstock.kafka import topics
@@ -144,7 +144,7 @@ def postgres() -> Iterator[RunningPostgres]:
 def _skip_without(find_server: Callable[[], object]) -> None:
     try:
         find_server()
-    except Unprepared as error:
+    except EnvironmentNotReady as error:
         pytest.skip(str(error))
 
 

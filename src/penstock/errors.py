@@ -3,11 +3,11 @@
 PenstockError
 ├── Transient              4    wait and retry, nothing is wrong with the request
 │   ├── BrokerUnavailable       no node answers, or not in time
-│   │   └── Settling            a leader was just chosen and is not ready
+│   │   └── LeaderNotAvailable  a leader was just chosen and is not ready
 │   ├── QueueFull               the producer's queue stayed full: slow down, nothing was dropped
 │   ├── OwnershipLost           a rebalance moved the partitions: the batch is delivered again elsewhere
 │   ├── SinkUnavailable         a database or a disk that a pipeline writes to does not answer
-│   └── WorkLost                Spark lost tasks or staged rows for a reason that is no record's fault
+│   └── BatchAborted            Spark lost tasks or staged rows for a reason that is no record's fault
 │       └── SparkDied           Spark's JVM was killed or ran out of memory: a new driver goes on
 └── Terminal                    the same call will fail again
     ├── BadInput           2    what the user gave cannot be used
@@ -17,7 +17,7 @@ PenstockError
     ├── Refused            5    the cluster does not let this client in, or not do this
     ├── Conflict           6    it contradicts what is there already
     │   └── PositionsMoved 6    another driver of the same pipeline has written to a sink
-    ├── Unprepared         7    this machine lacks Java, jars, memory or disk
+    ├── EnvironmentNotReady 7   this machine lacks Java, jars, memory or disk
     ├── DeliveryFailed     8    records that were sent are not acknowledged
     ├── Discontinuity      9    going on would skip or double events; each says which command goes on
     │   ├── ClusterReplaced     another Kafka cluster answers than the one that the positions are of
@@ -27,7 +27,7 @@ PenstockError
     │   ├── RetentionPassed     records were deleted before they were read
     │   ├── StateOutdated       the state was computed with other steps than those in the pipeline file
     │   └── LogTruncated        the topic holds not all that was read from it
-    └── DataRefused       10    a rule of the pipeline says to stop at data like these
+    └── PipelineHalted    10    a rule of the pipeline says to stop at data like these
 
 The number is the command line's exit code. 0 is success, 1 means that the command ran and found
 something wrong (`penstock doctor`), 70 is a defect in Penstock, 130 is Ctrl-C.
@@ -77,7 +77,7 @@ class BrokerUnavailable(Transient):
     """No node answers, or not within the time allowed."""
 
 
-class Settling(BrokerUnavailable):
+class LeaderNotAvailable(BrokerUnavailable):
     """A leader was just chosen and is not ready: the nodes answer, and the same call succeeds in a moment."""
 
 
@@ -129,7 +129,7 @@ class Conflict(Terminal):
     exit_code = 6
 
 
-class Unprepared(Terminal):
+class EnvironmentNotReady(Terminal):
     """This machine lacks something: Java, jars, memory, disk."""
 
     exit_code = 7
@@ -145,11 +145,11 @@ class SinkUnavailable(Transient):
     """A database or a disk that a pipeline writes to does not answer; no record is to blame."""
 
 
-class WorkLost(Transient):
+class BatchAborted(Transient):
     """Spark lost tasks, or what they had staged is gone; the batch runs again from its start."""
 
 
-class SparkDied(WorkLost):
+class SparkDied(BatchAborted):
     """Spark's JVM was killed or ran out of memory; this driver ends, and the next one goes on where it was."""
 
 
@@ -191,7 +191,7 @@ class LogTruncated(Discontinuity):
     """The topic holds less than was read from it, or others: a leader without the newest records was elected."""
 
 
-class DataRefused(Terminal):
+class PipelineHalted(Terminal):
     """An expectation with `otherwise: fail`, or a step that fails on every record."""
 
     exit_code = 10

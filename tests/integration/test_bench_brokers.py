@@ -8,7 +8,7 @@ import orjson
 import psutil
 import pytest
 
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.lab.bench import throwaway_redis
 
 from conftest import Cli
@@ -19,7 +19,7 @@ from support.waiting import until
 def _redis_is_there() -> None:
     try:
         throwaway_redis.find_server()
-    except Unprepared as error:
+    except EnvironmentNotReady as error:
         pytest.skip(str(error))
 
 

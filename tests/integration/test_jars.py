@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.jvm import jars
 
 from conftest import Cli
@@ -64,7 +64,7 @@ def test_without_network_and_jar_there_is_one_clear_line_and_the_rest_stays(
     first, *others = jars.locked("spark-kafka")
     (copied / first.file_name).write_bytes(b"not a jar any more")
 
-    with pytest.raises(Unprepared, match="could not be fetched") as caught:
+    with pytest.raises(EnvironmentNotReady, match="could not be fetched") as caught:
         jars.ensure("spark-kafka", copied)
     said = cli("up", "--port", 0, PENSTOCK_CACHE=str(copied.parent / "cache"), PENSTOCK_IVY_SETTINGS=nowhere)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import DataRefused
+from penstock.errors import PipelineHalted
 
 from support.pipelines import Lab, faults, total
 
@@ -60,7 +60,7 @@ def test_a_rule_that_says_stop_stops_before_anything_is_written(lab: Lab) -> Non
     committed = lab.home(topic).checkpoint / "committed.json"
     before = committed.read_bytes()
 
-    with pytest.raises(DataRefused, match=rf"'no seven' of pipeline '{topic}' is broken at {topic}/0 offset 7"):
+    with pytest.raises(PipelineHalted, match=rf"'no seven' of pipeline '{topic}' is broken at {topic}/0 offset 7"):
         lab.run(strict)
     after_refusal = (lab.ids(), lab.letters(topic), committed.read_bytes())
     lab.run(lenient)

@@ -10,7 +10,7 @@ import yaml
 from penstock.delivery import gaps
 from penstock.driver import batch
 from penstock.driver.home import Progress
-from penstock.errors import BadInput, Conflict, DataRefused, Discontinuity, NotFound, RetentionPassed, TopicRecreated
+from penstock.errors import BadInput, Conflict, Discontinuity, NotFound, PipelineHalted, RetentionPassed, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
@@ -231,7 +231,7 @@ def test_a_record_that_somebody_gives_up_is_passed_over_and_on_record_as_a_gap_o
     stopping = {"expect": [{"name": "small", "that": "id < 100", "otherwise": "fail"}]}
     file.write_text(yaml.safe_dump(lab.document(topic, **stopping)))
     lab.send_ids(topic, [0, 1, 100, 3, 200, 5])
-    with pytest.raises(DataRefused):
+    with pytest.raises(PipelineHalted):
         lab.run(lab.spec(topic, **stopping))
 
     def skip(record: str) -> int:

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from penstock.driver.batch import BatchReport
 from penstock.driver.home import Progress
-from penstock.errors import DataRefused
+from penstock.errors import PipelineHalted
 from penstock.pipeline.load import load
 
 from support.pipelines import Lab, drive, faults, total
@@ -245,7 +245,7 @@ def test_on_failure_stop_refuses_the_batch_and_writes_nothing_until_the_handler_
     broken = handlers(lab.folder, text.format("message.data['id'] == 14"))
     mended = handlers(lab.folder, text.format("False"))
 
-    with pytest.raises(DataRefused) as refused:
+    with pytest.raises(PipelineHalted) as refused:
         lab.run(lab.spec(topic, steps=step(broken, on_failure="stop")))
     landed, letters = lab.ids(), lab.letters(topic)
     reports = lab.run(lab.spec(topic, steps=step(mended, on_failure="stop")))

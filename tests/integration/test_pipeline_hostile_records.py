@@ -13,7 +13,7 @@ import pytest
 
 from penstock.config import settings
 from penstock.delivery.selection import Filter, select
-from penstock.errors import BadInput, DataRefused
+from penstock.errors import BadInput, PipelineHalted
 from penstock.kafka import topics
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import read_all
@@ -256,7 +256,7 @@ def test_a_record_that_fails_even_when_it_is_passed_over_ends_the_run_and_says_h
     lab.send_ids(topic, range(3))
     _break_reading(monkeypatch, even_if_rejected=True)
 
-    with pytest.raises(DataRefused, match=f"{topic}/0 offset 2 makes the job fail even as a dead letter") as failed:
+    with pytest.raises(PipelineHalted, match=f"{topic}/0 offset 2 makes the job fail even as a dead letter") as failed:
         lab.run(lab.spec(topic))
 
     assert f"penstock pipeline skip {topic} {topic}:0:2 --reason" in failed.value.fix

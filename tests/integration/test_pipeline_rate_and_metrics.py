@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.config import settings
 from penstock.config.settings import Settings
 from penstock.driver.batch import BatchReport
-from penstock.errors import DataRefused
+from penstock.errors import PipelineHalted
 from penstock.operate import driver
 from penstock.operate import status as states
 from penstock.operate.status import Status
@@ -176,7 +176,7 @@ def test_the_record_tells_runs_and_batches_also_of_a_run_that_failed(lab: Lab, c
     lab.send(topic, b"malformed")
     run(lab, file)
     lab.send_ids(topic, [7, 200])
-    with pytest.raises(DataRefused):
+    with pytest.raises(PipelineHalted):
         run(lab, file)
 
     runs = cli("pipeline", "history", topic, "--json", home=home)

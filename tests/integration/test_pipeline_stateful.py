@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.driver.batch import BatchReport
 from penstock.driver.home import Home, Progress
 from penstock.driver.stateful import StatefulRunner
-from penstock.errors import CheckpointLost, DataRefused, Discontinuity, NotFound, PositionLost
+from penstock.errors import CheckpointLost, Discontinuity, NotFound, PipelineHalted, PositionLost
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.pipeline.spec import PipelineSpec
 
@@ -270,7 +270,7 @@ def test_a_processor_that_fails_is_named_changes_nothing_and_goes_on_once_it_is_
     put(lab, ("a", 5), ("b", 2))
     compute(lab, spec("failing_ranking"))
     put(lab, ("a", 13), ("b", 4))
-    with pytest.raises(DataRefused, match="ZeroDivisionError: division by zero"):
+    with pytest.raises(PipelineHalted, match="ZeroDivisionError: division by zero"):
         compute(lab, spec("failing_ranking"))
     before = results(lab.folder / "results", "name", "best")
     compute(lab, spec("mended_ranking"))

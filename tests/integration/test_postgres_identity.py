@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.errors import Conflict, WorkLost
+from penstock.errors import BatchAborted, Conflict
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.positions import Place, Stretch
 from penstock.sinks.postgres_server import Server
@@ -149,7 +149,7 @@ def test_a_table_that_goes_under_a_running_batch_gets_nothing_of_it(postgres: Ru
         staged = driver.stage([(2, "b")], start=1)
         expected = driver.positions
         ask(server, change)
-        with pytest.raises(WorkLost, match=r"the table orders was (dropped|changed) while a batch was running"):
+        with pytest.raises(BatchAborted, match=r"the table orders was (dropped|changed) while a batch was running"):
             driver.prepare(staged, expected=expected)
         driver.sink.abandon()
         found = driver.positions

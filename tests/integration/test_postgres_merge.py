@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from penstock.errors import Conflict, DataRefused, PositionsMoved
+from penstock.errors import Conflict, PipelineHalted, PositionsMoved
 from penstock.lab.bench import batching
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.sinks.merging import PostgresMerge
@@ -79,7 +79,7 @@ def test_a_row_that_the_table_refuses_stops_the_pipeline_with_a_line_and_moves_n
     ask(server, f"CREATE TABLE totals (id bigint PRIMARY KEY, total bigint); {rule}")
     sink.merge(results((1, 10)), None, 1)
 
-    with pytest.raises(DataRefused, match=f"^the table totals refuses a row of the results: .*{error}"):
+    with pytest.raises(PipelineHalted, match=f"^the table totals refuses a row of the results: .*{error}"):
         sink.merge(results((2, 50_000), (3, 50_000)), 1, 2)
 
     assert (1, [(1, 10)]) == (sink.position(), ask(server, ALL))

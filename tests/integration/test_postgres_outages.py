@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadInput, NotFound, PenstockError, Refused, SinkUnavailable, Transient, WorkLost
+from penstock.errors import BadInput, BatchAborted, NotFound, PenstockError, Refused, SinkUnavailable, Transient
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.positions import Stretch
 from penstock.secret import Secret
@@ -30,7 +30,7 @@ def test_staged_rows_that_are_gone_make_the_batch_run_again(postgres: RunningPos
         staged = driver.stage([(1, "a"), (2, "b")])
         ((stage,),) = ask(server, STAGES)
         ask(server, f"TRUNCATE {stage}")
-        with pytest.raises(WorkLost, match="2 of 2 rows staged for sink 'postgres' are gone"):
+        with pytest.raises(BatchAborted, match="2 of 2 rows staged for sink 'postgres' are gone"):
             driver.prepare(staged)
         driver.sink.abandon()
         found = driver.positions
@@ -47,7 +47,7 @@ def test_one_staged_row_that_is_gone_is_missed_too(postgres: RunningPostgres) ->
         staged = driver.stage([(1, "a"), (2, "b")])
         ((stage,),) = ask(server, STAGES)
         ask(server, f"DELETE FROM {stage} WHERE id = 1")  # noqa: S608 - the name is ours
-        with pytest.raises(WorkLost, match="1 of 2 rows"):
+        with pytest.raises(BatchAborted, match="1 of 2 rows"):
             driver.prepare(staged)
 
     assert {} == positions_of(server)
@@ -62,7 +62,7 @@ def test_a_staging_table_that_is_dropped_is_lost_work_for_tasks_and_driver(postg
         ask(server, f"DROP TABLE {stage}")
         with pytest.raises(Transient):
             driver.stage([(1, "a")])
-        with pytest.raises(WorkLost):
+        with pytest.raises(BatchAborted):
             driver.prepare(staged)
         driver.sink.abandon()
         found = driver.positions
@@ -82,7 +82,7 @@ def test_a_killed_server_loses_what_was_staged_and_nothing_that_was_committed(po
         postgres.start()
         with pytest.raises(SinkUnavailable):
             driver.prepare(staged, expected={PLACE: 1})
-        with pytest.raises(WorkLost):
+        with pytest.raises(BatchAborted):
             driver.prepare(staged)
         driver.sink.abandon()
         after = driver.positions

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import BadInput, Conflict, NotFound, Refused, SinkUnavailable, WorkLost
+from penstock.errors import BadInput, BatchAborted, Conflict, NotFound, Refused, SinkUnavailable
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
 from penstock.sinks.postgres_server import Server
@@ -303,7 +303,7 @@ def test_a_refusal_that_does_not_come_again_is_not_taken_for_a_batch_that_is_pre
 
     with Driver(server) as driver:
         staged = driver.stage([(1, "a"), (2, "b")])
-        with pytest.raises(WorkLost):
+        with pytest.raises(BatchAborted):
             driver.prepare(staged)
         driver.sink.abandon()
         driver.land(staged)

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
-from penstock.errors import BadInput, Unprepared
+from penstock.errors import BadInput, EnvironmentNotReady
 from penstock.lab.bench.brokers import contenders, keeping
 from penstock.lab.bench.brokers.contenders import Contender, Name
 from penstock.lab.bench.brokers.deaths import ReaderDeath, ServerDeath, judge_reader
@@ -209,7 +209,7 @@ def only_kafka_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def opened(name: Name, _folder: Path, _jar_folder: Path) -> Iterator[Contender]:
         if name != "kafka":
-            raise Unprepared(f"there is no {name} here", fix="Install one")
+            raise EnvironmentNotReady(f"there is no {name} here", fix="Install one")
         yield measured(name, in_per_s=1, kept=1).contender
 
     monkeypatch.setattr(contenders, "_opened", opened)
@@ -225,7 +225,7 @@ def test_a_missing_server_is_left_out_with_the_reason(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("only_kafka_is_there")
 def test_no_server_at_all_is_an_error_that_says_what_is_missing(tmp_path: Path) -> None:
     with (
-        pytest.raises(Unprepared, match=r"none of these brokers.*no redis-streams here.*no rabbitmq here"),
+        pytest.raises(EnvironmentNotReady, match=r"none of these brokers.*no redis-streams here.*no rabbitmq here"),
         contenders.running(["redis-streams", "rabbitmq"], tmp_path, tmp_path, lambda _line: None),
     ):
         pass
@@ -266,7 +266,7 @@ def test_a_png_without_matplotlib_is_one_line_with_the_command_and_an_svg_needs_
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
 
-    with pytest.raises(Unprepared, match=r"needs matplotlib.*pip install 'penstock\[bench\]'"):
+    with pytest.raises(EnvironmentNotReady, match=r"needs matplotlib.*pip install 'penstock\[bench\]'"):
         require_drawable(tmp_path / "a.png")
     require_drawable(tmp_path / "a.svg")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from penstock.errors import Conflict, PenstockError, PositionsMoved, SinkUnavailable, WorkLost
+from penstock.errors import BatchAborted, Conflict, PenstockError, PositionsMoved, SinkUnavailable
 from penstock.record.positions import Place, Positions, Stretch
 from penstock.record.schema import parse
 from penstock.sinks.delta import Delta, DeltaSink, table_lock
@@ -321,7 +321,7 @@ def test_a_staged_file_that_is_gone_is_work_lost_and_the_table_stays_readable(pa
     aside(path, part.detail["file"]).unlink()
     sink.prepare([part], {A: None})
 
-    with pytest.raises(WorkLost):
+    with pytest.raises(BatchAborted):
         sink.commit()
 
     assert ([], {}) == (ids(path), sink.positions([A]))

@@ -5,33 +5,33 @@ import pytest
 from penstock import errors
 from penstock.errors import (
     BadInput,
+    BatchAborted,
     BrokerUnavailable,
     CheckpointLost,
     ClusterReplaced,
     Conflict,
-    DataRefused,
     DeliveryFailed,
     Discontinuity,
+    EnvironmentNotReady,
+    LeaderNotAvailable,
     LogTruncated,
     Mistakes,
     NotFound,
     OwnershipLost,
     PenstockError,
+    PipelineHalted,
     PositionLost,
     PositionsMoved,
     QueueFull,
     RecordsRefused,
     Refused,
     RetentionPassed,
-    Settling,
     SinkUnavailable,
     SparkDied,
     StateOutdated,
     Terminal,
     TopicRecreated,
     Transient,
-    Unprepared,
-    WorkLost,
 )
 
 EXIT_CODES: dict[type[PenstockError], int] = {
@@ -40,16 +40,16 @@ EXIT_CODES: dict[type[PenstockError], int] = {
     RecordsRefused: 2,
     NotFound: 3,
     BrokerUnavailable: 4,
-    Settling: 4,
+    LeaderNotAvailable: 4,
     QueueFull: 4,
     OwnershipLost: 4,
     SinkUnavailable: 4,
-    WorkLost: 4,
+    BatchAborted: 4,
     SparkDied: 4,
     Refused: 5,
     Conflict: 6,
     PositionsMoved: 6,
-    Unprepared: 7,
+    EnvironmentNotReady: 7,
     DeliveryFailed: 8,
     Discontinuity: 9,
     CheckpointLost: 9,
@@ -59,7 +59,7 @@ EXIT_CODES: dict[type[PenstockError], int] = {
     TopicRecreated: 9,
     RetentionPassed: 9,
     LogTruncated: 9,
-    DataRefused: 10,
+    PipelineHalted: 10,
 }
 
 
@@ -78,7 +78,15 @@ def test_every_error_is_either_transient_or_terminal(kind: type[PenstockError]) 
 
 
 def test_only_what_may_pass_by_waiting_is_transient() -> None:
-    expected = {BrokerUnavailable, Settling, QueueFull, OwnershipLost, SinkUnavailable, SparkDied, WorkLost}
+    expected = {
+        BrokerUnavailable,
+        LeaderNotAvailable,
+        QueueFull,
+        OwnershipLost,
+        SinkUnavailable,
+        SparkDied,
+        BatchAborted,
+    }
 
     assert expected == {kind for kind in EXIT_CODES if issubclass(kind, Transient)}
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from penstock import Batcher, Message, Pipeline
-from penstock.errors import BadInput, DataRefused, SinkUnavailable, Transient
+from penstock.errors import BadInput, PipelineHalted, SinkUnavailable, Transient
 from penstock.steps.callbacks import OnFailure
 from penstock.testing import FakeClock, run
 
@@ -89,7 +89,7 @@ def test_stop_ends_the_run_at_the_first_message_that_a_handler_refuses() -> None
 
     behaviour["handle_message"] = handle
 
-    with pytest.raises(DataRefused, match="the pipeline stops at message 2: ValueError: odd"):
+    with pytest.raises(PipelineHalted, match="the pipeline stops at message 2: ValueError: odd"):
         run(Stopping, numbered(5))
 
     assert [0, 1, 2] == handled
@@ -102,7 +102,7 @@ def test_stop_ends_the_run_at_the_first_message_that_a_handler_refuses() -> None
 def test_stop_ends_the_run_when_many_fail_at_once(handler: str, first: int) -> None:
     behaviour[handler] = lambda _: 1 / 0
 
-    with pytest.raises(DataRefused, match=f"the pipeline stops at message {first}: ZeroDivisionError"):
+    with pytest.raises(PipelineHalted, match=f"the pipeline stops at message {first}: ZeroDivisionError"):
         run(StoppingThrees, numbered(7))
 
 
@@ -116,7 +116,7 @@ def test_stop_leaves_no_batch_to_be_handled_after_it() -> None:
     behaviour["handle_message"] = handle
     behaviour["handle_batch"] = batches.append
 
-    with pytest.raises(DataRefused, match="at message 2"):
+    with pytest.raises(PipelineHalted, match="at message 2"):
         run(StoppingThrees, numbered(5))
 
     assert [] == batches
@@ -132,7 +132,7 @@ def test_stop_at_a_batch_leaves_the_other_batches_alone() -> None:
     behaviour["handle_message"] = lambda message: message.put_batch_key(message.offset % 2)
     behaviour["handle_batch"] = handle
 
-    with pytest.raises(DataRefused, match="at message 0"):
+    with pytest.raises(PipelineHalted, match="at message 0"):
         run(StoppingThrees, numbered(4))
 
     assert [2] == sizes

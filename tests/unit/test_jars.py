@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.jvm import jars
 from penstock.jvm.jars import Jar, JarSet
 
@@ -103,5 +103,5 @@ def test_a_folder_in_a_jars_place_is_found(tmp_path: Path) -> None:
 def test_jars_in_a_folder_that_others_may_write_to_are_not_used(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
 
-    with pytest.raises(Unprepared, match="is writable by everybody"):
+    with pytest.raises(EnvironmentNotReady, match="is writable by everybody"):
         jars.ensure("delta", tmp_path)

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.driver.failures import cause_of, fault_of
-from penstock.errors import PenstockError, Unprepared, WorkLost
+from penstock.errors import BatchAborted, EnvironmentNotReady, PenstockError
 from penstock.kafka import failures
 
 TRACE = "Job aborted due to stage failure\nTraceback (most recent call last):\n  File ...\n{}: it happened. Do this\n\n"
@@ -26,9 +26,9 @@ def test_an_error_that_a_task_raised_for_a_reason_of_its_own_is_no_records_fault
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("java.io.IOException: No space left on device", Unprepared),
-        ("Job 3 cancelled because SparkContext was shut down", WorkLost),
-        ("ExecutorLostFailure (executor driver exited)", WorkLost),
+        ("java.io.IOException: No space left on device", EnvironmentNotReady),
+        ("Job 3 cancelled because SparkContext was shut down", BatchAborted),
+        ("ExecutorLostFailure (executor driver exited)", BatchAborted),
     ],
 )
 def test_an_outage_is_no_records_fault(text: str, expected: type[PenstockError]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import PenstockError, PositionsMoved, WorkLost
+from penstock.errors import BatchAborted, PenstockError, PositionsMoved
 from penstock.record.positions import Place, Stretch
 from penstock.sinks.json import Json, JsonSink
 from penstock.sinks.sink import Staged
@@ -221,7 +221,7 @@ def test_a_staged_file_that_is_gone_is_work_lost_and_moves_no_position(folder: P
     aside(folder, part.detail["file"]).unlink()
     sink.prepare([part], {A: None})
 
-    with pytest.raises(WorkLost):
+    with pytest.raises(BatchAborted):
         sink.commit()
 
     assert ([], {}) == (names(folder), sink.positions([A]))

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, suppress
 import pytest
 from confluent_kafka import KafkaError
 
-from penstock.errors import BrokerUnavailable, NotFound, PenstockError, Refused, Settling
+from penstock.errors import BrokerUnavailable, LeaderNotAvailable, NotFound, PenstockError, Refused
 from penstock.kafka import failures, knock
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, translate
@@ -22,9 +22,9 @@ from support.waiting import until
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        pytest.param(KafkaError._NOENT, Settling, id="a new partition that has no leader yet"),
-        pytest.param(KafkaError.NOT_LEADER_FOR_PARTITION, Settling, id="a leader that has just changed"),
-        pytest.param(KafkaError.FENCED_LEADER_EPOCH, Settling, id="a leader that is no more"),
+        pytest.param(KafkaError._NOENT, LeaderNotAvailable, id="a new partition that has no leader yet"),
+        pytest.param(KafkaError.NOT_LEADER_FOR_PARTITION, LeaderNotAvailable, id="a leader that has just changed"),
+        pytest.param(KafkaError.FENCED_LEADER_EPOCH, LeaderNotAvailable, id="a leader that is no more"),
         pytest.param(KafkaError._ALL_BROKERS_DOWN, BrokerUnavailable, id="nobody there"),
         pytest.param(KafkaError.UNKNOWN_TOPIC_OR_PART, NotFound, id="no such topic"),
         pytest.param(KafkaError.TOPIC_AUTHORIZATION_FAILED, Refused, id="no permission"),

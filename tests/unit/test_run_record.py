@@ -7,7 +7,7 @@ import pytest
 
 from penstock.driver.batch import BatchReport, SinkCount
 from penstock.driver.home import Progress
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.operate import history
 from penstock.operate.history import RunRecord
 from penstock.operate.status import Status
@@ -133,7 +133,7 @@ def test_a_record_that_is_not_there_is_empty_and_looking_makes_none(tmp_path: Pa
 def test_a_record_that_cannot_be_read_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "penstock.db").write_bytes(b"no database" * 100)
 
-    with pytest.raises(Unprepared, match=r"the record of runs cannot be read from .*penstock\.db"):
+    with pytest.raises(EnvironmentNotReady, match=r"the record of runs cannot be read from .*penstock\.db"):
         history.runs(tmp_path, "orders", 10)
 
 

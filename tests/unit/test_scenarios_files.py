@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.lab.scenarios import worker_files
 from penstock.lab.scenarios.worker_files import worker_folder
 from penstock.lab.scenarios.workers import shares
@@ -27,7 +27,7 @@ def test_the_files_of_the_repository_are_found() -> None:
 def test_files_that_came_with_the_package_are_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "src" / "penstock"
     monkeypatch.setattr(worker_files, "_PACKAGE", package)
-    with pytest.raises(Unprepared, match="superhero example is neither in"):
+    with pytest.raises(EnvironmentNotReady, match="superhero example is neither in"):
         worker_folder()
     beside = make_folder(tmp_path / "examples" / "superhero")
     assert beside == worker_folder()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.driver.stateful_failures import explained
-from penstock.errors import CheckpointLost, DataRefused, Discontinuity, PenstockError, Unprepared
+from penstock.errors import CheckpointLost, Discontinuity, EnvironmentNotReady, PenstockError, PipelineHalted
 
 JOB = "An error occurred while calling o141.getResult.\n: org.apache.spark.SparkException: Exception thrown: \n\tat x\n"
 
@@ -13,16 +13,24 @@ JOB = "An error occurred while calling o141.getResult.\n: org.apache.spark.Spark
 @pytest.mark.parametrize(
     ("text", "kind", "told"),
     [
-        ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE\n== SQL ==\nx", DataRefused, "[DIVIDE_BY_ZERO] Division by zero"),
+        (
+            "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE\n== SQL ==\nx",
+            PipelineHalted,
+            "[DIVIDE_BY_ZERO] Division by zero",
+        ),
         (
             (
                 "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
                 '  File "ranking.py", line 3\n    raise ValueError("13")\nValueError: 13\n\n=== Streaming Query ==='
             ),
-            DataRefused,
+            PipelineHalted,
             "failed: ValueError: 13.",
         ),
-        (f"{JOB}Caused by: a.B: outer\n\tat y\nCaused by: c.D: [INNER] reason\n\tat z", DataRefused, "[INNER] reason"),
+        (
+            f"{JOB}Caused by: a.B: outer\n\tat y\nCaused by: c.D: [INNER] reason\n\tat z",
+            PipelineHalted,
+            "[INNER] reason",
+        ),
         (
             (
                 f"{JOB}Caused by: org.apache.spark.SparkException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] error\n"
@@ -37,8 +45,8 @@ JOB = "An error occurred while calling o141.getResult.\n: org.apache.spark.Spark
         ("[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE] lagging", Discontinuity, "files of the table"),
         ("[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE] other", Discontinuity, "replaced by another one"),
         ("[DELTA_SOURCE_TABLE_IGNORE_CHANGES] Detected a data update", Discontinuity, "replaced or deleted"),
-        (f"{JOB}Caused by: java.io.IOException: No space left on device", Unprepared, "a disk is full"),
-        ("", DataRefused, "failed"),
+        (f"{JOB}Caused by: java.io.IOException: No space left on device", EnvironmentNotReady, "a disk is full"),
+        ("", PipelineHalted, "failed"),
     ],
 )
 def test_a_failed_query_is_an_error_of_ours_with_the_innermost_cause(

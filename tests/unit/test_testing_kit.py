@@ -16,7 +16,7 @@ from penstock.clock import clock
 from penstock.decoders.json import Json
 from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
-from penstock.errors import BadInput, DataRefused, NotFound
+from penstock.errors import BadInput, NotFound, PipelineHalted
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
 from penstock.sources.kafka import Kafka
@@ -410,7 +410,7 @@ class Refusing(Timely):
 
 
 def test_a_pipeline_that_stops_says_at_which_message() -> None:
-    with pytest.raises(DataRefused, match="the pipeline stops at message 2: MessageFailed: enough"):
+    with pytest.raises(PipelineHalted, match="the pipeline stops at message 2: MessageFailed: enough"):
         run(Refusing, [Record({"id": number}, partition=number % 2) for number in range(8)])
 
 

@@ -18,7 +18,7 @@ from penstock.config.cluster_state import ClusterState, NodeState
 from penstock.config.local_connection import ADMIN_USER, internal_connection, local_connection
 from penstock.config.project import LocalCluster
 from penstock.config.secrets_folder import SecretsFolder
-from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
+from penstock.errors import BrokerUnavailable, Conflict, EnvironmentNotReady, NotFound
 from penstock.jvm import jars
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka import users
@@ -328,7 +328,7 @@ class Cluster:
         for node in known.nodes:
             place = self.node(node.id)
             if node != besides and place.process() is None:
-                raise Unprepared(
+                raise EnvironmentNotReady(
                     f"node {node.id} stopped by itself: {place.last_words()}",
                     safe="Its data are kept",
                     fix=f"Read its log with: penstock logs --node {node.id}; then: penstock up",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.jvm.java import find_java, java_environment
 from penstock.jvm.log4j import log4j_properties
 from penstock.private import OWNER_ONLY, OWNER_ONLY_SHELL, make_missing_private, write_private
@@ -106,7 +106,7 @@ class Node:
         )
         if done.returncode != 0:
             reason = _last_words((done.stdout + done.stderr).splitlines())
-            raise Unprepared(
+            raise EnvironmentNotReady(
                 f"node {self.id} could not be prepared: {reason}",
                 safe="No record was in it",
                 fix="Look with: penstock doctor",

@@ -34,7 +34,7 @@ from penstock.cli import (
 )
 from penstock.cli.output import say
 from penstock.cli.session import Session
-from penstock.errors import PenstockError, Unprepared
+from penstock.errors import EnvironmentNotReady, PenstockError
 
 _DEFECT = 70
 _INTERRUPTED = 130
@@ -80,7 +80,7 @@ class _Group(TyperGroup):
         except OSError as error:
             # A full disk, a folder that may not be written: the machine's, not the program's fault.
             say(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
-            raise typer.Exit(Unprepared.exit_code) from None
+            raise typer.Exit(EnvironmentNotReady.exit_code) from None
         except Exception as error:
             if os.environ.get("PENSTOCK_DEBUG"):
                 raise

@@ -21,7 +21,7 @@ from penstock.delivery.standing import Standing
 from penstock.driver.failures import cause_of, job_errors
 from penstock.driver.frame import Frame
 from penstock.driver.isolate import Isolation
-from penstock.errors import DataRefused, NotFound, PenstockError, RetentionPassed, TopicRecreated, WorkLost
+from penstock.errors import BatchAborted, NotFound, PenstockError, PipelineHalted, RetentionPassed, TopicRecreated
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import where_column
 from penstock.record.decoded import Fault, fault
@@ -110,7 +110,7 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
                 raise cause from None
             if parts.stopping.is_set():
                 # Ctrl-C reaches the workers too: what they died of is no record's fault.
-                raise WorkLost("stopped in the middle of a batch", safe="Nothing of it was written") from None
+                raise BatchAborted("stopped in the middle of a batch", safe="Nothing of it was written") from None
             for index, offset, problem in Isolation(parts.frame, read, write, parts.notes).guilty(error):
                 _require_first_time(parts.spec.name, stretches[index].place, offset, problem, condemned[index])
                 condemned[index].setdefault(offset, {})[None] = problem
@@ -160,7 +160,7 @@ def _recorded(
 def _require_first_time(pipeline: str, place: Place, offset: int, problem: Fault, condemned: Condemned) -> None:
     """Raise if a record that is condemned already still makes the job fail: that would never end."""
     if None in condemned.get(offset, {}):
-        raise DataRefused(
+        raise PipelineHalted(
             f"the record at {place} offset {offset} makes the job fail even as a dead letter: {problem['message']}",
             safe="Nothing of this batch was written",
             fix=f"To go on without it, run: penstock pipeline skip {pipeline}"
@@ -210,7 +210,7 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], str
     for each in manifests:
         if each.get("stopped"):
             offset, problem = each["stopped"]
-            raise DataRefused(
+            raise PipelineHalted(
                 f"a handler of pipeline '{spec.name}' failed at {stretches[each['index']].place} offset {offset},"
                 f" and `on_failure` says to stop: {problem}",
                 safe="Nothing of this batch was written",
@@ -218,7 +218,7 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], str
             )
         if each["failed_rule"] is not None:
             rule, offset = each["failed_rule"]
-            raise DataRefused(
+            raise PipelineHalted(
                 f"the expectation '{rule}' of pipeline '{spec.name}' is broken at {stretches[each['index']].place}"
                 f" offset {offset}, and says to stop",
                 safe="Nothing of this batch was written",
@@ -268,7 +268,7 @@ def _require_same_topics(parts: Parts, stretches: list[Stretch]) -> None:
         found = current.get(stretch.place.topic)
         if found is None:
             # Only a pattern goes on without it: the next look lets go of the topic, and a new batch has the others.
-            raise WorkLost(
+            raise BatchAborted(
                 f"topic '{stretch.place.topic}' was deleted while a batch was running",
                 safe="Nothing of this batch was written",
             )

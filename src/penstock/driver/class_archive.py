@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.config.settings import cache_folder
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.interpreter import SAFE_PYTHON
 from penstock.jvm.java import find_java
 
@@ -61,7 +61,7 @@ def make() -> Path:
         )
         if done.returncode != 0 or not made.exists():
             said = (done.stderr.strip() or "no reason given").splitlines()[-1]
-            raise Unprepared(f"Spark's classes could not be archived: {said}", safe="Everything works without")
+            raise EnvironmentNotReady(f"Spark's classes could not be archived: {said}", safe="Everything works without")
         made.chmod(0o600)
         made.replace(path)
     return path

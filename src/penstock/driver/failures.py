@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from penstock import errors
-from penstock.errors import PenstockError, Unprepared, WorkLost
+from penstock.errors import BatchAborted, EnvironmentNotReady, PenstockError
 from penstock.record.decoded import Fault, fault
 
 _OURS = re.compile(r"penstock\.errors\.(\w+): (.*)")
@@ -33,9 +33,11 @@ def cause_of(error: Exception) -> PenstockError | None:
     if match and isinstance(kind, type) and issubclass(kind, PenstockError):
         return kind(match[2].strip())
     if "No space left on device" in text:
-        return Unprepared("a disk is full", safe="Nothing of this batch was written", fix="Make room; then start again")
+        return EnvironmentNotReady(
+            "a disk is full", safe="Nothing of this batch was written", fix="Make room; then start again"
+        )
     if _is_cut_off(error) or any(sign in text for sign in _LOST):
-        return WorkLost("Spark stopped while a batch was running", safe="Nothing of this batch was written")
+        return BatchAborted("Spark stopped while a batch was running", safe="Nothing of this batch was written")
     return None
 
 

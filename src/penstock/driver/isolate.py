@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.delivery.dead_letters import NOT_READ
 from penstock.driver.failures import cause_of, fault_of, job_errors
 from penstock.driver.frame import Frame
-from penstock.errors import DataRefused, WorkLost
+from penstock.errors import BatchAborted, PipelineHalted
 from penstock.record.decoded import Fault, fault
 from penstock.steps.python import HANDLERS, noted
 from penstock.worker.tasks import DrainTask, ReadTask, WriteTask
@@ -34,7 +34,7 @@ class Isolation:
         start = self._read.stretches[0].start
         without_records = self._fails(0, start, start, _DRAIN)
         if without_records is not None:
-            raise DataRefused(
+            raise PipelineHalted(
                 f"a step fails without any record: {fault_of(without_records)['message']}",
                 safe="Nothing of this batch was written",
                 fix="Mend the step",
@@ -42,7 +42,7 @@ class Isolation:
         found = [each for index, offset in suspects for each in self._alone(index, offset, _DRAIN)]
         found = found or self._searched(_DRAIN) or self._searched(self._write)
         if not found:
-            raise WorkLost(f"a job failed, and no record alone makes it fail: {fault_of(failure)['message']}")
+            raise BatchAborted(f"a job failed, and no record alone makes it fail: {fault_of(failure)['message']}")
         return found
 
     def _noted(self) -> list[tuple[int, int]]:
@@ -69,7 +69,7 @@ class Isolation:
                 middle = (start + end) // 2
                 waiting += [(index, middle, end), (index, start, middle)]
             if len(found) > _MOST_GUILTY:
-                raise DataRefused(
+                raise PipelineHalted(
                     f"a step fails on more than {_MOST_GUILTY} records of a batch; the first: {found[0][2]['message']}",
                     safe="Nothing of this batch was written",
                     fix="Mend the step; that many failures are rarely the records' fault",

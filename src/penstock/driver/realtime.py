@@ -29,8 +29,8 @@ from penstock.driver.spark_login import client_options
 from penstock.errors import (
     BadInput,
     CheckpointLost,
-    DataRefused,
     PenstockError,
+    PipelineHalted,
     RetentionPassed,
     TopicRecreated,
     Transient,
@@ -301,7 +301,7 @@ class RealtimeRunner:
         make_topics(admin, wanted)
         topics.partition_count(admin, self._sink.topic)
 
-    def _explained(self, text: str) -> RetentionPassed | DataRefused:
+    def _explained(self, text: str) -> RetentionPassed | PipelineHalted:
         if "data loss" in text.lower() or "offsetoutofrange" in text.lower():
             return RetentionPassed(
                 f"records of pipeline '{self.spec.name}' were deleted before they were read",
@@ -309,7 +309,7 @@ class RealtimeRunner:
                 fix=f"To send all that is left, run: penstock pipeline rebuild {self.spec.name}",
             )
         reason = next(line for line in text.splitlines() if line.strip())
-        return DataRefused(
+        return PipelineHalted(
             f"pipeline '{self.spec.name}' failed: {reason[:500]}",
             fix=f"Read more with: penstock pipeline logs --spark {self.spec.name}",
         )

@@ -24,7 +24,7 @@ import psutil
 
 from penstock.driver import class_archive
 from penstock.driver.home import SPARK_CONSOLE
-from penstock.errors import BadInput, SparkDied, WorkLost
+from penstock.errors import BadInput, BatchAborted, SparkDied
 from penstock.interpreter import SAFE_PATH
 from penstock.jvm.java import find_java
 from penstock.jvm.launch import Jvm
@@ -165,7 +165,7 @@ class Starter:
                     ' on a network that only you are on, `spark.authenticate: "false"`',
                 ) from None
             reason = next(line for line in str(error).splitlines() if line.strip())
-            raise WorkLost(
+            raise BatchAborted(
                 f"Spark does not start at {self._master}: {reason[:300]}",
                 safe="Nothing ran",
                 fix=f"Read more in {self._folder / 'spark.log'}",
@@ -249,7 +249,7 @@ def _jvm_ended(error: Exception) -> str | None:
         return None
     with suppress(subprocess.TimeoutExpired):
         # Its connections break a moment before the system tells that it has ended.
-        process.wait(_DEATH_SHOWS_S if isinstance(error, Py4JError | ConnectionError | WorkLost) else 0)
+        process.wait(_DEATH_SHOWS_S if isinstance(error, Py4JError | ConnectionError | BatchAborted) else 0)
     code = process.poll()
     if code is None:
         return None

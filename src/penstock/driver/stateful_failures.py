@@ -4,7 +4,7 @@ from pathlib import Path
 
 from penstock.delivery.checkpoint import lost
 from penstock.driver.failures import cause_of
-from penstock.errors import DataRefused, Discontinuity, PenstockError
+from penstock.errors import Discontinuity, PenstockError, PipelineHalted
 
 _REASON_CHARS = 500
 _STATE_GONE = (
@@ -38,7 +38,7 @@ def explained(error: Exception, pipeline: str, checkpoint: Path) -> PenstockErro
                 safe="What the sinks hold was computed from the rows before",
                 fix=f"To compute everything again, run: penstock pipeline rebuild {pipeline}",
             )
-    return DataRefused(
+    return PipelineHalted(
         f"pipeline '{pipeline}' failed: {reason}",
         safe="What the sinks hold is whole batches",
         fix=f"Mend the step or the data, and start it again. Read more with: penstock pipeline logs --spark {pipeline}",

@@ -20,7 +20,7 @@ from xml.sax.saxutils import quoteattr
 
 from pydantic import BaseModel, Field
 
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.jvm.java import find_java
 from penstock.private import distrust
 
@@ -65,11 +65,11 @@ def is_sound(jar: Jar, folder: Path) -> bool:
 def ensure(jar_set: JarSet, folder: Path, progress: Progress = lambda _there, _wanted: None) -> list[Path]:
     """Give the paths of the whole set, each verified; fetch what is missing or damaged.
 
-    Raises `Unprepared` when a jar cannot be had; jars that did arrive are kept for the next try.
+    Raises `EnvironmentNotReady` when a jar cannot be had; jars that did arrive are kept for the next try.
     """
     jars = locked(jar_set)
     if folder.exists() and (why := distrust(folder)) is not None:
-        raise Unprepared(
+        raise EnvironmentNotReady(
             f"the jars' folder {folder} {why}, who could put others in their place",
             safe="Nothing was started",
             fix="Name another with PENSTOCK_CACHE, or give it to yourself: chown, chmod go-w",
@@ -98,7 +98,7 @@ def _fetch(jars: list[Jar], folder: Path, progress: Progress) -> None:
     if missing:
         named = f"{missing[0].name} {missing[0].revision}"
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise Unprepared(
+        raise EnvironmentNotReady(
             f"the jar {named}{others} could not be fetched ({complaint})",
             safe="What did arrive is kept",
             fix="With a network, run: penstock jars fetch",
@@ -111,7 +111,7 @@ def ivy_jar() -> Path:
     roots = spec.submodule_search_locations if spec else None
     found = sorted(Path(roots[0], "jars").glob("ivy-*.jar")) if roots else []
     if not found:
-        raise Unprepared("PySpark, which brings Ivy, is not installed", fix="Run: pip install pyspark")
+        raise EnvironmentNotReady("PySpark, which brings Ivy, is not installed", fix="Run: pip install pyspark")
     return found[0]
 
 

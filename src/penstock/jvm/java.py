@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 
 OLDEST_JAVA = 17
 _FOR_JAVA = {"HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"}
@@ -14,15 +14,15 @@ _FIX = "Install it, on Debian or Ubuntu with: apt-get install openjdk-17-jre-hea
 
 
 def find_java() -> tuple[Path, int]:
-    """Give the Java program and its major version; raise `Unprepared` if there is none new enough."""
+    """Give the Java program and its major version; raise `EnvironmentNotReady` if there is none new enough."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if found is None:
         where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        raise Unprepared(f"there is no Java {where}, and Kafka needs {OLDEST_JAVA} or newer", fix=_FIX)
+        raise EnvironmentNotReady(f"there is no Java {where}, and Kafka needs {OLDEST_JAVA} or newer", fix=_FIX)
     version = _major_version(found)
     if version < OLDEST_JAVA:
-        raise Unprepared(f"{found} is Java {version}, and Kafka needs {OLDEST_JAVA} or newer", fix=_FIX)
+        raise EnvironmentNotReady(f"{found} is Java {version}, and Kafka needs {OLDEST_JAVA} or newer", fix=_FIX)
     return Path(found), version
 
 
@@ -41,8 +41,8 @@ def _major_version(java: str) -> int:
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False, env=java_environment()
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unprepared(f"{java} does not run: {error}", fix=_FIX) from None
+        raise EnvironmentNotReady(f"{java} does not run: {error}", fix=_FIX) from None
     match = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
     if match is None:
-        raise Unprepared(f"{java} does not say its version", fix=_FIX)
+        raise EnvironmentNotReady(f"{java} does not say its version", fix=_FIX)
     return int(match[1])

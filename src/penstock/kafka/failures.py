@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, PenstockError, Refused, Settling
+from penstock.errors import BadInput, BrokerUnavailable, Conflict, LeaderNotAvailable, NotFound, PenstockError, Refused
 from penstock.kafka.connection import Connection
 from penstock.kafka.knock import Silence, explain_silence
 from penstock.kafka.security import Plain, Plaintext, Scram
@@ -99,7 +99,7 @@ def translate(failure: KafkaError | KafkaException, connection: Connection, doin
     if code in _CONFLICT:
         return Conflict(f"{doing}: {text}")
     if code in _SETTLING:
-        return Settling(f"{doing}: a new leader is not ready ({text})", fix="Try again in a moment")
+        return LeaderNotAvailable(f"{doing}: a new leader is not ready ({text})", fix="Try again in a moment")
     if code in _UNREACHABLE or error.retriable():
         return BrokerUnavailable(
             f"{doing}: no answer from Kafka at {connection.bootstrap_servers} ({text})",

@@ -9,7 +9,7 @@ from typing import Literal
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, TopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
-from penstock.errors import BadInput, Settling
+from penstock.errors import BadInput, LeaderNotAvailable
 from penstock.kafka.admin import Admin
 from penstock.quantities import parse_duration_ms
 
@@ -124,7 +124,7 @@ def _listed(
         try:
             found = {(place.topic, place.partition): admin.result(future, doing) for place, future in futures.items()}
             _require_answers(found, doing)
-        except Settling:
+        except LeaderNotAvailable:
             # A leader that was just chosen does not know its end for a moment, and librdkafka does not ask again.
             if time.monotonic() > deadline:
                 raise
@@ -137,4 +137,4 @@ def _require_answers(found: dict[tuple[str, int], ListOffsetsResultInfo], doing:
     """Raise if there is a partition of which nothing was told: its leader died, and librdkafka reports no error."""
     for (topic, partition), each in found.items():
         if each.offset == OFFSET_INVALID:
-            raise Settling(f"{doing}: {topic}/{partition} has no leader", fix="Try again in a moment")
+            raise LeaderNotAvailable(f"{doing}: {topic}/{partition} has no leader", fix="Try again in a moment")

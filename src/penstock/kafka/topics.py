@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 from pydantic import BaseModel, Field
 
-from penstock.errors import BadInput, Conflict, NotFound, Refused, Settling
+from penstock.errors import BadInput, Conflict, LeaderNotAvailable, NotFound, Refused
 from penstock.kafka.admin import Admin
 from penstock.kafka.failures import who
 from penstock.kafka.positions import bounds
@@ -242,7 +242,7 @@ def _led_partitions(admin: Admin, name: str) -> int | None:
         (found,) = _look_up(admin, [name], "looking up").values()
     except NotFound:
         return None
-    except Settling:
+    except LeaderNotAvailable:
         return 0
     return len(found.partitions) if all(part.leader is not None for part in found.partitions) else 0
 

@@ -16,7 +16,7 @@ import orjson
 from pydantic import BaseModel, Field
 
 from penstock.driver.home import Progress
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.operate.status import Status
 from penstock.private import OWNER_ONLY, make_missing_private
 
@@ -167,7 +167,7 @@ def _found(home: Path, query: str, pipeline: str, count: int) -> list[dict[str, 
             store.row_factory = sqlite3.Row
             return [dict(row) for row in store.execute(query, [pipeline, count])]
     except (sqlite3.Error, OSError) as error:
-        raise Unprepared(
+        raise EnvironmentNotReady(
             f"the record of runs cannot be read from {home / _FILE}: {error}",
             safe="Pipelines do not need it",
             fix="Move it away; the next run begins a new one",

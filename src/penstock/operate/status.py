@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from penstock.delivery.checkpoint import DRIVER_LOCK
 from penstock.delivery.durable import write_json
 from penstock.delivery.holding import holder
-from penstock.errors import PenstockError, Transient, Unprepared, one_line
+from penstock.errors import EnvironmentNotReady, PenstockError, Transient, one_line
 
 State = Literal["starting", "running", "waiting", "finished", "stopped", "failed", "dead"]
 SUPERVISOR_LOCK = "supervisor.lock"
@@ -66,7 +66,7 @@ class Status(BaseModel):
     def fail(self, error: Exception) -> None:
         """Say why it failed, and the exit code that the command line gives for that."""
         self.state, self.reason = "failed", one_line(str(error) or type(error).__name__)
-        known = Unprepared if isinstance(error, OSError) else PenstockError
+        known = EnvironmentNotReady if isinstance(error, OSError) else PenstockError
         self.exit_code = getattr(error, "exit_code", known.exit_code)
 
 

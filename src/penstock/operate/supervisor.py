@@ -18,7 +18,7 @@ import psutil
 from penstock.config.settings import Settings
 from penstock.delivery.holding import held, holder
 from penstock.driver.home import Home
-from penstock.errors import BrokerUnavailable, Conflict, NotFound, Unprepared
+from penstock.errors import BrokerUnavailable, Conflict, EnvironmentNotReady, NotFound
 from penstock.interpreter import SAFE_PYTHON
 from penstock.operate import status as states
 from penstock.operate.driver import home_of, known_home
@@ -57,7 +57,7 @@ def start(name: str, settings: Settings, file: Path, root: list[str], master: st
     if found is not None and found.pid != process.pid:
         raise _running_already(name)
     if found is None and process.returncode != 0:  # one with little to do may be over already
-        raise Unprepared(
+        raise EnvironmentNotReady(
             f"the supervisor of pipeline '{name}' did not start", fix=f"Read: penstock pipeline logs {name}"
         )
 

@@ -25,7 +25,7 @@ from pydantic import BaseModel, Field
 
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, make_folder, sync, write_json
-from penstock.errors import Conflict, PositionLost, SinkUnavailable, WorkLost
+from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import Fault
 from penstock.record.positions import Place, Positions, Stretch, require_unmoved
@@ -233,7 +233,7 @@ class DeltaSink(Sink):
         """Notice files that are gone: a table whose log names them could not be read any more."""
         for each in self._staged:
             if each.rows and not (self._staging.path / each.detail["file"]).exists():
-                raise WorkLost(f"the file {each.detail['file']}, staged for sink '{self.name}', is gone")
+                raise BatchAborted(f"the file {each.detail['file']}, staged for sink '{self.name}', is gone")
 
     def close(self) -> None:
         """Remove what was staged, and let go of the log's folder."""
@@ -347,7 +347,7 @@ def table_lock(path: Path) -> Iterator[None]:
         try:
             stack.enter_context(locked(path / ".penstock.lock"))
         except FileNotFoundError:
-            raise WorkLost(f"the table {path} is gone") from None
+            raise BatchAborted(f"the table {path} is gone") from None
         yield
 
 

@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, sync, write_json
-from penstock.errors import PositionsMoved, WorkLost
+from penstock.errors import BatchAborted, PositionsMoved
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import Fault
 from penstock.record.positions import Place, Positions, Stretch, require_unmoved
@@ -134,7 +134,7 @@ class JsonSink(Sink):
                 self._put_in_place(newest)
                 self._staging.clear()
         except FileNotFoundError as error:
-            raise WorkLost(f"what was staged for sink '{self.name}' is gone: {error.filename}") from None
+            raise BatchAborted(f"what was staged for sink '{self.name}' is gone: {error.filename}") from None
         except FileExistsError as error:
             raise PositionsMoved(
                 f"sink '{self.name}' already has a file of these offsets, {error.filename2 or error.filename}:"

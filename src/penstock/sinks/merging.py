@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from penstock.errors import Conflict, DataRefused, SinkUnavailable
+from penstock.errors import Conflict, PipelineHalted, SinkUnavailable
 from penstock.record.positions import Place, require_unmoved
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta, is_table, make_table, table_lock
@@ -190,7 +190,7 @@ class PostgresMerge(MergingSink):
         except psycopg.Error as error:
             if not may_be_of_a_row(error) or is_of_the_definition(error):
                 raise
-            raise DataRefused(
+            raise PipelineHalted(
                 f"the table {self._spec.table} refuses a row of the results: {refusal_of(error)['message']}",
                 safe="Nothing of this batch was written to it, and its position stays",
                 fix="Change the table or the query, then run the pipeline again",

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
 from penstock.delivery.crash_points import crash_point
-from penstock.errors import Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable, WorkLost
+from penstock.errors import BatchAborted, Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable
 from penstock.record.columns import COORDINATES
 from penstock.record.positions import Place, Positions, Stretch
 from penstock.sinks.postgres_insert import insert, insert_statement, refused_rows, take_out
@@ -231,7 +231,7 @@ class PostgresSink(Sink):
             return
         if self._is_in_doubt:
             # The server has worked off, after its positions were read, what it was sent before it stopped answering.
-            raise WorkLost(f"a commit to sink '{self.name}' that went unanswered has come through")
+            raise BatchAborted(f"a commit to sink '{self.name}' that went unanswered has come through")
         raise PositionsMoved(
             f"another driver has written to sink '{self.name}': {place} no longer stands where this driver left it",
             safe="Nothing of this batch was written to it",
@@ -249,7 +249,7 @@ class PostgresSink(Sink):
         except errors.UndefinedTable:
             found = 0
         if found != rows:
-            raise WorkLost(f"{rows - found} of {rows} rows staged for sink '{self.name}' are gone")
+            raise BatchAborted(f"{rows - found} of {rows} rows staged for sink '{self.name}' are gone")
 
     def _insert(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
         """Move the staged rows into the table, or name those that it refuses, and take everything back."""
@@ -277,7 +277,7 @@ class PostgresSink(Sink):
             ) from None
         connection.rollback()
         if not found:
-            raise WorkLost(f"the rows that the table of sink '{self.name}' refused are not refused any more")
+            raise BatchAborted(f"the rows that the table of sink '{self.name}' refused are not refused any more")
         places = {each.detail["stage"]: each.stretch.place for each in self._staged}
         return [Refusal(places[stage], offset, refusal_of(error)) for stage, offset, error in found]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.errors import Conflict, WorkLost
+from penstock.errors import BatchAborted, Conflict
 from penstock.record.positions import Place, Positions
 
 if TYPE_CHECKING:
@@ -264,10 +264,10 @@ class PostgresPositions:
             with connection.transaction():
                 connection.execute(self._sql("LOCK TABLE {table} IN ROW EXCLUSIVE MODE"))
         except errors.UndefinedTable:
-            raise WorkLost(f"the table {self._name} was dropped while a batch was running") from None
+            raise BatchAborted(f"the table {self._name} was dropped while a batch was running") from None
         table = self.look(connection)
         if self.seen is not None and table != self.seen:
-            raise WorkLost(f"the table {self._name} was changed while a batch was running")
+            raise BatchAborted(f"the table {self._name} was changed while a batch was running")
         self.seen = table
         (self._batch,) = connection.execute(self._sql(_NEXT_BATCH), self._owner).fetchone() or (1,)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import WorkLost
+from penstock.errors import BatchAborted
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import Fault
 from penstock.record.positions import Stretch
@@ -63,7 +63,7 @@ class PostgresStager:
             try:
                 found = find_refused(len(values), write)
             except psycopg.errors.UndefinedTable:
-                raise WorkLost("the staging table is gone: another driver has dropped it") from None
+                raise BatchAborted("the staging table is gone: another driver has dropped it") from None
         return [*refused, *((indexes[number], refusal_of(error)) for number, error in found)]
 
     def _remember(self, rows: list[list[Any]]) -> None:

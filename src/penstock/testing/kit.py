@@ -22,7 +22,7 @@ import orjson
 import pyarrow as pa
 
 from penstock.clock import clock
-from penstock.errors import BadInput, DataRefused
+from penstock.errors import BadInput, PipelineHalted
 from penstock.pipeline.check import problems
 from penstock.pipeline.handlers import Pipeline
 from penstock.pipeline.load import load
@@ -292,7 +292,7 @@ def _outcome(spec: PipelineSpec, manifests: list[dict[str, Any]]) -> Outcome:
     for each in manifests:
         if each.get("stopped") or each["failed_rule"]:
             where, what = each.get("stopped") or reversed(each["failed_rule"])
-            raise DataRefused(f"the pipeline stops at message {where}: {what}")
+            raise PipelineHalted(f"the pipeline stops at message {where}: {what}")
     rows = {
         name: [row for each in manifests for row in _unpacked(each["sinks"][name]["detail"]["rows"])]
         for name in spec.sink_names

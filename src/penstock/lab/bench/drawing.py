@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from penstock.errors import BadInput, Unprepared
+from penstock.errors import BadInput, EnvironmentNotReady
 
 _WIDTH = 50
 _BAR_HEIGHT, _GAP, _LEFT, _SCALE = 24, 10, 260, 420
@@ -49,7 +49,9 @@ def require_drawable(path: Path) -> None:
     if path.suffix not in {".svg", ".png"}:
         raise BadInput(f"a picture is .svg or .png, and {path.name} is neither")
     if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
-        raise Unprepared("a PNG needs matplotlib", fix="Run: pip install 'penstock[bench]'; or name an .svg file")
+        raise EnvironmentNotReady(
+            "a PNG needs matplotlib", fix="Run: pip install 'penstock[bench]'; or name an .svg file"
+        )
 
 
 def save_bars(values: Mapping[str, float], unit: str, path: Path) -> None:

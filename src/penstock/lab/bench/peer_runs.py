@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.interpreter import SAFE_PYTHON
 from penstock.kafka.connection import Connection
 
@@ -45,7 +45,7 @@ class Peers:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 said = (done.stderr.strip() or "no reason given").splitlines()[-1]
-                raise Unprepared(f"the peers cannot be installed: {said}", fix="Measure without --peers")
+                raise EnvironmentNotReady(f"the peers cannot be installed: {said}", fix="Measure without --peers")
 
     def run(self, name: str, connection: Connection, topic: str, total: int, folder: Path) -> float:
         """Let a peer read the whole topic; give the seconds that it took by its own clock, without its start."""
@@ -54,7 +54,7 @@ class Peers:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode != 0:
             said = (done.stderr.strip() or "no reason given").splitlines()[-1]
-            raise Unprepared(f"{name} failed: {said}", fix="Measure without --peers")
+            raise EnvironmentNotReady(f"{name} failed: {said}", fix="Measure without --peers")
         return float(done.stdout.split()[-1])
 
     def check(self, name: str, folder: Path, good: int) -> None:

@@ -15,7 +15,7 @@ import psutil
 
 from penstock.broker.certificates import Certificates
 from penstock.config.secrets_folder import SecretsFolder
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.private import write_private
 
 HOST = "127.0.0.1"
@@ -91,7 +91,7 @@ class ThrowawayServer(ABC):
         while not answers():
             if process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                raise Unprepared(f"{self.name} does not start: {self.log.read_text()[-500:]}")
+                raise EnvironmentNotReady(f"{self.name} does not start: {self.log.read_text()[-500:]}")
             time.sleep(_LOOK_EVERY_S)
 
     def stop(self) -> None:
@@ -158,5 +158,5 @@ def _wait_for_end(processes: list[psutil.Process]) -> None:
     deadline = time.monotonic() + _STOP_S
     while any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes):
         if time.monotonic() > deadline:
-            raise Unprepared(f"processes do not end: {', '.join(str(each.pid) for each in processes)}")
+            raise EnvironmentNotReady(f"processes do not end: {', '.join(str(each.pid) for each in processes)}")
         time.sleep(_LOOK_EVERY_S)

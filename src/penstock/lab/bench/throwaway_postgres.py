@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.broker.ports import find_free
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.lab.bench.throwaway import HOST, ThrowawayServer
 from penstock.private import write_private
 from penstock.secret import Secret
@@ -48,7 +48,7 @@ class RunningPostgres(ThrowawayServer):
         command += [f"--username={_USER}", f"--pwfile={self.password_file}", f"--pgdata={self._folder / 'data'}"]
         done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False, **self._owner)
         if done.returncode != 0:
-            raise Unprepared(f"PostgreSQL's initdb failed: {done.stderr.strip()}")
+            raise EnvironmentNotReady(f"PostgreSQL's initdb failed: {done.stderr.strip()}")
 
     def start(self) -> None:
         """Start it and wait until it lets us in; after a kill it replays its log first."""
@@ -106,7 +106,7 @@ def _find_binaries() -> Path:
     for each in found:
         if (each.parent / "initdb").exists():
             return each.parent
-    raise Unprepared(
+    raise EnvironmentNotReady(
         "there is no PostgreSQL server here", fix="Install one, on Debian with: apt-get install postgresql"
     )
 

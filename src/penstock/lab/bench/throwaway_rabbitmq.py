@@ -15,7 +15,7 @@ import pika
 from pika.exceptions import AMQPError
 
 from penstock.broker.ports import find_free
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.lab.bench.throwaway import HOST, ThrowawayServer
 from penstock.private import write_private
 
@@ -119,11 +119,11 @@ def _listens(port: int) -> bool:
 
 
 def find_server() -> tuple[str, str]:
-    """Give the paths of the server and its port mapper; raise `Unprepared` where there are none."""
+    """Give the paths of the server and its port mapper; raise `EnvironmentNotReady` where there are none."""
     server = str(_DEBIAN) if _DEBIAN.exists() else shutil.which("rabbitmq-server")
     epmd = shutil.which("epmd")
     if server is None or epmd is None:
-        raise Unprepared(
+        raise EnvironmentNotReady(
             "there is no RabbitMQ server here", fix="Install one, on Debian with: apt-get install rabbitmq-server"
         )
     return server, epmd

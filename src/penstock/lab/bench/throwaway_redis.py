@@ -7,7 +7,7 @@ from typing import Literal
 import redis
 
 from penstock.broker.ports import find_free
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 from penstock.lab.bench.throwaway import HOST, ThrowawayServer
 from penstock.private import write_private
 
@@ -76,10 +76,10 @@ class RunningRedis(ThrowawayServer):
 
 
 def find_server() -> str:
-    """Give the path of the server; raise `Unprepared` where there is none."""
+    """Give the path of the server; raise `EnvironmentNotReady` where there is none."""
     found = shutil.which("redis-server")
     if found is None:
-        raise Unprepared(
+        raise EnvironmentNotReady(
             "there is no Redis server here", fix="Install one, on Debian with: apt-get install redis-server"
         )
     return found

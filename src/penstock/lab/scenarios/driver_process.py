@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from penstock.errors import WorkLost
+from penstock.errors import BatchAborted
 from penstock.interpreter import SAFE_PYTHON
 
 _LOOK_EVERY_S = 0.05
@@ -37,13 +37,15 @@ class DriverProcess:
             )
 
     def reach(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something is so; a driver that ends before is `WorkLost`, with what it said last."""
+        """Wait until something is so; a driver that ends before is `BatchAborted`, with what it said last."""
         deadline = time.monotonic() + _LONGEST_S
         while not condition():
             if self._process.poll() is not None:
-                raise WorkLost(f"the worker ended with {self._process.returncode} before {what}: {self._last_words()}")
+                raise BatchAborted(
+                    f"the worker ended with {self._process.returncode} before {what}: {self._last_words()}"
+                )
             if time.monotonic() > deadline:
-                raise WorkLost(f"not {what} within {_LONGEST_S:.0f} s: {self._last_words()}")
+                raise BatchAborted(f"not {what} within {_LONGEST_S:.0f} s: {self._last_words()}")
             time.sleep(_LOOK_EVERY_S)
 
     def finish(self) -> None:
@@ -67,9 +69,9 @@ class DriverProcess:
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise WorkLost(f"the worker did not end within {timeout_s:.0f} s: {self._last_words()}") from None
+            raise BatchAborted(f"the worker did not end within {timeout_s:.0f} s: {self._last_words()}") from None
         if code != 0:
-            raise WorkLost(f"the worker ended with {code}: {self._last_words()}")
+            raise BatchAborted(f"the worker ended with {code}: {self._last_words()}")
 
     def _last_words(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace").strip()[-_LAST_WORDS:] or "it said nothing"

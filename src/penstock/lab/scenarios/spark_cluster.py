@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from penstock.errors import WorkLost
+from penstock.errors import BatchAborted
 from penstock.jvm.java_properties import properties_text
 from penstock.private import write_private
 
@@ -91,7 +91,7 @@ def _wait_for(what: str, condition: Callable[[], bool], log: Path) -> None:
     while not condition():
         if time.monotonic() > deadline:
             said = log.read_text(encoding="utf-8").strip().splitlines()[-1:]
-            raise WorkLost(f"{what} did not start within {_START_S:.0f} s: {' '.join(said)}")
+            raise BatchAborted(f"{what} did not start within {_START_S:.0f} s: {' '.join(said)}")
         time.sleep(_LOOK_EVERY_S)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import penstock
-from penstock.errors import Unprepared
+from penstock.errors import EnvironmentNotReady
 
 _PACKAGE = Path(penstock.__file__).parent
 
@@ -14,6 +14,6 @@ def worker_folder() -> Path:
     for place in places:
         if (place / "combat.yaml").is_file():
             return place
-    raise Unprepared(
+    raise EnvironmentNotReady(
         f"the superhero example is neither in {places[0]} nor in {places[1]}", fix="Install Penstock again"
     )

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from penstock.broker.cluster import Cluster
 from penstock.config.project import LocalCluster
-from penstock.errors import BadInput, Unprepared
+from penstock.errors import BadInput, EnvironmentNotReady
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.topic_spec import TopicSpec
@@ -71,10 +71,10 @@ def running(
             place.mkdir()
             try:
                 there.append(started.enter_context(_opened(name, place, jar_folder)))
-            except Unprepared as error:
+            except EnvironmentNotReady as error:
                 missing[name] = str(error)
         if not there:
-            raise Unprepared("none of these brokers can be started here: " + "; ".join(missing.values()))
+            raise EnvironmentNotReady("none of these brokers can be started here: " + "; ".join(missing.values()))
         yield there, missing
 
 

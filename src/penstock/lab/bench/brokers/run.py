@@ -36,7 +36,7 @@ def run(
     rounds: int,
     step: Step,
 ) -> Result:
-    """Measure. Raises `Unprepared` if none of the brokers can be started; every server is stopped at the end."""
+    """Measure. Raises `EnvironmentNotReady` if no broker can be started; every server is stopped at the end."""
     step("playing games", 0, 0)
     games = GameEvents(events)
     reports = home / "reports"
