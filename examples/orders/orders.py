@@ -16,7 +16,7 @@ from pathlib import Path
 
 from penstock import Batcher, BatchInfo, Message, Pipeline
 from penstock.errors import Transient
-from penstock.steps.callbacks import OnFailure
+from penstock.steps.handlers import OnFailure
 
 CUSTOMERS = Path(__file__).with_name("customers.csv")
 EUROS = {"EUR": Decimal(1), "USD": Decimal("0.92"), "GBP": Decimal("1.17")}

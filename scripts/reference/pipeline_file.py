@@ -16,7 +16,7 @@ from penstock.pipeline.spec import Batch, DeadLetters, Decode, PipelineSpec, Ret
 from penstock.pipeline.template import template
 from penstock.sinks.postgres_server import Server
 from penstock.sources.delta import Watermark
-from penstock.steps.callbacks import Batcher, OnFailure
+from penstock.steps.handlers import Batcher, OnFailure
 
 from reference.tables import keys, sentence, tidy
 

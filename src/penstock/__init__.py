@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.pipeline.handlers import Pipeline as Pipeline
     from penstock.pipeline.spec import PipelineSpec as PipelineSpec
-    from penstock.steps.callbacks import Batcher as Batcher
-    from penstock.steps.callbacks import OnFailure as OnFailure
+    from penstock.steps.handlers import Batcher as Batcher
+    from penstock.steps.handlers import OnFailure as OnFailure
     from penstock.steps.message import BatchInfo as BatchInfo
     from penstock.steps.message import Message as Message
 
@@ -14,9 +14,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BatchInfo": "penstock.steps.message",
-    "Batcher": "penstock.steps.callbacks",
+    "Batcher": "penstock.steps.handlers",
     "Message": "penstock.steps.message",
-    "OnFailure": "penstock.steps.callbacks",
+    "OnFailure": "penstock.steps.handlers",
     "Pipeline": "penstock.pipeline.handlers",
     "PipelineSpec": "penstock.pipeline.spec",
 }

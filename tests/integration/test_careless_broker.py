@@ -10,7 +10,7 @@ import pytest
 from penstock.delivery.dead_letters import make_topics
 from penstock.delivery.ledger import TOPIC, Ledger
 from penstock.driver import runner as runners
-from penstock.driver.home import Progress
+from penstock.driver.paths import Progress
 from penstock.errors import Conflict, NotFound, SinkUnavailable
 from penstock.kafka import groups, topics
 from penstock.kafka.connection import Connection

@@ -11,11 +11,11 @@ import pytest
 from penstock.broker.cluster import Cluster
 from penstock.config.project import LocalCluster
 from penstock.delivery import gaps
-from penstock.driver.home import Home
+from penstock.driver.paths import Home
 from penstock.driver.runner import Runner
 from penstock.errors import ClusterReplaced, PenstockError
 from penstock.kafka.producer import Producer
-from penstock.operate import upkeep
+from penstock.operate import repair
 from penstock.pipeline.spec import PipelineSpec
 
 from conftest import RunningKafka
@@ -87,8 +87,8 @@ def test_another_cluster_behind_the_same_address_stops_a_driver_that_runs_and_ev
             untouched = checkpoint.read_bytes()
             other = latter.topic("other")
             with opened(latter, tmp_path, any_cluster=True) as rebuilt:
-                left = upkeep.forsaken(rebuilt)
-                upkeep.rebuild(rebuilt)
+                left = repair.forsaken(rebuilt)
+                repair.rebuild(rebuilt)
             with opened(latter, tmp_path) as accepted:
                 begun = accepted.begin()
 

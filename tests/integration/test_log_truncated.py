@@ -8,7 +8,7 @@ import pytest
 from penstock.config.project import LocalCluster
 from penstock.delivery import gaps
 from penstock.errors import BrokerUnavailable, LogTruncated
-from penstock.operate import upkeep
+from penstock.operate import repair
 from penstock.sources.kafka import Kafka, KafkaFeed
 
 from conftest import RunningKafka
@@ -45,7 +45,7 @@ def test_a_log_that_was_cut_off_and_refilled_past_the_position_is_noticed_and_sk
         lab.run(spec)
     untouched = lab.ids()
     with lab.runner(spec) as runner:
-        skipped = upkeep.skip_gaps(runner)
+        skipped = repair.skip_gaps(runner)
     lab.run(spec)
 
     assert list(range(10)) == before

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from penstock.delivery.dead_letters import SINK_NAME
-from penstock.driver.home import Home
+from penstock.driver.paths import Home
 from penstock.driver.runner import Runner
 from penstock.errors import PositionLost
 from penstock.kafka.producer import Producer
-from penstock.operate import upkeep
+from penstock.operate import repair
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.positions import Stretch
 from penstock.sinks.sink import Staged
@@ -87,7 +87,7 @@ class Begun:
         with pytest.raises(PositionLost):
             self.run()
         with self.runner() as runner:
-            upkeep.rebuild(runner)
+            repair.rebuild(runner)
 
 
 def test_a_sink_that_is_filled_again_begins_at_the_start_after_a_kill_too(kafka: RunningKafka, tmp_path: Path) -> None:

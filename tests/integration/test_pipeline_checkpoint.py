@@ -7,9 +7,9 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from penstock.driver.home import Home, Progress
+from penstock.driver.paths import Home, Progress
 from penstock.errors import BrokerUnavailable, CheckpointLost, Conflict, PositionLost, PositionsMoved
-from penstock.operate import upkeep
+from penstock.operate import repair
 
 from conftest import Cli
 from support.pipelines import Lab, drive, dying
@@ -39,7 +39,7 @@ def test_a_lost_or_damaged_checkpoint_is_an_error_and_its_rebuilding_doubles_not
         ):
             lost.begin()
         with lab.runner(spec) as runner:
-            found = upkeep.rebuild(runner)
+            found = repair.rebuild(runner)
         assert {"delta", "dead"} == found.keys()
     lab.run(spec)
 
@@ -60,9 +60,9 @@ def test_a_rebuild_that_dies_half_way_is_run_again_and_doubles_nothing(lab: Lab,
     lab.send_ids(topic, range(5, 8))
 
     with dying(point), lab.runner(spec) as runner:
-        upkeep.rebuild(runner)
+        repair.rebuild(runner)
     with lab.runner(spec) as runner:
-        found = upkeep.rebuild(runner)
+        found = repair.rebuild(runner)
     lab.run(spec)
 
     assert [[6], [6]] == [list(places.values()) for places in found.values()]
@@ -124,7 +124,7 @@ def test_a_table_that_was_deleted_is_noticed_and_can_be_filled_again(lab: Lab) -
         with pytest.raises(PositionLost, match=rf"sink 'delta' had everything of {topic}/0 before offset 4"):
             lab.run(spec)
     with lab.runner(spec) as runner:
-        upkeep.rebuild(runner)
+        repair.rebuild(runner)
     lab.run(spec)
 
     assert list(range(5)) == lab.ids()
@@ -156,7 +156,7 @@ def test_a_table_that_was_restored_to_an_older_version_gets_what_it_lacks_and_an
     with pytest.raises(PositionLost, match=rf"sink 'delta' had everything of {topic}/1 before offset 5"):
         lab.run(spec)
     with lab.runner(spec) as runner:
-        upkeep.rebuild(runner)
+        repair.rebuild(runner)
     lab.run(spec)
 
     assert list(range(8)) == again
@@ -281,7 +281,7 @@ def test_a_pipeline_that_began_at_the_end_and_lost_its_checkpoint_skips_nothing(
 
     shutil.rmtree(lab.home(topic).checkpoint)
     with lab.runner(spec) as runner:
-        upkeep.rebuild(runner)
+        repair.rebuild(runner)
     lab.run(spec)
 
     assert list(range(3, 9)) == lab.ids()

@@ -9,13 +9,13 @@ import yaml
 
 from penstock.delivery import gaps
 from penstock.driver import batch
-from penstock.driver.home import Progress
+from penstock.driver.paths import Progress
 from penstock.errors import BadInput, Conflict, Discontinuity, NotFound, PipelineHalted, RetentionPassed, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.operate import upkeep
+from penstock.operate import repair
 
 from conftest import Cli, RunningKafka
 from support.pipelines import Lab, dying
@@ -54,8 +54,8 @@ def test_a_topic_made_anew_is_noticed_and_read_from_its_start_once_somebody_says
         with pytest.raises(TopicRecreated, match=f"penstock pipeline skip-gap {topic}"):
             lab.run(spec)
     with lab.runner(spec) as runner:
-        planned = upkeep.planned_gaps(runner)
-        skipped = upkeep.skip_gaps(runner)
+        planned = repair.planned_gaps(runner)
+        skipped = repair.skip_gaps(runner)
     lab.run(spec)
     reports = lab.run(spec)
 
@@ -105,7 +105,7 @@ def test_records_deleted_before_they_were_read_are_a_gap_in_every_kind_of_sink(
     with pytest.raises(RetentionPassed, match=rf"{topic}/0 offsets 4 to 6.*penstock pipeline skip-gap {topic}"):
         lab.run(spec)
     with lab.runner(spec) as runner:
-        skipped = upkeep.skip_gaps(runner)
+        skipped = repair.skip_gaps(runner)
     lab.run(spec)
 
     assert [(topic, 0, 4, 7, "retention")] == [
@@ -147,9 +147,9 @@ def test_a_skip_that_dies_half_way_is_run_again_and_skips_what_was_gone_and_no_m
     topics.purge(lab.kafka.admin(), topic, {0: 7, 1: 2})
 
     with dying(point), lab.runner(spec) as runner:
-        upkeep.skip_gaps(runner)
+        repair.skip_gaps(runner)
     with lab.runner(spec) as runner:
-        upkeep.skip_gaps(runner)
+        repair.skip_gaps(runner)
     lab.run(spec)
 
     kept = [0, 1, 2, 3, 7, 8, 100, 102, 103]
@@ -176,7 +176,7 @@ def test_a_skip_that_is_killed_over_a_topic_made_anew_is_run_again_and_completes
     with pytest.raises(TopicRecreated):
         lab.run(lab.spec(topic))
     with lab.runner(lab.spec(topic)) as runner:
-        upkeep.skip_gaps(runner)
+        repair.skip_gaps(runner)
     lab.run(lab.spec(topic))
 
     assert -9 == killed.code, killed.err
@@ -218,7 +218,7 @@ def test_a_partition_that_was_added_and_purged_before_it_was_read_is_a_gap(lab: 
     with pytest.raises(RetentionPassed, match=rf"{topic}/1 offsets 0 to 2"):
         lab.run(spec)
     with lab.runner(spec) as runner:
-        skipped = upkeep.skip_gaps(runner)
+        skipped = repair.skip_gaps(runner)
     lab.run(spec)
 
     assert [(1, 0, 3)] == [(gap.partition, gap.start, gap.end) for gap in skipped]

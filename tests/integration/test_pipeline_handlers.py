@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.driver.batch import BatchReport
-from penstock.driver.home import Progress
+from penstock.driver.paths import Progress
 from penstock.errors import PipelineHalted
 from penstock.pipeline.load import load
 
@@ -37,7 +37,7 @@ BATCHES = """
 
 EVERYTHING = """
 from penstock import Batcher, Pipeline
-from penstock.steps.callbacks import OnFailure
+from penstock.steps.handlers import OnFailure
 
 class Everything(Pipeline):
     name = "{topic}"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from penstock.driver.home import Progress
+from penstock.driver.paths import Progress
 from penstock.kafka import groups
 from penstock.operate import history
 

@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from penstock.config import settings
-from penstock.driver.home import Progress
+from penstock.driver.paths import Progress
 from penstock.errors import PositionLost
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.operate import range_replay, upkeep
+from penstock.operate import range_replay, repair
 from penstock.sinks import postgres as module
 from penstock.sinks.postgres_server import Server
 
@@ -50,7 +50,7 @@ def test_a_table_that_is_gone_stops_the_pipeline_and_a_rebuild_fills_it_once(
     with pytest.raises(PositionLost, match=f"penstock pipeline rebuild {topic}"):
         lab.run(spec)
     with lab.runner(spec) as runner:
-        upkeep.rebuild(runner)
+        repair.rebuild(runner)
     lab.run(spec)
 
     assert [(each,) for each in (0, 1, 2, 3, 4, 10)] == ask(server, IDS.replace("landed", table))

@@ -14,7 +14,7 @@ import orjson
 import pytest
 import yaml
 
-from penstock.driver.home import Home, Progress
+from penstock.driver.paths import Home, Progress
 from penstock.driver.realtime import RealtimeRunner
 from penstock.driver.repeats import count_sent
 from penstock.errors import BadInput, CheckpointLost, ClusterReplaced, TopicRecreated
@@ -24,7 +24,7 @@ from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.operate import history
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.extent import Extent
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place
 
 from support.drivers import start_driver

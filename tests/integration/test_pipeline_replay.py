@@ -18,7 +18,7 @@ from penstock.errors import BadInput, Conflict, NotFound, RetentionPassed
 from penstock.kafka import groups, topics
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.operate import range_replay, upkeep
+from penstock.operate import range_replay, repair
 from penstock.operate import replay as letter_replays
 from penstock.operate.range_replay import RangeReplay
 from penstock.operate.status import Status
@@ -415,7 +415,7 @@ def test_a_range_passes_over_records_that_were_given_up(lab: Lab, into: str | No
     lab.send_ids(topic, range(3))
     lab.run(lab.spec(topic))
     lab.send_ids(topic, range(3, 6))
-    upkeep.skip(lab.spec(topic), lab.connection, lab.home(topic), f"{topic}:0:4", "no hero")
+    repair.skip(lab.spec(topic), lab.connection, lab.home(topic), f"{topic}:0:4", "no hero")
     lab.run(lab.spec(topic))
     file = write(lab, lab.document(topic, steps=[{"sql": NEW}]))
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from penstock.config.secrets_folder import SecretsFolder
-from penstock.driver.home import Home
+from penstock.driver.paths import Home
 from penstock.driver.realtime import RealtimeRunner
 from penstock.errors import Refused
 from penstock.kafka import acls, topics, users

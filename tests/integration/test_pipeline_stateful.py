@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from penstock.driver.batch import BatchReport
-from penstock.driver.home import Home, Progress
+from penstock.driver.paths import Home, Progress
 from penstock.driver.stateful import StatefulRunner
 from penstock.errors import CheckpointLost, Discontinuity, NotFound, PipelineHalted, PositionLost
 from penstock.lab.bench.throwaway_postgres import RunningPostgres

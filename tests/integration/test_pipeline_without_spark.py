@@ -13,7 +13,7 @@ from penstock.errors import Conflict, Discontinuity, PositionLost, Refused, Rete
 from penstock.kafka import topics
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.operate import upkeep
+from penstock.operate import repair
 from penstock.pipeline.spec import PipelineSpec
 
 from support.pipelines import Lab, drive
@@ -184,4 +184,4 @@ def test_a_pipeline_that_never_ran_has_no_gap_to_skip(lab: Lab) -> None:
         Runner(spec, lab.connection, lab.home(spec.name), no_spark, lab.folder) as runner,
         pytest.raises(Conflict, match=r"it has not begun, or lost it\. Nothing was changed\. Run it"),
     ):
-        upkeep.planned_gaps(runner)
+        repair.planned_gaps(runner)

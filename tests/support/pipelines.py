@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from penstock.delivery import crash_points, dead_letters
 from penstock.delivery.dead_letters import DeadLetter
 from penstock.driver.batch import BatchReport, SinkCount
-from penstock.driver.home import Home, Progress
+from penstock.driver.paths import Home, Progress
 from penstock.driver.runner import Runner
 from penstock.errors import NotFound
 from penstock.kafka.connection import Connection

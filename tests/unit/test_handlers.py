@@ -10,7 +10,7 @@ from penstock import Batcher, BatchInfo, Message, Pipeline
 from penstock.decoders.json import Json
 from penstock.sinks.console import Console
 from penstock.sources.kafka import Kafka
-from penstock.steps.callbacks import Callbacks
+from penstock.steps.handlers import Callbacks
 from penstock.testing import Outcome, Record, run
 
 from support.events import batch

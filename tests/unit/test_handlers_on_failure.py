@@ -7,7 +7,7 @@ import pytest
 
 from penstock import Batcher, Message, Pipeline
 from penstock.errors import BadInput, PipelineHalted, SinkUnavailable, Transient
-from penstock.steps.callbacks import OnFailure
+from penstock.steps.handlers import OnFailure
 from penstock.testing import FakeClock, run
 
 from support.handlers import (

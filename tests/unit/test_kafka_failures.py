@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from penstock.errors import BrokerUnavailable, LeaderNotAvailable, NotFound, PenstockError, Refused
-from penstock.kafka import failures, knock
+from penstock.kafka import diagnose, failures
 from penstock.kafka.connection import Connection
+from penstock.kafka.diagnose import explain_silence
 from penstock.kafka.failures import Causes, translate
-from penstock.kafka.knock import explain_silence
 from penstock.kafka.security import Plaintext
 from penstock.kafka.security.tls import Tls
 
@@ -72,7 +72,7 @@ class Listener:
 
 @pytest.fixture
 def listen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Listener]]:
-    monkeypatch.setattr(knock, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(diagnose, "_TIMEOUT_S", 0.2)
     with ExitStack() as stack:
 
         def make(answer: bytes = b"", *, hang_up: bool = False) -> Listener:

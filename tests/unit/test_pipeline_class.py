@@ -12,7 +12,7 @@ from penstock.errors import BadInput
 from penstock.pipeline.load import load, load_with_warnings
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.delta import Delta
-from penstock.steps.callbacks import Batcher, Callbacks, OnFailure
+from penstock.steps.handlers import Batcher, Callbacks, OnFailure
 from penstock.steps.python import Python
 from penstock.testing import run
 

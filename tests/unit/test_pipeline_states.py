@@ -10,7 +10,7 @@ import yaml
 from penstock.config.settings import Settings
 from penstock.config.settings import load as load_settings
 from penstock.delivery.holding import held
-from penstock.driver.home import Progress
+from penstock.driver.paths import Progress
 from penstock.errors import BrokerUnavailable, Conflict
 from penstock.operate import driver, history
 from penstock.operate.status import Status, load, saved

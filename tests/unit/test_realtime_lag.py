@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.driver.home import Home
+from penstock.driver.paths import Home
 from penstock.driver.realtime import RealtimeRunner
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.extent import Extent
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place
 
 

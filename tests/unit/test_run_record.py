@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.driver.batch import BatchReport, SinkCount
-from penstock.driver.home import Progress
+from penstock.driver.paths import Progress
 from penstock.errors import EnvironmentNotReady
 from penstock.operate import history
 from penstock.operate.history import RunRecord

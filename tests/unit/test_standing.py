@@ -9,7 +9,7 @@ from penstock.delivery import standing as stands
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.standing import Standing
 from penstock.errors import CheckpointLost, Discontinuity, LogTruncated, PositionLost, RetentionPassed, TopicRecreated
-from penstock.record.extent import Extent
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place, Positions, Stretch
 
 A, B, C = (Place("orders", "id-1", number) for number in range(3))

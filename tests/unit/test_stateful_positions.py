@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from penstock.driver import stateful
-from penstock.driver.home import Home, Progress
+from penstock.driver.paths import Home, Progress
 from penstock.driver.stateful import StatefulRunner
 from penstock.errors import CheckpointLost, PositionLost, StateOutdated
 from penstock.pipeline.spec import PipelineSpec

@@ -20,7 +20,7 @@ from penstock.errors import BadInput, NotFound, PipelineHalted
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
 from penstock.sources.kafka import Kafka
-from penstock.steps.callbacks import OnFailure
+from penstock.steps.handlers import OnFailure
 from penstock.steps.python import Python
 from penstock.testing import Dead, FakeClock, Outcome, Record, crashing, run
 from penstock.testing.crashing import Point

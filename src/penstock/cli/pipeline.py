@@ -301,7 +301,7 @@ def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Jso
     """Make a lost checkpoint anew, from the sinks' positions; it asks if unread records would be left behind."""
     from penstock.driver.realtime import RealtimeRunner
     from penstock.driver.stateful import StatefulRunner
-    from penstock.operate import upkeep
+    from penstock.operate import repair
 
     with _runner(context, which, any_cluster=True) as runner:
         if isinstance(runner, StatefulRunner):
@@ -315,12 +315,12 @@ def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Jso
                 " from the lag that was reported last, as far as the topics hold it"
             )
             return
-        left = upkeep.forsaken(runner)
+        left = repair.forsaken(runner)
         for gap in left:
             say(f"{gap.reason}: {gap.topic}/{gap.partition} was read up to offset {gap.start}")
         if left and not confirmed("What came after that will never be read, and goes on record. Go on?", yes=yes):
             return
-        found = upkeep.rebuild(runner)
+        found = repair.rebuild(runner)
     rows = [[name, str(place), at] for name, places in found.items() for place, at in sorted(places.items())]
     if as_json:
         print_json([{"sink": name, "place": place, "position": at} for name, place, at in rows])
@@ -335,17 +335,17 @@ def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Js
     """Go on past records that are gone; what is skipped is shown first, and recorded."""
     from penstock.driver.realtime import RealtimeRunner
     from penstock.driver.stateful import StatefulRunner
-    from penstock.operate import upkeep
+    from penstock.operate import repair
 
     with _runner(context, which) as runner:
         if isinstance(runner, StatefulRunner):
             raise BadInput("a stateful pipeline reads a table, which has no gaps")
         if isinstance(runner, RealtimeRunner):
             raise BadInput("in real time there is `penstock pipeline rebuild` instead")
-        planned = upkeep.planned_gaps(runner)
+        planned = repair.planned_gaps(runner)
         print_rows(planned, as_json=as_json, empty="there is no gap")
         if planned and confirmed("Go on without these?", yes=yes):
-            upkeep.skip_gaps(runner)
+            repair.skip_gaps(runner)
             say("recorded, and skipped")
 
 
@@ -359,14 +359,14 @@ def skip(
     as_json: Json = False,
 ) -> None:
     """Give up one record that stops a stopped pipeline; it is on record as a gap of one."""
-    from penstock.operate import upkeep
+    from penstock.operate import repair
     from penstock.operate.driver import file_of, home_of
     from penstock.pipeline.load import load
 
     settings = session(context).settings
     spec = load(file_of(settings, which))
     if confirmed(f"No sink of pipeline '{spec.name}' will ever get {record}. Go on?", yes=yes):
-        gap = upkeep.skip(spec, settings.connection(), home_of(settings, spec.name), record, reason)
+        gap = repair.skip(spec, settings.connection(), home_of(settings, spec.name), record, reason)
         print_json(gap) if as_json else say("recorded; the next batch passes it over")
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from penstock.delivery.checkpoint import Checkpoint, Committed, lost
 from penstock.errors import ClusterReplaced, LogTruncated, PositionLost, RetentionPassed, TopicRecreated
-from penstock.record.extent import Extent
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place, Positions, Stretch
 
 

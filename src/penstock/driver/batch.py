@@ -19,13 +19,13 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.standing import Standing
 from penstock.driver.failures import cause_of, job_errors
-from penstock.driver.frame import Frame
-from penstock.driver.isolate import Isolation
+from penstock.driver.poison import Isolation
+from penstock.driver.spark_job import Frame
 from penstock.errors import BatchAborted, NotFound, PenstockError, PipelineHalted, RetentionPassed, TopicRecreated
 from penstock.pipeline.spec import PipelineSpec
+from penstock.record.available_range import Extent
 from penstock.record.columns import where_column
 from penstock.record.decoded import Fault, fault
-from penstock.record.extent import Extent
 from penstock.record.positions import Place, Positions, Stretch
 from penstock.sinks.sink import Sink, Staged
 from penstock.worker.tasks import RECORDED, Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask, added_up

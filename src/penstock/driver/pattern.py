@@ -10,8 +10,8 @@ from penstock.delivery import gaps
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.gaps import TOPIC_DELETED, Gap
 from penstock.driver.batch import Feed
-from penstock.driver.home import Home
-from penstock.record.extent import Extent
+from penstock.driver.paths import Home
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place, Positions
 from penstock.sources.kafka import KafkaFeed
 

@@ -22,7 +22,7 @@ from penstock.delivery.durable import write_json
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.standing import require_same_cluster
 from penstock.driver.batch import BatchReport, SinkCount
-from penstock.driver.home import Home, Progress
+from penstock.driver.paths import Home, Progress
 from penstock.driver.repeats import Offsets, count_sent
 from penstock.driver.spark_checkpoint import SparkCheckpoint
 from penstock.driver.spark_login import client_options
@@ -192,7 +192,7 @@ class RealtimeRunner:
         """Run until told to stop."""
         from pyspark.errors import StreamingQueryException
 
-        from penstock.driver.realtime_frame import records
+        from penstock.driver.realtime_job import records
 
         self.begin()
         tell(Progress(None, 0, repeated=self.repeated))

@@ -10,7 +10,7 @@ from penstock.delivery.dead_letters import PREFIX
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position
 from penstock.kafka.reader import Reader
-from penstock.record.extent import Extent
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place
 
 Offsets = dict[str, dict[str, int]]

@@ -24,10 +24,10 @@ from penstock.delivery.ledger import Replay
 from penstock.delivery.standing import Keeper, Standing
 from penstock.driver import session
 from penstock.driver.batch import BatchReport, Feed, Parts, run_batch
-from penstock.driver.frame import Frame
-from penstock.driver.home import Home, Progress, Tell
+from penstock.driver.paths import Home, Progress, Tell
 from penstock.driver.pattern import PatternTopics
 from penstock.driver.rate import RateLimit
+from penstock.driver.spark_job import Frame
 from penstock.errors import (
     BadInput,
     CheckpointLost,
@@ -41,7 +41,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.extent import Extent
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place, Positions, Stretch, require_unmoved
 from penstock.sinks.console import Console
 from penstock.sinks.kafka import Kafka as KafkaSink
@@ -52,7 +52,7 @@ from penstock.sources.files import Files, FilesFeed
 from penstock.sources.kafka import Kafka, KafkaFeed
 from penstock.sources.range import Range, RangeFeed
 from penstock.sources.replay import ReplayFeed
-from penstock.worker import aside
+from penstock.worker import spill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ class Runner:
         with ExitStack() as stack:
             stack.enter_context(self.home.locked(self.spec.name))
             shutil.rmtree(self.home.scratch, ignore_errors=True)
-            aside.remove_left()
+            spill.remove_left()
             self._admin = Admin(self._connection)
             if self.checkpoint.exists and not self._any_cluster:
                 with suppress(CheckpointLost):  # which is told by `begin`, and mended by a rebuild

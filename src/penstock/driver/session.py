@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from penstock.driver import class_archive
-from penstock.driver.home import SPARK_CONSOLE
+from penstock.driver.paths import SPARK_CONSOLE
 from penstock.errors import BadInput, BatchAborted, SparkDied
 from penstock.interpreter import SAFE_PATH
 from penstock.jvm.java import find_java

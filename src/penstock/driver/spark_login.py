@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.driver.home import Home
+from penstock.driver.paths import Home
 from penstock.jvm.java_properties import properties_text
 from penstock.kafka.connection import Connection
 from penstock.private import write_private

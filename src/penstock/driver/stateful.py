@@ -21,10 +21,10 @@ from penstock.delivery.checkpoint import lost
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import write_json
 from penstock.driver.batch import BatchReport, SinkCount
+from penstock.driver.code_archive import own_modules
 from penstock.driver.computation import Computation
-from penstock.driver.home import Home, Progress
+from penstock.driver.paths import Home, Progress
 from penstock.driver.session import guard_callbacks
-from penstock.driver.shipping import own_modules
 from penstock.driver.spark_checkpoint import SparkCheckpoint, batch_of
 from penstock.driver.stateful_failures import explained
 from penstock.errors import BadInput, NotFound, PenstockError, PositionLost, StateOutdated

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import BadInput, BrokerUnavailable, Conflict, LeaderNotAvailable, NotFound, PenstockError, Refused
 from penstock.kafka.connection import Connection
-from penstock.kafka.knock import Silence, explain_silence
+from penstock.kafka.diagnose import Silence, explain_silence
 from penstock.kafka.security import Plain, Plaintext, Scram
 
 logger = logging.getLogger("penstock.kafka")

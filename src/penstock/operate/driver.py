@@ -12,7 +12,7 @@ import orjson
 from penstock.config.settings import Settings
 from penstock.delivery.durable import write_json
 from penstock.driver import session
-from penstock.driver.home import Home, Progress
+from penstock.driver.paths import Home, Progress
 from penstock.driver.runner import Runner
 from penstock.errors import NotFound
 from penstock.jvm import jars

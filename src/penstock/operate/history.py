@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, Field
 
-from penstock.driver.home import Progress
+from penstock.driver.paths import Progress
 from penstock.errors import EnvironmentNotReady
 from penstock.operate.status import Status
 from penstock.private import OWNER_ONLY, make_missing_private

@@ -6,7 +6,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from penstock.delivery import gaps
-from penstock.driver.home import Progress
+from penstock.driver.paths import Progress
 from penstock.errors import Conflict
 from penstock.operate.status import Status
 from penstock.pipeline.metrics import Metrics

@@ -15,7 +15,7 @@ from penstock.delivery.durable import write_json
 from penstock.delivery.ledger import Ledger, Replay
 from penstock.delivery.standing import require_readable
 from penstock.driver import session
-from penstock.driver.home import Home, Progress
+from penstock.driver.paths import Home, Progress
 from penstock.driver.runner import Runner
 from penstock.errors import BadInput, ClusterReplaced, Discontinuity, NotFound
 from penstock.operate.driver import MASTER, Show, account, home_of

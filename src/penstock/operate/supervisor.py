@@ -17,7 +17,7 @@ import psutil
 
 from penstock.config.settings import Settings
 from penstock.delivery.holding import held, holder
-from penstock.driver.home import Home
+from penstock.driver.paths import Home
 from penstock.errors import BrokerUnavailable, Conflict, EnvironmentNotReady, NotFound
 from penstock.interpreter import SAFE_PYTHON
 from penstock.operate import status as states

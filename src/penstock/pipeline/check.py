@@ -22,7 +22,7 @@ from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
-from penstock.steps.callbacks import Callbacks
+from penstock.steps.handlers import Callbacks
 from penstock.steps.message import DEFAULT
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql, mentioned_columns

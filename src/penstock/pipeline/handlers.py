@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
-from penstock.steps.callbacks import Batcher, Callbacks, OnFailure
+from penstock.steps.handlers import Batcher, Callbacks, OnFailure
 from penstock.steps.message import BatchInfo, Message
 
 MODULE_PREFIX = "penstock_pipeline_"

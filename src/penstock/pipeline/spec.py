@@ -33,7 +33,7 @@ from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
-from penstock.steps.callbacks import Callbacks
+from penstock.steps.handlers import Callbacks
 from penstock.steps.python import Python
 from penstock.steps.sql import Sql, condition
 from penstock.steps.stateful import Stateful

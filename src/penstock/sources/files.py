@@ -18,7 +18,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from penstock.errors import BadInput, NotFound
-from penstock.record.extent import Extent
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place, Positions, Stretch
 from penstock.record.records import records
 from penstock.secret import PathFromFile

@@ -23,9 +23,9 @@ from penstock.kafka.headers import read_headers
 from penstock.kafka.positions import Position, committed_bounds, resolve
 from penstock.kafka.reader import reading
 from penstock.kafka.topic_limits import NO_TIMESTAMP
+from penstock.record.available_range import Extent
 from penstock.record.columns import ERROR
 from penstock.record.decoded import fault
-from penstock.record.extent import Extent
 from penstock.record.positions import Place, Positions, Stretch
 from penstock.record.records import records
 

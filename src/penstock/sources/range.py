@@ -15,7 +15,7 @@ from penstock.errors import BadInput
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position, resolve
-from penstock.record.extent import Extent
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place, Positions, Stretch
 from penstock.sources.kafka import Kafka, KafkaFeed, KafkaReader, Skipped
 

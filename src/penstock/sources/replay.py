@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.delivery.dead_letters import ENVELOPE, envelope
 from penstock.delivery.ledger import Replay
 from penstock.kafka.connection import Connection
-from penstock.record.extent import Extent
+from penstock.record.available_range import Extent
 from penstock.record.positions import Place, Positions, Stretch
 from penstock.record.records import times
 from penstock.sources.kafka import KafkaReader

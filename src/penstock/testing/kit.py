@@ -252,7 +252,7 @@ def _manifests(
         return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.stretches))]
     from penstock.driver import session
     from penstock.driver.failures import cause_of, job_errors
-    from penstock.driver.frame import Frame
+    from penstock.driver.spark_job import Frame
 
     started = spark or session.start("testing", _log_folder(), master="local[1]", wishes=spec.spark)
     try:

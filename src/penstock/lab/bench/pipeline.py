@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 
 from penstock.delivery import dead_letters
 from penstock.driver import session
-from penstock.driver.home import Home
+from penstock.driver.paths import Home
 from penstock.driver.runner import Runner
 from penstock.interpreter import SAFE_PYTHON
 from penstock.jvm import jars

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, Field
 
 from penstock.driver import session
-from penstock.driver.home import Home
+from penstock.driver.paths import Home
 from penstock.driver.realtime import RealtimeRunner
 from penstock.jvm import jars
 from penstock.kafka import topics

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.driver.analysis import Analysis
-from penstock.driver.shipping import ship
+from penstock.driver.code_archive import ship
 from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import RESERVED, rule_column, user_columns, where_column
-from penstock.steps.callbacks import Callbacks
+from penstock.steps.handlers import Callbacks
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql
-from penstock.worker.aside import Aside, SetAside, TakeBack, unasked_columns
+from penstock.worker.spill import Aside, SetAside, TakeBack, unasked_columns
 from penstock.worker.tasks import DOT, MANIFEST, Chain, Decode, ReadTask, Task, event_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.steps.callbacks_task import CallbacksTask
+    from penstock.steps.handlers_task import CallbacksTask
     from penstock.steps.python import PythonTask
 
 
@@ -100,10 +100,10 @@ class Frame:
         return self.spark.createDataFrame([], _spark_schema(schema))
 
     def _sql(self, frame: "DataFrame", query: Select) -> "DataFrame":
-        from penstock.driver import attempt
+        from penstock.driver import safe_sql
 
         with self._explained():
-            return attempt.select(self.spark, frame, query)
+            return safe_sql.select(self.spark, frame, query)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -125,7 +125,7 @@ class Frame:
 
     def _judged(self, frame: "DataFrame") -> "DataFrame":
         """Add a column per expectation, and one per sink that has a condition."""
-        from penstock.driver import attempt
+        from penstock.driver import safe_sql
 
         rules, wheres = self._conditions()
         strict = [
@@ -134,8 +134,8 @@ class Frame:
             if rule.otherwise in {"dead_letter", "drop"}
         ]
         with self._explained():
-            frame = attempt.judge(self.spark, frame, "expect", rules, only_if=[])
-            return attempt.judge(self.spark, frame, "where", wheres, only_if=strict)
+            frame = safe_sql.judge(self.spark, frame, "expect", rules, only_if=[])
+            return safe_sql.judge(self.spark, frame, "where", wheres, only_if=strict)
 
     def manifests(self, read: ReadTask, write: Task) -> list[str]:
         """Run the job; give what each task has to tell."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.driver.shipping import own_modules
+from penstock.driver.code_archive import own_modules
 
 
 def test_modules_of_the_user_are_told_from_those_of_python_and_of_packages(
@@ -19,4 +19,4 @@ def test_modules_of_the_user_are_told_from_those_of_python_and_of_packages(
 
     sys.modules.pop("brewing")
     assert "brewing" in found
-    assert not {"json", "pyarrow", "pydantic", "pytest", "penstock", "penstock.driver.shipping", "sys"} & found
+    assert not {"json", "pyarrow", "pydantic", "pytest", "penstock", "penstock.driver.code_archive", "sys"} & found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.delivery.dead_letters import NOT_READ
 from penstock.driver.failures import cause_of, fault_of, job_errors
-from penstock.driver.frame import Frame
+from penstock.driver.spark_job import Frame
 from penstock.errors import BatchAborted, PipelineHalted
 from penstock.record.decoded import Fault, fault
 from penstock.steps.python import HANDLERS, noted

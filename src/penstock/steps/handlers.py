@@ -17,7 +17,7 @@ from penstock.record.schema import parse
 from penstock.steps.python import columns_after
 
 if TYPE_CHECKING:
-    from penstock.steps.callbacks_task import CallbacksTask
+    from penstock.steps.handlers_task import CallbacksTask
 
 
 class Batcher(BaseModel, frozen=True, extra="forbid"):
@@ -82,7 +82,7 @@ class Callbacks(BaseModel, frozen=True, extra="forbid"):
 
     def task(self, schema: pa.Schema, folder: Path | None, notes: Path) -> "CallbacksTask":
         """Make what runs inside of Spark's tasks; `schema` is what goes in."""
-        from penstock.steps.callbacks_task import CallbacksTask
+        from penstock.steps.handlers_task import CallbacksTask
 
         columns = columns_after(self.returns, schema)
         if self.batcher_column:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.spec import PipelineSpec
-from penstock.steps.callbacks import Callbacks
+from penstock.steps.handlers import Callbacks
 from penstock.steps.python import Python
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from penstock.clock import clock
 from penstock.errors import BadInput, PenstockError
 from penstock.record.columns import ERROR, TALLY, tally, user_columns, whole_rows, whole_schema
 from penstock.record.decoded import Fault, columns_of, fault
-from penstock.steps.callbacks import Callbacks
 from penstock.steps.fitting import requirement
+from penstock.steps.handlers import Callbacks
 from penstock.steps.message import BatchInfo, Message
 from penstock.steps.python import HANDLERS, Notebook, blame, load_function
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark progr
 from penstock.decoders.json import Json
 from penstock.decoders.text import Text
 from penstock.delivery.dead_letters import ENVELOPE, PREFIX, dead_topic_of
-from penstock.driver import attempt
+from penstock.driver import safe_sql
 from penstock.errors import BadInput
 from penstock.kafka.topic_limits import NO_TIMESTAMP
 from penstock.pipeline.spec import PipelineSpec
@@ -27,16 +27,16 @@ def records(spec: PipelineSpec, spark: "SparkSession", source: "DataFrame", topi
     frame = _decoded(spec, source, topic_ids)
     for step in spec.steps:
         if isinstance(step, Sql):
-            frame = attempt.select(spark, frame, Select(step.sql))
+            frame = safe_sql.select(spark, frame, Select(step.sql))
     rules = {rule_column(number): rule.that for number, rule in enumerate(spec.expect)}
-    frame = attempt.judge(spark, frame, "expect", rules, only_if=[])
+    frame = safe_sql.judge(spark, frame, "expect", rules, only_if=[])
     for number, rule in enumerate(spec.expect):
         frame = _with_rule(frame, rule_column(number), rule.name, rule.that, rule.otherwise)
     sink = spec.sinks[0]
     if not isinstance(sink, KafkaSink):
         raise BadInput("`speed: realtime` writes to Kafka")
     if sink.where:
-        frame = attempt.judge(spark, frame, "where", {"_to": sink.where}, only_if=[])
+        frame = safe_sql.judge(spark, frame, "where", {"_to": sink.where}, only_if=[])
         frame = frame.where("_error IS NOT NULL OR _to").drop("_to")
     return _encoded(spec, sink, frame)
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.record.columns import RESERVED
 from penstock.steps.sql import Select
-from penstock.worker.aside import Aside, SetAside, TakeBack, remove_left, unasked_columns
+from penstock.worker.spill import Aside, SetAside, TakeBack, remove_left, unasked_columns
 
 SCHEMA = pa.schema(
     [("price", pa.float64()), ("Land", pa.string()), ("note", pa.string()), ("a b", pa.string()), *RESERVED]

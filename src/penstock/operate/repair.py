@@ -13,7 +13,7 @@ from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.gaps import TOPIC_DELETED, Gap
-from penstock.driver.home import Home
+from penstock.driver.paths import Home
 from penstock.driver.pattern import deleted_topics
 from penstock.driver.runner import Runner
 from penstock.errors import BadInput, CheckpointLost, Conflict, NotFound
