@@ -107,7 +107,7 @@ def handlers(folder: Path, text: str) -> str:
 
 
 def step(reference: str, **parts: Any) -> list[dict[str, Any]]:
-    return [{"callbacks": reference, **parts}]
+    return [{"handlers": reference, **parts}]
 
 
 def json_lines(path: Path) -> dict[int, list[dict[str, Any]]]:

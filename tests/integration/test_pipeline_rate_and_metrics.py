@@ -106,7 +106,7 @@ def test_metrics_are_served_with_the_right_counts_for_as_long_as_the_driver_runs
     (lab.folder / "handlers_metrics.py").write_text(HANDLERS)
     document = lab.document(
         topic,
-        steps=[{"callbacks": "handlers_metrics:Handlers", "batchers": {"default": {"batch_size": 5}}}],
+        steps=[{"handlers": "handlers_metrics:Handlers", "batchers": {"default": {"batch_size": 5}}}],
         expect=[{"name": "small", "that": "id < 100", "otherwise": "warn"}],
         batch={"max_events": 20},
         metrics={"port": 0},

@@ -265,14 +265,14 @@ def test_of_two_rows_that_exclude_each_other_the_later_one_is_refused(postgres: 
 def test_every_guilty_row_among_many_is_found(postgres: RunningPostgres) -> None:
     server = postgres.database()
     ask(server, f"CREATE TABLE orders (id bigint UNIQUE, note text, {COORDINATES})")
-    guilty = [0, 17, 18, 333, 499]
-    for number in guilty:
+    poison_records = [0, 17, 18, 333, 499]
+    for number in poison_records:
         ask(server, "INSERT INTO orders (id) VALUES (%s)", number)
 
     with Driver(server) as driver:
         refused = driver.prepare(driver.stage([(number, "x") for number in range(500)]))
 
-    assert guilty == sorted(each.offset for each in refused)
+    assert poison_records == sorted(each.offset for each in refused)
 
 
 def test_a_key_too_long_for_the_index_is_its_rows_fault(postgres: RunningPostgres) -> None:

@@ -10,7 +10,7 @@ from penstock import Batcher, BatchInfo, Message, Pipeline
 from penstock.decoders.json import Json
 from penstock.sinks.console import Console
 from penstock.sources.kafka import Kafka
-from penstock.steps.handlers import Callbacks
+from penstock.steps.handlers import Handlers
 from penstock.testing import Outcome, Record, run
 
 from support.events import batch
@@ -336,7 +336,7 @@ def test_a_batch_keeps_the_order_of_its_messages_and_never_mixes_keys(seed: int)
 def through(kind: type[Pipeline], chunks: list[pa.RecordBatch], tmp_path: Any) -> list[pa.RecordBatch]:
     """Run the task of the handlers over several chunks, as a long stretch of a partition has them."""
     step = kind.spec().steps[-1]
-    assert isinstance(step, Callbacks)
+    assert isinstance(step, Handlers)
     task = step.task(chunks[0].schema, tmp_path, tmp_path / "notes")
     out = list(task(iter(chunks), 0))
     pa.Table.from_batches(out, task.schema).validate(full=True)
@@ -377,7 +377,7 @@ def test_batches_reach_over_chunks_and_rows_still_leave_in_order(tmp_path: Any) 
 
 def test_a_chunk_leaves_as_soon_as_each_of_its_messages_is_settled(tmp_path: Any) -> None:
     step = Pairs.spec().steps[-1]
-    assert isinstance(step, Callbacks)
+    assert isinstance(step, Handlers)
     chunks = sliced(16, 8)
     taken: list[int] = []
 

@@ -12,7 +12,7 @@ from penstock.errors import BadInput
 from penstock.pipeline.load import load, load_with_warnings
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.delta import Delta
-from penstock.steps.handlers import Batcher, Callbacks, OnFailure
+from penstock.steps.handlers import Batcher, Handlers, OnFailure
 from penstock.steps.python import Python
 from penstock.testing import run
 
@@ -51,9 +51,9 @@ def loaded(file: Path, code: str) -> PipelineSpec:
     return load(file)
 
 
-def handlers(spec: PipelineSpec) -> Callbacks:
+def handlers(spec: PipelineSpec) -> Handlers:
     step = spec.steps[-1]
-    assert isinstance(step, Callbacks)
+    assert isinstance(step, Handlers)
     return step
 
 
@@ -68,7 +68,7 @@ def test_a_class_in_a_file_is_a_pipeline_whose_last_step_are_its_handlers(file: 
     spec = loaded(file, START + "    steps = [{'python': 'json:loads'}]\n")
 
     assert ("combat", ["delta"]) == (spec.name, spec.sink_names)
-    assert [Python(python="json:loads"), Callbacks(callbacks=f"{file.stem}:Combat")] == spec.steps
+    assert [Python(python="json:loads"), Handlers(handlers=f"{file.stem}:Combat")] == spec.steps
 
 
 def test_attributes_of_the_class_are_the_keys_of_a_file(file: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_class_without_a_name_is_one_that_others_build_on(file: Path) -> None:
 
     spec = loaded(file, f"{code}class Real(Base):\n    name = 'real'\n    returns = 'n int'\n")
 
-    assert ("real", f"{file.stem}:Real", "n int") == (spec.name, handlers(spec).callbacks, handlers(spec).returns)
+    assert ("real", f"{file.stem}:Real", "n int") == (spec.name, handlers(spec).handlers, handlers(spec).returns)
 
 
 def test_a_class_that_was_imported_is_no_pipeline_of_this_file(file: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_class_of_another_module_may_be_the_step_of_a_spec(file: Path) -> None
     )
     parts = "source={'topics': ['hits']}, decode={'type': 'json', 'schema': 'id bigint'}, sinks=[{'type': 'console'}]"
     file.write_text(
-        f"{IMPORTS}pipeline = PipelineSpec(name='c', {parts}, steps=[{{'callbacks': '{beside.stem}:Doubling'}}])\n"
+        f"{IMPORTS}pipeline = PipelineSpec(name='c', {parts}, steps=[{{'handlers': '{beside.stem}:Doubling'}}])\n"
     )
 
     assert [{"id": 10}] == run(file, [{"id": 5}]).rows
@@ -235,13 +235,13 @@ def yaml_complaint(tmp_path: Path, content: str) -> str:
 def test_a_yaml_file_may_name_a_class_of_handlers(tmp_path: Path) -> None:
     (tmp_path / "yaml_handlers.py").write_text("class H:\n    pass\n")
     file = tmp_path / "combat.yaml"
-    step = '{callbacks: "yaml_handlers:H", batchers: {default: {batch_size: 5, max_bytes: 2KB}}, on_failure: stop}'
+    step = '{handlers: "yaml_handlers:H", batchers: {default: {batch_size: 5, max_bytes: 2KB}}, on_failure: stop}'
     file.write_text(f"{YAML}steps:\n  - {step}\n")
 
     spec = load(file)
 
-    expected = Callbacks(
-        callbacks="yaml_handlers:H",
+    expected = Handlers(
+        handlers="yaml_handlers:H",
         batchers={"default": Batcher(batch_size=5, max_bytes=2000)},
         on_failure=OnFailure(then="stop"),
     )
@@ -251,7 +251,7 @@ def test_a_yaml_file_may_name_a_class_of_handlers(tmp_path: Path) -> None:
 def test_a_class_named_in_yaml_needs_none_of_the_handlers(tmp_path: Path) -> None:
     (tmp_path / "yaml_quiet.py").write_text("class H:\n    pass\n")
     file = tmp_path / "combat.yaml"
-    file.write_text(f'{YAML}steps:\n  - {{callbacks: "yaml_quiet:H", batchers: {{default: {{batch_size: 2}}}}}}\n')
+    file.write_text(f'{YAML}steps:\n  - {{handlers: "yaml_quiet:H", batchers: {{default: {{batch_size: 2}}}}}}\n')
 
     outcome = run(file, [*({"id": number} for number in range(3)), "no json"])
 
@@ -262,28 +262,28 @@ def test_a_class_named_in_yaml_needs_none_of_the_handlers(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        ('{callbacks: "json"}', "6: steps.0.callbacks: String should match pattern"),
-        ('{callbacks: "json:a.b"}', "6: steps.0.callbacks: String should match pattern"),
-        ('{callbacks: "json:H", batcher: {}}', "6: steps.0.batcher: "),
-        ('{callbacks: "json:H", batchers: {a: {batch_size: 0}}}', "6: steps.0.batchers.a.batch_size: "),
-        ('{callbacks: "json:H", batchers: {a: {batch_size: 1000001}}}', "6: steps.0.batchers.a.batch_size: "),
-        ('{callbacks: "json:H", batchers: {a: {max_bytes: 0}}}', "6: steps.0.batchers.a.max_bytes: "),
-        ('{callbacks: "json:H", batchers: {a: {batch_timeout: soon}}}', "6: steps.0.batchers.a.batch_timeout: "),
-        ('{callbacks: "json:H", on_failure: ignore}', "6: steps.0.on_failure"),
-        ('{callbacks: "json:H", on_failure: {then: retry, growth: 0.5}}', "6: steps.0.on_failure.growth: "),
-        ('{callbacks: "json:H", on_failure: {then: retry, attempts: 101}}', "6: steps.0.on_failure.attempts: "),
-        ('{callbacks: "json:H", returns: "id nothing"}', "6: steps.0.returns: "),
-        ('{callbacks: "json:H", batcher_column: "a b"}', "6: steps.0.batcher_column: "),
+        ('{handlers: "json"}', "6: steps.0.handlers: String should match pattern"),
+        ('{handlers: "json:a.b"}', "6: steps.0.handlers: String should match pattern"),
+        ('{handlers: "json:H", batcher: {}}', "6: steps.0.batcher: "),
+        ('{handlers: "json:H", batchers: {a: {batch_size: 0}}}', "6: steps.0.batchers.a.batch_size: "),
+        ('{handlers: "json:H", batchers: {a: {batch_size: 1000001}}}', "6: steps.0.batchers.a.batch_size: "),
+        ('{handlers: "json:H", batchers: {a: {max_bytes: 0}}}', "6: steps.0.batchers.a.max_bytes: "),
+        ('{handlers: "json:H", batchers: {a: {batch_timeout: soon}}}', "6: steps.0.batchers.a.batch_timeout: "),
+        ('{handlers: "json:H", on_failure: ignore}', "6: steps.0.on_failure"),
+        ('{handlers: "json:H", on_failure: {then: retry, growth: 0.5}}', "6: steps.0.on_failure.growth: "),
+        ('{handlers: "json:H", on_failure: {then: retry, attempts: 101}}', "6: steps.0.on_failure.attempts: "),
+        ('{handlers: "json:H", returns: "id nothing"}', "6: steps.0.returns: "),
+        ('{handlers: "json:H", batcher_column: "a b"}', "6: steps.0.batcher_column: "),
         (
-            '{callbacks: "json:H", batcher_column: S}',
+            '{handlers: "json:H", batcher_column: S}',
             "6: steps.0.batcher_column: there is a column of this name already",
         ),
         (
-            '{callbacks: "json:H", returns: "q int", batcher_column: q}',
+            '{handlers: "json:H", returns: "q int", batcher_column: q}',
             "6: steps.0.batcher_column: there is a column of this name already",
         ),
-        ('{callbacks: "nowhere_at_all:H"}', "6: steps.0.callbacks: there is no module 'nowhere_at_all'"),
-        ('{callback: "json:H"}', "6: steps.0: a step has one of the keys sql, python, callbacks and stateful"),
+        ('{handlers: "nowhere_at_all:H"}', "6: steps.0.handlers: there is no module 'nowhere_at_all'"),
+        ('{handler: "json:H"}', "6: steps.0: a step has one of the keys sql, python, handlers and stateful"),
     ],
 )
 def test_a_mistake_in_a_step_of_handlers_is_told_with_its_line_and_key(
@@ -293,20 +293,20 @@ def test_a_mistake_in_a_step_of_handlers_is_told_with_its_line_and_key(
 
 
 def test_a_pipeline_has_one_class_of_handlers(tmp_path: Path) -> None:
-    content = YAML + 'steps:\n  - {callbacks: "json:A"}\n  - {python: "json:f"}\n  - {callbacks: "json:B"}\n'
+    content = YAML + 'steps:\n  - {handlers: "json:A"}\n  - {python: "json:f"}\n  - {handlers: "json:B"}\n'
 
     assert "8: steps.2: a pipeline has one class of handlers" == yaml_complaint(tmp_path, content)
 
 
 def test_a_class_of_handlers_whose_steps_name_another_is_refused(file: Path) -> None:
-    actual = complaint(file, START + "    steps = [{'callbacks': 'json:A'}]\n")
+    actual = complaint(file, START + "    steps = [{'handlers': 'json:A'}]\n")
 
     assert f"{file}: steps.1: a pipeline has one class of handlers" == actual
 
 
 def test_a_table_that_changes_has_no_handlers(tmp_path: Path) -> None:
     content = "name: combat\nsource: {type: delta, path: t}\nsinks: [{type: console}]\n"
-    content += 'steps:\n  - {callbacks: "json:A"}\n'
+    content += 'steps:\n  - {handlers: "json:A"}\n'
 
     expected = "5: steps.0: a `delta` source has no row-local Python: use `sql` or `stateful`"
     assert expected in yaml_complaint(tmp_path, content)
@@ -315,12 +315,12 @@ def test_a_table_that_changes_has_no_handlers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "column", "is_known"),
     [
-        ('{callbacks: "json:H"}', "s", True),
-        ('{callbacks: "json:H", returns: "n int"}', "n", True),
-        ('{callbacks: "json:H", returns: "n int"}', "s", False),
-        ('{callbacks: "json:H", batcher_column: q}', "q", True),
-        ('{callbacks: "json:H", returns: "n int", batcher_column: q}', "q", True),
-        ('{callbacks: "json:H"}', "q", False),
+        ('{handlers: "json:H"}', "s", True),
+        ('{handlers: "json:H", returns: "n int"}', "n", True),
+        ('{handlers: "json:H", returns: "n int"}', "s", False),
+        ('{handlers: "json:H", batcher_column: q}', "q", True),
+        ('{handlers: "json:H", returns: "n int", batcher_column: q}', "q", True),
+        ('{handlers: "json:H"}', "q", False),
     ],
 )
 def test_a_check_knows_the_columns_that_come_out_of_handlers(
@@ -340,7 +340,7 @@ def test_a_check_knows_the_columns_that_come_out_of_handlers(
 def test_nothing_of_the_class_is_run_by_a_check_of_a_yaml_file(tmp_path: Path) -> None:
     (tmp_path / "yaml_explosive.py").write_text("raise SystemExit\n")
     file = tmp_path / "combat.yaml"
-    file.write_text(f'{YAML}steps:\n  - {{callbacks: "yaml_explosive:H"}}\n')
+    file.write_text(f'{YAML}steps:\n  - {{handlers: "yaml_explosive:H"}}\n')
 
     assert "combat" == load(file).name
 
@@ -353,7 +353,7 @@ def test_the_shortest_timeout_of_the_batchers_takes_the_place_of_the_wait_for_a_
     tmp_path: Path, batchers: str, expected: int
 ) -> None:
     file = tmp_path / "combat.yaml"
-    step = f'{{callbacks: "json:H", batchers: {batchers}}}'
+    step = f'{{handlers: "json:H", batchers: {batchers}}}'
     file.write_text(f"{YAML}batch: {{max_wait: 3s}}\nsteps:\n  - {step}\n")
 
     assert expected == load(file).max_wait_ms

@@ -207,7 +207,7 @@ def test_parts_that_do_not_fit_each_other_are_refused_at_the_part_to_change(file
     [
         pytest.param(
             "{sqll: SELECT * FROM events}",
-            [("steps.0", "a step has one of the keys sql, python, callbacks and stateful")],
+            [("steps.0", "a step has one of the keys sql, python, handlers and stateful")],
             id="typo",
         ),
         pytest.param(

@@ -39,7 +39,7 @@ def test_what_fits_is_told_of_what_it_costs(tmp_path: Path) -> None:
         ({"sinks": [{"type": "delta", "path": "t"}]}, "sinks", "it is `kafka`"),
         ({"sinks": [*FITS["sinks"], {"type": "console"}]}, "sinks", "there is one sink"),
         ({"steps": [{"python": "json:loads"}]}, "steps.0", "SQL only"),
-        ({"steps": [{"callbacks": "json:JSONDecoder"}]}, "steps.0", "SQL only"),
+        ({"steps": [{"handlers": "json:JSONDecoder"}]}, "steps.0", "SQL only"),
         ({"expect": [{**FITS["expect"][0], "otherwise": "fail"}]}, "expect.0.otherwise", "drops a record"),
         ({"expect": [{**FITS["expect"][0], "otherwise": "warn"}]}, "expect.0.otherwise", "drops a record"),
         ({"rate": {"events": 5}}, "rate", "no limit of rate"),

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.record.columns import RESERVED
 from penstock.steps.sql import Select
-from penstock.worker.spill import Aside, SetAside, TakeBack, remove_left, unasked_columns
+from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, remove_left, unasked_columns
 
 SCHEMA = pa.schema(
     [("price", pa.float64()), ("Land", pa.string()), ("note", pa.string()), ("a b", pa.string()), *RESERVED]
@@ -73,14 +73,14 @@ def test_only_the_owner_can_read_what_waits_and_it_has_no_name_once_it_is_read(t
     way = Aside(("note",))
     before = os.umask(0)
     try:
-        passing = SetAside(way, SCHEMA)(iter([rows(1, 2)]), 0)
+        passing = SpillColumns(way, SCHEMA)(iter([rows(1, 2)]), 0)
         first = next(passing)
     finally:
         os.umask(before)
     (file,) = temporary.iterdir()
     mode = file.stat().st_mode & 0o777
     list(passing)
-    (whole,) = TakeBack(way, SCHEMA)(iter([first]), 0)
+    (whole,) = RestoreColumns(way, SCHEMA)(iter([first]), 0)
 
     assert 0o600 == mode
     assert [1.0, 2.0] == whole.column("price").to_pylist()
@@ -93,8 +93,8 @@ def test_a_task_that_fails_leaves_nothing_in_the_temporary_folder(temporary: Pat
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        list(SetAside(Aside(("note",)), SCHEMA)(failing(), 0))
-    given_up = SetAside(Aside(("note",)), SCHEMA)(iter([rows(1), rows(2)]), 0)
+        list(SpillColumns(Aside(("note",)), SCHEMA)(failing(), 0))
+    given_up = SpillColumns(Aside(("note",)), SCHEMA)(iter([rows(1), rows(2)]), 0)
     next(given_up)
     given_up.close()  # type: ignore[attr-defined]
 

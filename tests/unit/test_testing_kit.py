@@ -203,7 +203,7 @@ def test_steps_run_one_into_the_other_and_into_the_handlers(tmp_path: Path) -> N
     steps = [
         Python(python="kit_two_steps:f", returns="n bigint"),
         {"python": "kit_two_steps:g"},
-        {"callbacks": "kit_two_steps:H", "batchers": {"default": {"batch_size": 2}}, "batcher_column": "b"},
+        {"handlers": "kit_two_steps:H", "batchers": {"default": {"batch_size": 2}}, "batcher_column": "b"},
         {"python": "kit_two_steps:g"},
     ]
     sys.path.insert(0, str(tmp_path))
@@ -305,12 +305,12 @@ def test_a_class_that_makes_no_pipeline_is_refused_with_the_keys() -> None:
 
 def test_what_a_check_would_find_is_found_before_anything_runs() -> None:
     with pytest.raises(BadInput, match="there is no module 'nowhere_at_all', neither beside the file nor installed"):
-        run(spec(steps=[{"callbacks": "nowhere_at_all:H"}]), [{"id": 1}])
+        run(spec(steps=[{"handlers": "nowhere_at_all:H"}]), [{"id": 1}])
 
 
 def test_a_class_that_its_module_lacks_is_refused() -> None:
     with pytest.raises(BadInput, match="the module 'json' has no function 'Nobody'"):
-        run(spec(steps=[{"callbacks": "json:Nobody"}]), [{"id": 1}])
+        run(spec(steps=[{"handlers": "json:Nobody"}]), [{"id": 1}])
 
 
 def test_a_module_that_cannot_be_imported_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_only_sql_needs_spark() -> None:
         needs_spark(each)
         for each in (
             spec(),
-            spec(steps=[{"python": "a:f"}, {"callbacks": "a:H"}]),
+            spec(steps=[{"python": "a:f"}, {"handlers": "a:H"}]),
             spec(steps=[{"sql": "SELECT * FROM events"}]),
             spec(expect=[rule]),
             spec(sinks=[Console(where="id > 1")]),

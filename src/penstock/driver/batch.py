@@ -28,7 +28,7 @@ from penstock.record.columns import where_column
 from penstock.record.decoded import Fault, fault
 from penstock.record.positions import Place, Positions, Stretch
 from penstock.sinks.sink import Sink, Staged
-from penstock.worker.tasks import RECORDED, Condemned, DeadTask, Reader, ReadTask, SinkTask, WriteTask, added_up
+from penstock.worker.tasks import RECORDED, DeadTask, Reader, ReadTask, RejectedRecords, SinkTask, WriteTask, added_up
 
 
 class Feed(Protocol):
@@ -92,13 +92,13 @@ class Parts:
 def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Standing) -> BatchReport:
     """Run one batch to its end, or raise with nothing half done that the positions do not tell."""
     began = time.monotonic()
-    condemned: list[Condemned] = [{} for _ in stretches]
+    rejected: list[RejectedRecords] = [{} for _ in stretches]
     recorded = _recorded(parts.dead, stretches, standing)
     for index, stretch in enumerate(stretches):
         for offset, sink in recorded.get(stretch.place, ()):
-            condemned[index].setdefault(offset, {})[sink] = fault(RECORDED, "judged dead before", stage="dead")
+            rejected[index].setdefault(offset, {})[sink] = fault(RECORDED, "judged dead before", stage="dead")
     while True:
-        read, write = _tasks(parts, stretches, standing, condemned, recorded)
+        read, write = _tasks(parts, stretches, standing, rejected, recorded)
         started = time.monotonic()
         try:
             manifests = [orjson.loads(each) for each in parts.frame.manifests(read, write)]
@@ -111,14 +111,14 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
             if parts.stopping.is_set():
                 # Ctrl-C reaches the workers too: what they died of is no record's fault.
                 raise BatchAborted("stopped in the middle of a batch", safe="Nothing of it was written") from None
-            for index, offset, problem in Isolation(parts.frame, read, write, parts.notes).guilty(error):
-                _require_first_time(parts.spec.name, stretches[index].place, offset, problem, condemned[index])
-                condemned[index].setdefault(offset, {})[None] = problem
+            for index, offset, problem in Isolation(parts.frame, read, write, parts.notes).poison_records(error):
+                _require_first_time(parts.spec.name, stretches[index].place, offset, problem, rejected[index])
+                rejected[index].setdefault(offset, {})[None] = problem
             continue
         _require_rules_kept(parts.spec, manifests, stretches)
         done = time.monotonic()
         staged = _staged(parts, stretches, standing, manifests)
-        if not _prepared(parts, stretches, standing, staged, condemned):
+        if not _prepared(parts, stretches, standing, staged, rejected):
             continue
         break
     counts = _counted(parts, stretches, standing, manifests)
@@ -157,9 +157,9 @@ def _recorded(
     return dead.recorded(judged)
 
 
-def _require_first_time(pipeline: str, place: Place, offset: int, problem: Fault, condemned: Condemned) -> None:
+def _require_first_time(pipeline: str, place: Place, offset: int, problem: Fault, rejected: RejectedRecords) -> None:
     """Raise if a record that is condemned already still makes the job fail: that would never end."""
-    if None in condemned.get(offset, {}):
+    if None in rejected.get(offset, {}):
         raise PipelineHalted(
             f"the record at {place} offset {offset} makes the job fail even as a dead letter: {problem['message']}",
             safe="Nothing of this batch was written",
@@ -172,7 +172,7 @@ def _tasks(
     parts: Parts,
     stretches: list[Stretch],
     standing: Standing,
-    condemned: list[Condemned],
+    rejected: list[RejectedRecords],
     recorded: dict[Place, set[tuple[int, str | None]]],
 ) -> tuple[ReadTask, WriteTask]:
     spec = parts.spec
@@ -180,7 +180,7 @@ def _tasks(
         reader=parts.feed.reader(),
         decode=spec.decode,  # type: ignore[arg-type]  # the frame was made, so there is one
         stretches=stretches,
-        condemned=condemned,
+        rejected=rejected,
         counted_from=[sorted({each.start, *_trims_at(standing, each)}) for each in stretches],
         max_bytes=max(1, spec.batch.max_bytes // len(stretches)),
     )
@@ -198,7 +198,7 @@ def _tasks(
         stager=parts.dead.stager(),
         recorded=[recorded.get(each.place, set()) for each in stretches],
     )
-    write = WriteTask(sinks, dead, spec.expect, stretches, condemned, driver_pid=os.getpid())
+    write = WriteTask(sinks, dead, spec.expect, stretches, rejected, driver_pid=os.getpid())
     return read, write
 
 
@@ -245,7 +245,7 @@ def _prepared(
     stretches: list[Stretch],
     standing: Standing,
     staged: dict[str, list[Staged]],
-    condemned: list[Condemned],
+    rejected: list[RejectedRecords],
 ) -> bool:
     """Prepare every sink; if one refuses rows, condemn those for it and say that the batch must run again."""
     index_of = {stretch.place: index for index, stretch in enumerate(stretches)}
@@ -253,7 +253,7 @@ def _prepared(
         expected = {each.stretch.place: standing.expected[sink.name][each.stretch.place] for each in staged[sink.name]}
         refusals = sink.prepare(staged[sink.name], expected)
         for refusal in refusals:
-            condemned[index_of[refusal.place]].setdefault(refusal.offset, {})[sink.name] = refusal.fault
+            rejected[index_of[refusal.place]].setdefault(refusal.offset, {})[sink.name] = refusal.fault
         if refusals:
             for each in parts.sinks:
                 each.abandon()

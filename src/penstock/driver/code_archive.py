@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.spec import PipelineSpec
-from penstock.steps.handlers import Callbacks
+from penstock.steps.handlers import Handlers
 from penstock.steps.python import Python
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def ship(spark: "SparkSession", spec: PipelineSpec, folder: Path, scratch: Path)
     """
     if (spark.sparkContext.master or "").startswith("local"):
         return folder
-    if any(isinstance(step, Python | Callbacks) for step in spec.steps):
+    if any(isinstance(step, Python | Handlers) for step in spec.steps):
         scratch.mkdir(parents=True, exist_ok=True)
         archive = scratch / f"{spec.name}-code.zip"
         with zipfile.ZipFile(archive, "w") as packed:

@@ -28,7 +28,7 @@ class Isolation:
         self._write = write
         self._notes = notes
 
-    def guilty(self, failure: Exception) -> list[tuple[int, int, Fault]]:
+    def poison_records(self, failure: Exception) -> list[tuple[int, int, Fault]]:
         """Give stretch, offset and fault of every record to blame; raise if it is no record's fault."""
         suspects = self._noted()  # before anything else runs, for every run keeps notes
         start = self._read.stretches[0].start

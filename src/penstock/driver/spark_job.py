@@ -14,16 +14,16 @@ from penstock.driver.code_archive import ship
 from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import RESERVED, rule_column, user_columns, where_column
-from penstock.steps.handlers import Callbacks
+from penstock.steps.handlers import Handlers
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql
-from penstock.worker.spill import Aside, SetAside, TakeBack, unasked_columns
+from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, unasked_columns
 from penstock.worker.tasks import DOT, MANIFEST, Chain, Decode, ReadTask, Task, event_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.steps.handlers_task import CallbacksTask
+    from penstock.steps.handlers_task import HandlersTask
     from penstock.steps.python import PythonTask
 
 
@@ -66,7 +66,7 @@ class Frame:
     def can_filter(self) -> bool:
         """Tell whether steps may leave events out, so that fewer arrive than were read."""
         for step in self._spec.steps:
-            if isinstance(step, Python | Callbacks) or (isinstance(step, Sql) and Select(step.sql).where):
+            if isinstance(step, Python | Handlers) or (isinstance(step, Sql) and Select(step.sql).where):
                 return True
         return getattr(self._decode, "tombstones", "") == "drop"
 
@@ -81,7 +81,7 @@ class Frame:
         for step in self._spec.steps:
             if isinstance(step, Sql):
                 schema = self._analysis.columns(schema, ["select", step.sql], partial(self._columns, schema, step))
-            elif isinstance(step, Python | Callbacks):
+            elif isinstance(step, Python | Handlers):
                 schema = step.task(schema, self._folder, self._notes).schema
             self._schemas.append(schema)
         rules, wheres = self._conditions()
@@ -146,7 +146,7 @@ class Frame:
                 way.in_spark(self._unasked(way.schema, number))
                 way.frame = self._sql(way.frame, Select(step.sql))
                 way.schema = self._schemas[number]
-            elif isinstance(step, Python | Callbacks):
+            elif isinstance(step, Python | Handlers):
                 way.in_python()
                 way.add(step.task(way.schema, self._folder, self._notes))
         if self._spec.expect or any(sink.where for sink in self._spec.sinks):
@@ -179,7 +179,7 @@ class _Way:
         self.schema = schema
         self._aside: Aside | None = None
 
-    def add(self, task: "PythonTask | CallbacksTask") -> None:
+    def add(self, task: "PythonTask | HandlersTask") -> None:
         """Run one more task in the Python worker at hand."""
         self.tasks, self.schema = [*self.tasks, task], task.schema
 
@@ -187,14 +187,14 @@ class _Way:
         """Hand the rows to the JVM, unless they are there, without what SQL does not ask for."""
         if self._aside is None:
             self._aside = Aside(unasked)
-            slim = SetAside(self._aside, self.schema)
+            slim = SpillColumns(self._aside, self.schema)
             self.frame = _in_python(self.frame, [*self.tasks, slim], _spark_schema(slim.schema))
             self.tasks = []
 
     def in_python(self) -> None:
         """Take the rows back."""
         if self._aside is not None:
-            self.tasks = [TakeBack(self._aside, self.schema)]
+            self.tasks = [RestoreColumns(self._aside, self.schema)]
             self._aside = None
 
 

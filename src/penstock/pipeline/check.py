@@ -22,7 +22,7 @@ from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
-from penstock.steps.handlers import Callbacks
+from penstock.steps.handlers import Handlers
 from penstock.steps.message import DEFAULT
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql, mentioned_columns
@@ -117,7 +117,7 @@ def _about_functions(spec: PipelineSpec, folder: Path) -> Iterator[Problem]:
     """Look whether the modules are there; nothing of the user's is run."""
     for number, step in enumerate(spec.steps):
         key = type(step).__name__.lower()
-        if isinstance(step, Python | Callbacks | Stateful):
+        if isinstance(step, Python | Handlers | Stateful):
             reference = getattr(step, key)
             top = reference.partition(":")[0].partition(".")[0]
             beside = (folder / f"{top}.py").exists() or (folder / top).is_dir()
@@ -150,7 +150,7 @@ def _about_realtime(spec: PipelineSpec) -> Iterator[Problem]:
 
 def _about_stateful(spec: PipelineSpec) -> Iterator[Problem]:
     for number, step in enumerate(spec.steps):
-        if isinstance(step, Python | Callbacks):
+        if isinstance(step, Python | Handlers):
             yield _error("a `delta` source has no row-local Python: use `sql` or `stateful`", "steps", number)
         if isinstance(step, Stateful) and step.timers == "processing_time" and spec.speed == "scheduled":
             yield _error(
@@ -178,7 +178,7 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
             yield _error("state belongs to a second pipeline, whose source is the landed table", "steps", number)
         elif isinstance(step, Python):
             columns = list(parse(step.returns).names) if step.returns else columns
-        elif isinstance(step, Callbacks):
+        elif isinstance(step, Handlers):
             yield from _about_handlers(step, number, columns or [])
             columns = step.columns(columns) if columns is not None else None
         elif isinstance(step, Sql):
@@ -192,7 +192,7 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
             yield from _unknown([sink.where], columns, ("sinks", number, "where"))
 
 
-def _about_handlers(step: Callbacks, number: int, columns: list[str]) -> Iterator[Problem]:
+def _about_handlers(step: Handlers, number: int, columns: list[str]) -> Iterator[Problem]:
     if step.batchers and DEFAULT not in step.batchers:
         text = "no batcher is called `default`: a message without `put_batcher` is a dead letter"
         yield Problem("warning", ("steps", number, "batchers"), text)

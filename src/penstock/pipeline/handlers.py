@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
-from penstock.steps.handlers import Batcher, Callbacks, OnFailure
+from penstock.steps.handlers import Batcher, Handlers, OnFailure
 from penstock.steps.message import BatchInfo, Message
 
 MODULE_PREFIX = "penstock_pipeline_"
@@ -47,8 +47,8 @@ class Pipeline:
         if not all(part.isidentifier() for part in module.split(".")):
             raise BadInput(f"'{module}' is no name of a module, and tasks import it: use letters, digits, underscores")
         given: dict[str, Any] = {key: getattr(cls, key) for key in PipelineSpec.model_fields if hasattr(cls, key)}
-        handlers = Callbacks(
-            callbacks=f"{module}:{cls.__name__}",
+        handlers = Handlers(
+            handlers=f"{module}:{cls.__name__}",
             batchers=cls.batchers,
             on_failure=cls.on_failure,
             returns=cls.returns,

@@ -33,7 +33,7 @@ from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
-from penstock.steps.handlers import Callbacks
+from penstock.steps.handlers import Handlers
 from penstock.steps.python import Python
 from penstock.steps.sql import Sql, condition
 from penstock.steps.stateful import Stateful
@@ -44,7 +44,7 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 Source = Annotated[Kafka | Files | DeltaTable, Field(discriminator="type")]
 Decode = Annotated[JsonDecode | Text | Raw, Field(discriminator="type")]
-Step = Sql | Python | Callbacks | Stateful
+Step = Sql | Python | Handlers | Stateful
 AnySink = Delta | JsonSink | Postgres | KafkaSink | Console | SparkFormat
 
 
@@ -61,7 +61,7 @@ def _plain_sink(sink: AnySink) -> AnySink:
 
 def _kind_of_step(value: Any) -> str | None:
     keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    kinds = {"sql": "Sql", "python": "Python", "callbacks": "Callbacks", "stateful": "Stateful"}
+    kinds = {"sql": "Sql", "python": "Python", "handlers": "Handlers", "stateful": "Stateful"}
     return next((kind for key, kind in kinds.items() if key in keys), None)
 
 
@@ -70,12 +70,12 @@ SinkSpec = Annotated[Annotated[AnySink, Field(discriminator="type")], AfterValid
 _StepByKey = Annotated[
     Annotated[Sql, Tag("Sql")]
     | Annotated[Python, Tag("Python")]
-    | Annotated[Callbacks, Tag("Callbacks")]
+    | Annotated[Handlers, Tag("Handlers")]
     | Annotated[Stateful, Tag("Stateful")],
     Discriminator(
         _kind_of_step,
         custom_error_type="step",
-        custom_error_message="a step has one of the keys sql, python, callbacks and stateful",
+        custom_error_message="a step has one of the keys sql, python, handlers and stateful",
     ),
 ]
 
@@ -179,7 +179,7 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
                 raise contradiction(f"two sinks are called '{name}': give each a `name`", "sinks", number, "name")
             if name == "dead":
                 raise contradiction("no sink can be called 'dead': the dead letters are", "sinks", number, "name")
-        handlers = [number for number, step in enumerate(self.steps) if isinstance(step, Callbacks)]
+        handlers = [number for number, step in enumerate(self.steps) if isinstance(step, Handlers)]
         if len(handlers) > 1:
             raise contradiction("a pipeline has one class of handlers", "steps", handlers[1])
         rules = [rule.name for rule in self.expect]
@@ -197,7 +197,7 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     def max_wait_ms(self) -> int:
         """How long a batch may wait to fill: batchers have a say of their own."""
         waits = [
-            each.batch_timeout for step in self.steps if isinstance(step, Callbacks) for each in step.batchers.values()
+            each.batch_timeout for step in self.steps if isinstance(step, Handlers) for each in step.batchers.values()
         ]
         return min(waits, default=self.batch.max_wait)
 

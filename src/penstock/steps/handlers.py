@@ -17,7 +17,7 @@ from penstock.record.schema import parse
 from penstock.steps.python import columns_after
 
 if TYPE_CHECKING:
-    from penstock.steps.handlers_task import CallbacksTask
+    from penstock.steps.handlers_task import HandlersTask
 
 
 class Batcher(BaseModel, frozen=True, extra="forbid"):
@@ -48,10 +48,10 @@ class OnFailure(BaseModel, frozen=True, extra="forbid"):
     max_backoff: DurationMs = Field(10_000, ge=0, description="With `retry`: no pause is longer.")
 
 
-class Callbacks(BaseModel, frozen=True, extra="forbid"):
+class Handlers(BaseModel, frozen=True, extra="forbid"):
     """A class with handlers: `prepare_messages`, `handle_message`, `handle_batch`, `handle_failed`, any of them."""
 
-    callbacks: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The class, as `module:Class`.")
+    handlers: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The class, as `module:Class`.")
     batchers: dict[str, Batcher] = Field(
         default_factory=dict,
         description="Batchers by name; a message goes to `default` unless `put_batcher` says otherwise."
@@ -80,11 +80,11 @@ class Callbacks(BaseModel, frozen=True, extra="forbid"):
         made = list(parse(self.returns).names) if self.returns else names
         return [*made, *([self.batcher_column] if self.batcher_column else [])]
 
-    def task(self, schema: pa.Schema, folder: Path | None, notes: Path) -> "CallbacksTask":
+    def task(self, schema: pa.Schema, folder: Path | None, notes: Path) -> "HandlersTask":
         """Make what runs inside of Spark's tasks; `schema` is what goes in."""
-        from penstock.steps.handlers_task import CallbacksTask
+        from penstock.steps.handlers_task import HandlersTask
 
         columns = columns_after(self.returns, schema)
         if self.batcher_column:
             columns = columns.append(pa.field(self.batcher_column, pa.string()))
-        return CallbacksTask(self, columns, folder, str(notes))
+        return HandlersTask(self, columns, folder, str(notes))

@@ -21,7 +21,7 @@ from penstock.errors import BadInput, PenstockError
 from penstock.record.columns import ERROR, TALLY, tally, user_columns, whole_rows, whole_schema
 from penstock.record.decoded import Fault, columns_of, fault
 from penstock.steps.fitting import requirement
-from penstock.steps.handlers import Callbacks
+from penstock.steps.handlers import Handlers
 from penstock.steps.message import BatchInfo, Message
 from penstock.steps.python import HANDLERS, Notebook, blame, load_function
 
@@ -46,10 +46,10 @@ class _Bucket:
     must_flush: bool = False
 
 
-class CallbacksTask:
+class HandlersTask:
     """What travels to the tasks; each makes an instance of the class of its own."""
 
-    def __init__(self, spec: Callbacks, columns: pa.Schema, folder: Path | None, notes: str) -> None:
+    def __init__(self, spec: Handlers, columns: pa.Schema, folder: Path | None, notes: str) -> None:
         self._spec = spec
         self._columns = columns
         self._folder = folder
@@ -58,7 +58,7 @@ class CallbacksTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
         """Give each chunk back with what the handlers made of it, and at the end one row that tells what they did."""
-        handlers = _made(self._spec.callbacks, self._folder)
+        handlers = _made(self._spec.handlers, self._folder)
         Path(self._notes).mkdir(parents=True, exist_ok=True)
         with Notebook(Path(self._notes) / f"{index}{HANDLERS}") as notebook:
             handling = _Handling(self._spec, self._columns, self.schema, handlers, notebook)
@@ -73,7 +73,7 @@ class CallbacksTask:
 
 class _Handling:
     def __init__(
-        self, spec: Callbacks, columns: pa.Schema, schema: pa.Schema, handlers: Any, notebook: Notebook
+        self, spec: Handlers, columns: pa.Schema, schema: pa.Schema, handlers: Any, notebook: Notebook
     ) -> None:
         self._spec = spec
         self._columns = columns

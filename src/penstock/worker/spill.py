@@ -87,7 +87,7 @@ def remove_left() -> None:
                 Path(entry.path).unlink()
 
 
-class SetAside:
+class SpillColumns:
     """Writes the waiting columns down, and lets the others pass."""
 
     def __init__(self, aside: Aside, schema: pa.Schema) -> None:
@@ -111,7 +111,7 @@ class SetAside:
             raise
 
 
-class TakeBack:
+class RestoreColumns:
     """Gives rows their waiting columns back: the user's in the schema's order, then Penstock's."""
 
     def __init__(self, aside: Aside, schema: pa.Schema) -> None:

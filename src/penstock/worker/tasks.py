@@ -28,7 +28,7 @@ DOT = "\ue000"
 """What stands for a dot in names on their way to Python: PySpark would take `a.b` for a field of a struct."""
 
 Task = Callable[[Iterator[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
-Condemned = dict[int, dict[str | None, Fault]]
+RejectedRecords = dict[int, dict[str | None, Fault]]
 """Faults that were found before the task began: by offset, then by sink, or None for all sinks."""
 
 RECORDED = "Recorded"
@@ -108,7 +108,7 @@ class ReadTask:
     reader: Reader
     decode: Decode
     stretches: list[Stretch]
-    condemned: list[Condemned]
+    rejected: list[RejectedRecords]
     counted_from: list[list[int]]
     """Per stretch, the offsets from which some sink still needs events: how many were read is counted for each."""
     max_bytes: int | None = None
@@ -119,18 +119,18 @@ class ReadTask:
             pass
         schema = event_schema(self.decode)
         decoder = self.decode.decoder()
-        stretch, condemned = self.stretches[index], self.condemned[index]
+        stretch, rejected = self.stretches[index], self.rejected[index]
         read = dict.fromkeys(self.counted_from[index], 0)
         reached = stretch.start
-        rejected = _rejected(condemned)
-        for raw, reached in self.reader.chunks(stretch, self.max_bytes, rejected):  # noqa: B007 - told at the end
+        passed_over = _passed_over(rejected)
+        for raw, reached in self.reader.chunks(stretch, self.max_bytes, passed_over):  # noqa: B007 - told at the end
             if not raw.num_rows:
                 continue
             offsets = raw.column("_at").to_numpy()
             for start in read:
                 read[start] += int((offsets >= start).sum())
             decoded = decoder.decode(raw.column("_value").to_pylist())
-            _condemn(decoded.faults, offsets, raw, condemned)
+            _reject(decoded.faults, offsets, raw, rejected)
             errors = pa.array(decoded.faults, ERROR)
             batch = whole_rows(decoded.columns, raw, errors, schema)
             if any(decoded.dropped):
@@ -142,22 +142,22 @@ class ReadTask:
     def on(self, index: int, start: int, end: int) -> "ReadTask":
         """Give the same over a part of one stretch, whatever its size."""
         part = replace(self.stretches[index], start=start, end=end)
-        return replace(self, stretches=[part], condemned=[self.condemned[index]], counted_from=[[]], max_bytes=None)
+        return replace(self, stretches=[part], rejected=[self.rejected[index]], counted_from=[[]], max_bytes=None)
 
 
-def _rejected(condemned: Condemned) -> set[int]:
+def _passed_over(rejected: RejectedRecords) -> set[int]:
     """Give the offsets that are passed over: reading them fails, or nothing of them is needed any more."""
-    judged = ((offset, faults.get(None)) for offset, faults in condemned.items())
+    judged = ((offset, faults.get(None)) for offset, faults in rejected.items())
     return {offset for offset, fault in judged if fault is not None and fault["error"] in (RECORDED, NOT_READ)}
 
 
-def _condemn(faults: list[Fault | None], offsets: Any, raw: pa.RecordBatch, condemned: Condemned) -> None:
+def _reject(faults: list[Fault | None], offsets: Any, raw: pa.RecordBatch, rejected: RejectedRecords) -> None:
     if "_error" in raw.schema.names:
         for number, found in enumerate(raw.column("_error").to_pylist()):
             faults[number] = found or faults[number]
-    if condemned:
+    if rejected:
         for number, offset in enumerate(offsets.tolist()):
-            found = condemned.get(offset, {}).get(None)
+            found = rejected.get(offset, {}).get(None)
             if found is not None:
                 faults[number] = found
 
@@ -236,7 +236,7 @@ class WriteTask:
     dead: DeadTask
     rules: list[Expectation]
     stretches: list[Stretch]
-    condemned: list[Condemned]
+    rejected: list[RejectedRecords]
     driver_pid: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
@@ -274,7 +274,7 @@ class WriteTask:
             sinks=[replace(sink, trims=[sink.trims[index]]) for sink in self.sinks],
             dead=replace(self.dead, recorded=[self.dead.recorded[index]]),
             stretches=[replace(self.stretches[index], start=start, end=end)],
-            condemned=[self.condemned[index]],
+            rejected=[self.rejected[index]],
         )
 
     def _chunk(self, batch: pa.RecordBatch, index: int, progress: _Progress) -> None:
@@ -331,8 +331,8 @@ class WriteTask:
             meant &= _mask(batch.column(sink.where))
         counts.dropped += int((wanted & ~meant).sum())
         faults: dict[int, Fault] = {}
-        for position in np.flatnonzero(meant).tolist() if self.condemned[index] else []:
-            found = self.condemned[index].get(int(offsets[position]), {}).get(sink.name)
+        for position in np.flatnonzero(meant).tolist() if self.rejected[index] else []:
+            found = self.rejected[index].get(int(offsets[position]), {}).get(sink.name)
             if found is not None:
                 faults[position] = found
                 meant[position] = False
