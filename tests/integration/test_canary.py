@@ -93,7 +93,7 @@ class Watch(threading.Thread):
 
 
 @dataclass
-class Place:
+class SourcePartition:
     """A project with a cluster of its own, whose commands hold secrets that they need and secrets that they do not."""
 
     folder: Path
@@ -129,7 +129,7 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, jar_folder: Path) -> Iterator[Place]:
+def source_partition(tmp_path: Path, jar_folder: Path) -> Iterator[SourcePartition]:
     for name in ("project", "tmp", "given"):
         (tmp_path / name).mkdir(mode=0o755)
     environment = {
@@ -146,7 +146,7 @@ def place(tmp_path: Path, jar_folder: Path) -> Iterator[Place]:
         planted.write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n")
     watch = Watch(tmp_path / "tmp")
     watch.start()
-    made = Place(tmp_path, environment, watch)
+    made = SourcePartition(tmp_path, environment, watch)
     yield made
     watch.stop()
     cluster = Cluster(made.home / "broker", jar_folder)
@@ -154,7 +154,7 @@ def place(tmp_path: Path, jar_folder: Path) -> Iterator[Place]:
         cluster.down()
 
 
-def pipeline(place: Place, postgres: RunningPostgres, password: Path) -> Path:
+def pipeline(source_partition: SourcePartition, postgres: RunningPostgres, password: Path) -> Path:
     server = postgres.database("canary")
     sink = {
         "type": "postgres",
@@ -174,14 +174,18 @@ def pipeline(place: Place, postgres: RunningPostgres, password: Path) -> Path:
         "source": {"type": "kafka", "topics": ["orders"]},
         "decode": {"type": "json", "schema": "id bigint NOT NULL"},
         "steps": [{"sql": "SELECT *, 1 / id AS share FROM events"}],
-        "sinks": [sink, {"type": "kafka", "topic": "copies"}, {"type": "json", "path": str(place.folder / "rows")}],
+        "sinks": [
+            sink,
+            {"type": "kafka", "topic": "copies"},
+            {"type": "json", "path": str(source_partition.folder / "rows")},
+        ],
         "speed": "scheduled",
         "spark": {
             "spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net": "env:ACCOUNT_KEY",
             "spark.hadoop.shop.pin": canary(),  # nothing tells that this is one; it is in this file alone
         },
     }
-    file = place.folder / "given" / f"{password.stem}.yaml"
+    file = source_partition.folder / "given" / f"{password.stem}.yaml"
     file.write_text(yaml.safe_dump(document))
     return file
 
@@ -198,10 +202,10 @@ def greeting(server: str) -> str:
             return ""
 
 
-def fail_to_log_in(place: Place, broker: Path) -> Path:
+def fail_to_log_in(source_partition: SourcePartition, broker: Path) -> Path:
     """Give passwords that are wrong, or in the wrong place; the file that holds one is given back."""
-    place.run("topic", "list", fails=True, KAFKA_PASSWORD=canary())
-    place.run(
+    source_partition.run("topic", "list", fails=True, KAFKA_PASSWORD=canary())
+    source_partition.run(
         "topic",
         "list",
         fails=True,
@@ -211,7 +215,7 @@ def fail_to_log_in(place: Place, broker: Path) -> Path:
         PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
     )
     pem = str(broker / "secrets/node-1.pem")
-    place.run(
+    source_partition.run(
         "topic",
         "list",
         fails=True,
@@ -221,25 +225,27 @@ def fail_to_log_in(place: Place, broker: Path) -> Path:
         PENSTOCK_SECURITY_KEY_PASSWORD=canary(),
         PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
     )
-    place.program([*SAFE_PYTHON, "-c", TRANSPORTS], environment={})
-    place.run("topic", "list", fails=True, PENSTOCK_BOOTSTRAP_SERVERS=f"kafka://shop:{canary()},x@127.0.0.1:1")
-    tagged = place.folder / "given/tagged.yaml"
+    source_partition.program([*SAFE_PYTHON, "-c", TRANSPORTS], environment={})
+    source_partition.run(
+        "topic", "list", fails=True, PENSTOCK_BOOTSTRAP_SERVERS=f"kafka://shop:{canary()},x@127.0.0.1:1"
+    )
+    tagged = source_partition.folder / "given/tagged.yaml"
     tagged.write_text(f"cluster: {{security: {{password: !{canary()} }}}}\n")
-    place.run("--project", tagged, "topic", "list", fails=True)
+    source_partition.run("--project", tagged, "topic", "list", fails=True)
     return tagged
 
 
-def test_no_secret_is_where_it_does_not_belong(place: Place, postgres: RunningPostgres) -> None:
-    watch = place.watch
-    given = {name: place.folder / "given" / f"{name}.password" for name in ("shop", "wrong")}
+def test_no_secret_is_where_it_does_not_belong(source_partition: SourcePartition, postgres: RunningPostgres) -> None:
+    watch = source_partition.watch
+    given = {name: source_partition.folder / "given" / f"{name}.password" for name in ("shop", "wrong")}
     for name, file in given.items():
-        write_private(file, (place.environment["KAFKA_PASSWORD"] if name == "shop" else canary()).encode())
-    postgres_password = place.folder / "given" / "postgres.password"
+        write_private(file, (source_partition.environment["KAFKA_PASSWORD"] if name == "shop" else canary()).encode())
+    postgres_password = source_partition.folder / "given" / "postgres.password"
     write_private(postgres_password, postgres.password.encode())
 
-    place.run("up", "--secure", "--port", "0", "--heap", "256MB")
-    place.run("user", "add", "shop", "--password-file", given["shop"])
-    broker = place.home / "broker"
+    source_partition.run("up", "--secure", "--port", "0", "--heap", "256MB")
+    source_partition.run("user", "add", "shop", "--password-file", given["shop"])
+    broker = source_partition.home / "broker"
     admin = Admin(local_connection(broker))
     for topic in ("orders", "copies"):
         topics.create(admin, topic, TopicSpec())
@@ -257,13 +263,13 @@ def test_no_secret_is_where_it_does_not_belong(place: Place, postgres: RunningPo
             },
         }
     }
-    (place.folder / "project/penstock.yaml").write_text(yaml.safe_dump(project))
-    place.run("produce", "orders", stdin='{"id": 1}\n{"id": 0}\nmalformed\n')
-    tagged = fail_to_log_in(place, broker)
-    pipelines = [pipeline(place, postgres, each) for each in (given["wrong"], postgres_password)]
-    place.run("pipeline", "run", pipelines[0], "--master", "local[1,4]", fails=True)
-    place.run("pipeline", "run", pipelines[1], "--master", "local[1,4]")
-    dead = place.run("dead", "list", "--letters", "--json")
+    (source_partition.folder / "project/penstock.yaml").write_text(yaml.safe_dump(project))
+    source_partition.run("produce", "orders", stdin='{"id": 1}\n{"id": 0}\nmalformed\n')
+    tagged = fail_to_log_in(source_partition, broker)
+    pipelines = [pipeline(source_partition, postgres, each) for each in (given["wrong"], postgres_password)]
+    source_partition.run("pipeline", "run", pipelines[0], "--master", "local[1,4]", fails=True)
+    source_partition.run("pipeline", "run", pipelines[1], "--master", "local[1,4]")
+    dead = source_partition.run("dead", "list", "--letters", "--json")
     messages = [
         repr((message.key(), message.value(), message.headers()))
         for topic in admin.metadata("looking").topics
@@ -278,21 +284,21 @@ def test_no_secret_is_where_it_does_not_belong(place: Place, postgres: RunningPo
         return any(each in text for each in secrets)
 
     kept = {*given.values(), postgres_password, tagged, *pipelines, *(broker / "secrets/users").iterdir()}
-    files = [path for path in place.folder.rglob("*") if path.is_file() and path not in kept]
+    files = [path for path in source_partition.folder.rglob("*") if path.is_file() and path not in kept]
     assert 2 == len(dead.json), "two records failed"
     assert len(messages) > 5, "messages were looked at"
-    assert [] == [said.code for said in place.said if leaks(said.out + said.err)]
+    assert [] == [said.code for said in source_partition.said if leaks(said.out + said.err)]
     assert [] == [line.split("\0")[:3] for line in watch.lines if leaks(line)]
     assert [] == [path for path in files if leaks(path.read_bytes().decode("latin-1"))]
     assert [] == [index for index, text in enumerate([*messages, *answers]) if leaks(text)]
     nodes = [each for each in watch.nodes.values() if str(broker) in each["line"]]
     assert (1, []) == (len(nodes), [sorted(each) for each in nodes if leaks(str(each))])
     assert {"127.0.0.1"} == {address.removeprefix("::ffff:") for address in watch.addresses}
-    assert not (place.folder / "ran").exists(), "a stranger's module ran"
+    assert not (source_partition.folder / "ran").exists(), "a stranger's module ran"
     assert any(name.startswith("penstock-jvm-") for name in watch.passing), "temporary files were looked at"
     assert {} == {name: oct(mode) for name, mode in watch.passing.items() if mode & 0o077}
-    assert 0o600 == (place.folder / "rows/.penstock.lock").stat().st_mode & 0o777
+    assert 0o600 == (source_partition.folder / "rows/.penstock.lock").stat().st_mode & 0o777
     # What Spark makes has the user's umask: the folders above it let nobody pass.
-    guards = [place.home, place.home / "pipelines" / "canary"]
+    guards = [source_partition.home, source_partition.home / "pipelines" / "canary"]
     ours = [*guards, *broker.rglob("*"), *(path for path in guards[1].rglob("*.json"))]
     assert [] == [path for path in ours if path.lstat().st_mode & 0o077]

@@ -18,7 +18,7 @@ from penstock.operate import replay as replays
 from conftest import Cli, RunningKafka
 
 
-def letter(dead_topic: str, offset: int, place_id: str = "some-id") -> DeadLetter:
+def letter(dead_topic: str, offset: int, source_id: str = "some-id") -> DeadLetter:
     return DeadLetter(
         dead_topic=dead_topic,
         dead_partition=0,
@@ -32,7 +32,7 @@ def letter(dead_topic: str, offset: int, place_id: str = "some-id") -> DeadLette
         topic_id="some-id",
         partition=0,
         offset=offset,
-        place_id=place_id,
+        source_id=source_id,
         at_partition=0,
         at=offset,
         attempt=1,

@@ -13,37 +13,39 @@ from penstock.kafka import topics
 from penstock.kafka.topic_limits import limits_of
 from penstock.record.columns import ERROR
 from penstock.record.decoded import fault
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.records import records
 
 from conftest import RunningKafka
 
 
-def bury(dead: DeadLetters, place: Place, offsets: range, end: int, expected: int | None = None) -> None:
+def bury(
+    dead: DeadLetters, source_partition: SourcePartition, offsets: range, end: int, expected: int | None = None
+) -> None:
     """Do what a batch does with records that all failed."""
     count = len(offsets)
     rows = records(
-        place,
+        source_partition,
         offsets=pa.array(offsets, pa.int64()),
         timestamps_ms=pa.repeat(pa.scalar(1_700_000_000_000, pa.int64()), count),
         keys=pa.nulls(count, pa.binary()),
         values=pa.array([b"poison"] * count, pa.binary()),
         headers=[None] * count,
     )
-    rows = rows.set_column(0, "_topic", pa.repeat(place.topic.removesuffix(".dead"), count))
-    stager = dead.stager()(Stretch(place, offsets.start, end))
+    rows = rows.set_column(0, "_topic", pa.repeat(source_partition.topic.removesuffix(".dead"), count))
+    stager = dead.stager()(OffsetRange(source_partition, offsets.start, end))
     stager.write(rows, pa.array([fault("Malformed", "no JSON")] * count, ERROR), None)
-    dead.commit([Path(stager.finish()["file"])], {place: expected}, {place: end})
+    dead.commit([Path(stager.finish()["file"])], {source_partition: expected}, {source_partition: end})
 
 
 def test_each_letter_is_read_back_once_however_many_batches_ask(
     kafka: RunningKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = kafka.topic("refill", partitions=2)
-    place = Place(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
+    source_partition = SourcePartition(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
     dead = DeadLetters(kafka.connection, topic, "{topic}.dead", tmp_path, f"penstock.{topic}.dead")
     dead.open({f"{topic}.dead": 2})
-    bury(dead, place, range(0, 200, 2), 200)
+    bury(dead, source_partition, range(0, 200, 2), 200)
     read: list[int] = []
     real = dead_letters.understand
 
@@ -53,29 +55,32 @@ def test_each_letter_is_read_back_once_however_many_batches_ask(
 
     monkeypatch.setattr(dead_letters, "understand", understand)
 
-    batches = [dead.recorded([Stretch(place, start, start + 20)])[place] for start in range(0, 200, 20)]
+    batches = [
+        dead.recorded([OffsetRange(source_partition, start, start + 20)])[source_partition]
+        for start in range(0, 200, 20)
+    ]
     read_for_refill = len(read)
-    bury(dead, place, range(201, 204), 210, 200)
-    later = dead.recorded([Stretch(place, 200, 210)])
+    bury(dead, source_partition, range(201, 204), 210, 200)
+    later = dead.recorded([OffsetRange(source_partition, 200, 210)])
     read_later = len(read)
     dead.close()
 
     assert [{(at, None) for at in range(start, start + 20, 2)} for start in range(0, 200, 20)] == batches
     assert (100, 103) == (read_for_refill, read_later)
-    assert {place: {(201, None), (202, None), (203, None)}} == later
+    assert {source_partition: {(201, None), (202, None), (203, None)}} == later
 
 
 def test_what_failed_again_in_a_replay_is_read_back_too(kafka: RunningKafka, tmp_path: Path) -> None:
     topic = kafka.topic("again")
     dead = DeadLetters(kafka.connection, topic, "{topic}.dead", tmp_path, f"penstock.{topic}.dead.replay-1")
     dead.open({f"{topic}.dead": 1})
-    place = Place(f"{topic}.dead", "replay-1", 0)
-    bury(dead, place, range(3), 5)
+    source_partition = SourcePartition(f"{topic}.dead", "replay-1", 0)
+    bury(dead, source_partition, range(3), 5)
 
-    found = dead.recorded([Stretch(place, 0, 5)])
+    found = dead.recorded([OffsetRange(source_partition, 0, 5)])
     dead.close()
 
-    assert {place: {(0, None), (1, None), (2, None)}} == found
+    assert {source_partition: {(0, None), (1, None), (2, None)}} == found
 
 
 def test_a_dead_letter_topic_that_somebody_made_takes_large_letters_unless_its_own_settings_say_otherwise(

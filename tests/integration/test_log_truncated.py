@@ -62,7 +62,7 @@ def test_a_partition_whose_only_leader_is_dead_is_an_outage_and_does_not_look_cu
 ) -> None:
     topic = three_nodes.topic("lone", partitions=3, replication=1)
     feed = KafkaFeed(Kafka(topics=[topic]), three_nodes.connection)
-    before = feed.extents()
+    before = feed.available()
     node = three_nodes.cluster.node(2).process()
     assert node is not None
     node.kill()
@@ -70,7 +70,7 @@ def test_a_partition_whose_only_leader_is_dead_is_an_outage_and_does_not_look_cu
 
     try:
         with pytest.raises(BrokerUnavailable, match=f"topic '{topic}'"):
-            feed.extents()
+            feed.available()
     finally:
         three_nodes.cluster.up(LocalCluster())
 

@@ -9,7 +9,7 @@ from penstock.delivery.lag import LagReport
 from penstock.delivery.outbox import Outbox
 from penstock.errors import BrokerUnavailable
 from penstock.kafka import topics, transactions
-from penstock.record.positions import Place
+from penstock.record.positions import SourcePartition
 
 from conftest import RunningKafka
 
@@ -19,17 +19,17 @@ def test_a_transaction_that_hangs_after_a_restarted_broker_is_given_up_and_done_
 ) -> None:
     monkeypatch.setattr(transactions, "_OFFSETS_TIMEOUT_S", 3.0)
     topic = kafka.topic("restarted")
-    place = Place(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
+    source_partition = SourcePartition(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
     outbox = Outbox(kafka.connection, "out", f"penstock.{topic}")
-    outbox.send([], {place: None}, {place: 1})
+    outbox.send([], {source_partition: None}, {source_partition: 1})
     kafka.cluster.restart()
 
     try:
-        outbox.send([], {place: 1}, {place: 2})
+        outbox.send([], {source_partition: 1}, {source_partition: 2})
     except BrokerUnavailable:  # a librdkafka that does not hang is welcome
-        outbox.send([], outbox.positions([place]), {place: 2})
+        outbox.send([], outbox.positions([source_partition]), {source_partition: 2})
 
-    assert {place: 2} == outbox.positions([place])
+    assert {source_partition: 2} == outbox.positions([source_partition])
     outbox.close()
 
 
@@ -39,27 +39,30 @@ def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
     monkeypatch.setattr(transactions, "_END_TIMEOUT_S", 1.0)
     monkeypatch.setattr(lag, "_TIMEOUT_S", 1.0)
     topic = kafka.topic("hanging")
-    place = Place(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
+    source_partition = SourcePartition(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
     outbox, report = Outbox(kafka.connection, "out", f"penstock.{topic}.out"), LagReport(kafka.connection, topic)
-    outbox.send([], {place: None}, {place: 1})
+    outbox.send([], {source_partition: None}, {source_partition: 1})
     broker = kafka.cluster.node(1).process()
     assert broker is not None
 
     with monkeypatch.context() as patch:
         patch.setattr(outboxes, "crash_point", lambda *_: broker.suspend())
         with pytest.raises(BrokerUnavailable):
-            outbox.send([], {place: 1}, {place: 2})
-    told = report.tell({place: 1})
+            outbox.send([], {source_partition: 1}, {source_partition: 2})
+    told = report.tell({source_partition: 1})
     broker.kill()
     broker.wait(30)
     kafka.cluster.up(LocalCluster())
     monkeypatch.setattr(transactions, "_END_TIMEOUT_S", 60.0)
-    found = outbox.positions([place])
-    outbox.send([], found, {place: 3})
+    found = outbox.positions([source_partition])
+    outbox.send([], found, {source_partition: 3})
 
     assert not told
-    assert found in ({place: 1}, {place: 2})  # the client that hung may have got its commit through in the end
-    assert {place: 3} == outbox.positions([place])
+    assert found in (
+        {source_partition: 1},
+        {source_partition: 2},
+    )  # the client that hung may have got its commit through in the end
+    assert {source_partition: 3} == outbox.positions([source_partition])
     outbox.close()
     report.close()
 
@@ -69,9 +72,9 @@ def test_positions_that_a_hung_producer_holds_back_are_read_after_a_new_one_has_
 ) -> None:
     monkeypatch.setattr(outboxes, "_HUNG_TIMEOUT_S", 1.0)
     topic = kafka.topic("held-back")
-    place = Place(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
+    source_partition = SourcePartition(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
     outbox = Outbox(kafka.connection, "out", f"penstock.{topic}")
-    outbox.send([], {place: None}, {place: 1})
+    outbox.send([], {source_partition: None}, {source_partition: 1})
 
     def hang(*_: object) -> None:
         coordination = outbox.take_over()._coordination
@@ -82,9 +85,9 @@ def test_positions_that_a_hung_producer_holds_back_are_read_after_a_new_one_has_
     with monkeypatch.context() as patch:
         patch.setattr(outboxes, "crash_point", hang)
         with pytest.raises(BrokerUnavailable):
-            outbox.send([], {place: 1}, {place: 2})
+            outbox.send([], {source_partition: 1}, {source_partition: 2})
 
-    assert {place: 1} == outbox.positions([place])
-    outbox.send([], {place: 1}, {place: 2})
-    assert {place: 2} == outbox.positions([place])
+    assert {source_partition: 1} == outbox.positions([source_partition])
+    outbox.send([], {source_partition: 1}, {source_partition: 2})
+    assert {source_partition: 2} == outbox.positions([source_partition])
     outbox.close()

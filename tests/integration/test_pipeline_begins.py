@@ -14,14 +14,14 @@ from penstock.errors import PositionLost
 from penstock.kafka.producer import Producer
 from penstock.operate import repair
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.positions import Stretch
+from penstock.record.positions import OffsetRange
 from penstock.sinks.sink import Staged
 
 from conftest import RunningKafka
 from support.pipelines import drive
 
 if TYPE_CHECKING:
-    from penstock.record.positions import Place
+    from penstock.record.positions import SourcePartition
 
 EVENTS = 10
 
@@ -68,18 +68,23 @@ class Begun:
         with self.runner() as runner:
             committed = runner.begin()
             runner.take_over()
-            place: Place = runner.extents[0].place
-            standing = runner.standing(committed, runner.extents)
-            runner.dead.commit([], {place: standing.expected[SINK_NAME][place]}, {place: EVENTS})
+            source_partition: SourcePartition = runner.available[0].source_partition
+            standing = runner.standing(committed, runner.available)
+            runner.dead.commit(
+                [], {source_partition: standing.expected[SINK_NAME][source_partition]}, {source_partition: EVENTS}
+            )
             for sink in runner.sinks:
                 if sink.name in sinks:
-                    stretch = Stretch(place, 0, EVENTS)
-                    sink.prepare([Staged(stretch, 0, {})], {place: standing.expected[sink.name][place]})
+                    offset_range = OffsetRange(source_partition, 0, EVENTS)
+                    sink.prepare(
+                        [Staged(offset_range, 0, {})],
+                        {source_partition: standing.expected[sink.name][source_partition]},
+                    )
                     sink.commit()
             if is_done:
-                positions = {name: {place: EVENTS} for name in runner.keepers}
+                positions = {name: {source_partition: EVENTS} for name in runner.keepers}
                 runner.checkpoint.commit(replace(committed, batch=1, sinks=positions))
-                runner.lag_report.tell({place: EVENTS})
+                runner.lag_report.tell({source_partition: EVENTS})
 
     def lose(self, sink: str) -> None:
         """Drop a sink's folder, and rebuild as the error says."""

@@ -65,7 +65,7 @@ def test_a_rebuild_that_dies_half_way_is_run_again_and_doubles_nothing(lab: Lab,
         found = repair.rebuild(runner)
     lab.run(spec)
 
-    assert [[6], [6]] == [list(places.values()) for places in found.values()]
+    assert [[6], [6]] == [list(source_partitions.values()) for source_partitions in found.values()]
     assert list(range(8)) == lab.ids()
     assert 1 == len(lab.letters(topic))
 
@@ -195,7 +195,7 @@ def test_a_driver_that_was_overtaken_from_another_home_stops_and_nothing_is_doub
         with lab.runner(spec, elsewhere) as other:
             other.run(lambda _progress: other.stopping.set())
         if is_cut_off_first:
-            monkeypatch.setattr(stale.feed, "extents", cut_off)
+            monkeypatch.setattr(stale.feed, "available", cut_off)
 
     def cut_off() -> None:
         monkeypatch.undo()

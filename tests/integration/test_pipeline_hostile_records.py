@@ -21,7 +21,7 @@ from penstock.kafka.topic_limits import record_bytes
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.operate import replay as replays
 from penstock.record.decoded import Fault
-from penstock.record.positions import Stretch
+from penstock.record.positions import OffsetRange
 from penstock.sinks.json import JsonSink
 from penstock.sources.kafka import KafkaFeed, KafkaReader
 
@@ -215,8 +215,8 @@ def test_a_record_that_only_the_staging_fails_on_is_found_and_the_rest_lands(
         class Failing:
             """Travels to the tasks by value, for it is nobody's module's."""
 
-            def __init__(self, stretch: Stretch) -> None:
-                self._real = factory(stretch)
+            def __init__(self, offset_range: OffsetRange) -> None:
+                self._real = factory(offset_range)
 
             def write(self, rows: pa.RecordBatch, offsets: pa.Array) -> list[tuple[int, Fault]]:
                 if 2 in offsets.to_pylist():
@@ -272,11 +272,11 @@ def _break_reading(monkeypatch: pytest.MonkeyPatch, *, even_if_rejected: bool) -
             """Fails on one offset. Travels to the tasks by value, for it is nobody's module's."""
 
             def chunks(
-                self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = ()
+                self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = ()
             ) -> Iterator[tuple[pa.RecordBatch, int]]:
-                if stretch.start <= 2 < stretch.end and (even_if_rejected or 2 not in rejected):
+                if offset_range.start <= 2 < offset_range.end and (even_if_rejected or 2 not in rejected):
                     raise RuntimeError("a record that no client can take apart")
-                return kafka.chunks(stretch, max_bytes, rejected)
+                return kafka.chunks(offset_range, max_bytes, rejected)
 
         return Failing()
 

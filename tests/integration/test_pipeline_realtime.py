@@ -24,8 +24,8 @@ from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.operate import history
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import SourcePartition
 
 from support.drivers import start_driver
 from support.pipelines import Lab
@@ -209,8 +209,8 @@ def test_a_record_that_two_crashes_have_sent_comes_once_more_and_is_counted_once
             producer.send(out, b"", headers={f"penstock.{name}": value for name, value in headers.items()})
         producer.send(out, b"somebody else's")
 
-    extent = Extent(Place("source", "id", 1), 0, 10)
-    assert 3 == count_sent(lab.connection, out, [extent], {"source": {"1": 4}}, 0)
+    available_range = AvailableRange(SourcePartition("source", "id", 1), 0, 10)
+    assert 3 == count_sent(lab.connection, out, [available_range], {"source": {"1": 4}}, 0)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_forged_coordinates_in_the_sink_are_not_counted_and_cost_nothing(lab: La
             told = {"topic_id": "id", "partition": "0", "offset": "5", **headers}
             producer.send(out, b"", headers={f"penstock.{name}": value for name, value in told.items()})
 
-    assert 1 == count_sent(lab.connection, out, [Extent(Place("source", "id", 0), 0, 10)], {}, 0)
+    assert 1 == count_sent(lab.connection, out, [AvailableRange(SourcePartition("source", "id", 0), 0, 10)], {}, 0)
 
 
 def test_more_partitions_than_cores_are_refused(lab: Lab) -> None:

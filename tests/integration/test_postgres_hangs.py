@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import SinkUnavailable, Transient
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.record.positions import Stretch
+from penstock.record.positions import OffsetRange
 from penstock.sinks import postgres_connection
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Staged
@@ -29,7 +29,7 @@ def server(postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch) -> Server
     [
         pytest.param(lambda driver: driver.positions, id="positions"),
         pytest.param(
-            lambda driver: driver.sink.prepare([Staged(Stretch(PLACE, 1, 2), 0, {})], {PLACE: 1}), id="prepare"
+            lambda driver: driver.sink.prepare([Staged(OffsetRange(PLACE, 1, 2), 0, {})], {PLACE: 1}), id="prepare"
         ),
         pytest.param(lambda driver: driver.stage([(2, "b")], start=1), id="connecting"),
     ],
@@ -52,7 +52,7 @@ def test_a_server_that_hangs_is_an_outage_for_the_driver_and_comes_back(
 def test_a_server_that_hangs_is_an_outage_for_a_task(postgres: RunningPostgres, server: Server) -> None:
     with Driver(server) as driver:
         staged = driver.stage([(1, "a")])
-        stager = driver.sink.stager()(staged.stretch)
+        stager = driver.sink.stager()(staged.offset_range)
         with hung(postgres), pytest.raises(SinkUnavailable, match="no answer within"):
             stager.write(*driver.batch([(number, "x" * 5000) for number in range(2000)]))
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import BatchAborted, Conflict
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.postgres_server import Server
 
 from support.postgres_driver import OTHER, PLACE, Driver, ask
@@ -22,7 +22,7 @@ IDS = "SELECT id FROM orders ORDER BY id"
 
 def fill(server: Server, **spec: object) -> None:
     with Driver(server, **spec) as driver:  # type: ignore[arg-type]
-        driver.land(driver.stage([(1, "a"), (2, "b")]), driver.stage([(3, "c")], place=OTHER))
+        driver.land(driver.stage([(1, "a"), (2, "b")]), driver.stage([(3, "c")], source_partition=OTHER))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_an_upserted_table_is_known_by_the_rows_of_its_last_batch(postgres: Runn
 
     with Driver(server, mode="upsert", key=["id"]) as driver:
         driver.write([(1, "gives way"), (2, "b")])
-        driver.write([(2, "takes the place of the last row of the other partition")], place=OTHER)
+        driver.write([(2, "takes the place of the last row of the other partition")], source_partition=OTHER)
         ask(server, f"{COPY}; ALTER TABLE copy ADD PRIMARY KEY (id); {SWAP}")
         found = driver.positions
 
@@ -163,7 +163,7 @@ def test_a_table_that_goes_under_a_running_batch_gets_nothing_of_it(postgres: Ru
 def test_a_position_without_rows_is_true_of_any_table(postgres: RunningPostgres) -> None:
     server = postgres.database()
     with Driver(server) as driver:
-        driver.land(driver.stage([], start=0), driver.stage([], place=OTHER))
+        driver.land(driver.stage([], start=0), driver.stage([], source_partition=OTHER))
     ask(server, "TRUNCATE orders")
 
     with Driver(server) as driver:
@@ -269,19 +269,19 @@ def test_a_table_that_is_made_unlogged_later_is_refused(postgres: RunningPostgre
     ],
 )
 def test_replacing_rows_of_one_table_leaves_the_positions_of_another_alone(
-    postgres: RunningPostgres, again: list[tuple[int, str]], change: str, found: dict[Place, int]
+    postgres: RunningPostgres, again: list[tuple[int, str]], change: str, found: dict[SourcePartition, int]
 ) -> None:
     server = postgres.database()
     with Driver(server, table="first", name="first") as first, Driver(server, table="second", name="second") as second:
         first.write([(number, "x") for number in range(3)])
         second.write([(number, "x") for number in range(5)])
-    past = Place(PLACE.topic, "range-1-x", PLACE.partition)
+    past = SourcePartition(PLACE.topic, "range-1-x", PLACE.partition)
 
     with Driver(server, table="second", name="second") as second:
-        second.sink.replace({past: Stretch(PLACE, 0, 5)})
+        second.sink.replace({past: OffsetRange(PLACE, 0, 5)})
         staged = second.stage(again)
         second.sink.positions([past])
-        moved = replace(staged, stretch=Stretch(past, 0, 5))
+        moved = replace(staged, offset_range=OffsetRange(past, 0, 5))
         assert [] == second.sink.prepare([moved], {past: None})
         second.sink.commit()
     with postgres.connect(server.database) as connection:
@@ -323,7 +323,7 @@ def test_an_upserted_table_is_known_by_its_last_rows_after_batches_without_any(p
     server = postgres.database()
 
     with Driver(server, mode="upsert", key=["id"]) as driver:
-        driver.land(driver.stage([(1, "a")]), driver.stage([(1, "b"), (1, "c")], place=OTHER))
+        driver.land(driver.stage([(1, "a")]), driver.stage([(1, "b"), (1, "c")], source_partition=OTHER))
         driver.land(driver.stage([], start=1))
         ask(server, f"{COPY}; ALTER TABLE copy ADD PRIMARY KEY (id); {SWAP}")
         found = driver.positions
@@ -391,7 +391,7 @@ def test_a_part_of_a_partitioned_table_restored_from_an_older_dump_is_noticed(po
     ask(server, "CREATE TABLE copy AS SELECT * FROM orders_1")
 
     with Driver(server) as driver:
-        driver.write([(4, "missing in the copy")], start=1, place=OTHER)
+        driver.write([(4, "missing in the copy")], start=1, source_partition=OTHER)
         driver.write([(5, "in another part, and later")], start=2)
         ask(
             server,

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import BadInput, BatchAborted, NotFound, PenstockError, Refused, SinkUnavailable, Transient
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.record.positions import Stretch
+from penstock.record.positions import OffsetRange
 from penstock.secret import Secret
 from penstock.sinks import postgres as module
 from penstock.sinks.postgres_server import Server
@@ -126,7 +126,7 @@ def stopped(postgres: RunningPostgres) -> Iterator[Driver]:
         pytest.param(lambda driver: driver.positions, id="positions"),
         pytest.param(lambda driver: driver.stage([(2, "b")], start=1), id="stage"),
         pytest.param(
-            lambda driver: driver.sink.prepare([Staged(Stretch(PLACE, 1, 2), 0, {})], {PLACE: 1}), id="prepare"
+            lambda driver: driver.sink.prepare([Staged(OffsetRange(PLACE, 1, 2), 0, {})], {PLACE: 1}), id="prepare"
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_task_whose_connection_is_cut_is_an_outage_and_no_row_is_blamed(
 
     with Driver(server) as driver:
         staged = driver.stage([(1, "a")])
-        stager = driver.sink.stager()(staged.stretch)
+        stager = driver.sink.stager()(staged.offset_range)
         rows = driver.batch([(1, "a")])
         if moment == "finish":
             stager.write(*rows)
@@ -314,7 +314,7 @@ def test_a_task_with_a_wrong_password_is_refused_too(postgres: RunningPostgres) 
         factory = driver.sink.stager()
         factory._server = server.model_copy(update={"password": Secret.of("canary-of-a-wrong-password")})
         with pytest.raises(Refused) as caught:
-            factory(staged.stretch)
+            factory(staged.offset_range)
 
     assert "canary-of-a-wrong-password" not in str(caught.value)
 

@@ -173,14 +173,14 @@ def test_a_row_that_the_table_refuses_at_the_merge_is_named_and_nothing_is_writt
 
     with Driver(server) as driver:
         here = driver.stage([(0, "a"), (1, "b")], start=50)
-        there = driver.stage([(2, "c"), (3, "d"), (4, "e")], start=70, place=OTHER, offsets=[7, 8, 9])
+        there = driver.stage([(2, "c"), (3, "d"), (4, "e")], start=70, source_partition=OTHER, offsets=[7, 8, 9])
         refused = driver.prepare(here, there)
         driver.sink.abandon()
         found, written = driver.positions, ask(server, count)
-        driver.land(here, driver.stage([(2, "c"), (4, "e")], start=70, place=OTHER))
+        driver.land(here, driver.stage([(2, "c"), (4, "e")], start=70, source_partition=OTHER))
 
     assert [(OTHER, 71, "sink", error)] == [
-        (each.place, each.offset, each.fault["stage"], each.fault["error"]) for each in refused
+        (each.source_partition, each.offset, each.fault["stage"], each.fault["error"]) for each in refused
     ]
     assert {} == found
     assert [(0,)] == written
@@ -259,7 +259,7 @@ def test_of_two_rows_that_exclude_each_other_the_later_one_is_refused(postgres: 
     with Driver(server) as driver:
         refused = driver.prepare(driver.stage([(1, "a"), (2, "b"), (1, "again"), (3, "c")]))
 
-    assert [(PLACE, 2)] == [(each.place, each.offset) for each in refused]
+    assert [(PLACE, 2)] == [(each.source_partition, each.offset) for each in refused]
 
 
 def test_every_guilty_row_among_many_is_found(postgres: RunningPostgres) -> None:
@@ -283,7 +283,7 @@ def test_a_key_too_long_for_the_index_is_its_rows_fault(postgres: RunningPostgre
     with Driver(server, {"name": pa.string()}, mode="upsert", key=["name"]) as driver:
         refused = driver.prepare(driver.stage([("short",), (endless,), ("short, too",)]))
 
-    assert [(PLACE, 1)] == [(each.place, each.offset) for each in refused]
+    assert [(PLACE, 1)] == [(each.source_partition, each.offset) for each in refused]
     assert endless not in str(refused)
 
 

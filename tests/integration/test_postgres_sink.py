@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import PositionsMoved
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 
 from support.postgres_driver import OTHER, PLACE, Driver, ask, positions_of
 
@@ -34,7 +34,9 @@ def test_the_rows_of_several_partitions_go_in_together_and_move_each_position(po
     server = postgres.database()
 
     with Driver(server) as driver:
-        driver.land(driver.stage([(1, "a"), (2, "b")], start=5), driver.stage([(3, "c")], start=100, place=OTHER))
+        driver.land(
+            driver.stage([(1, "a"), (2, "b")], start=5), driver.stage([(3, "c")], start=100, source_partition=OTHER)
+        )
         found = driver.positions
 
     assert {PLACE: 7, OTHER: 101} == found
@@ -46,7 +48,7 @@ def test_a_stretch_without_rows_moves_the_position_alone(postgres: RunningPostgr
 
     with Driver(server) as driver:
         staged = driver.stage([])
-        driver.land(replace(staged, stretch=Stretch(PLACE, 0, 10)))
+        driver.land(replace(staged, offset_range=OffsetRange(PLACE, 0, 10)))
         found = driver.positions
 
     assert {PLACE: 10} == found
@@ -117,17 +119,19 @@ def test_a_row_gives_way_to_no_older_record_of_its_partition(postgres: RunningPo
     )
 
 
-@pytest.mark.parametrize("place", [OTHER, Place("orders", "id-of-orders-made-anew", 0)], ids=["partition", "topic"])
+@pytest.mark.parametrize(
+    "source_partition", [OTHER, SourcePartition("orders", "id-of-orders-made-anew", 0)], ids=["partition", "topic"]
+)
 def test_a_row_gives_way_to_a_record_of_another_place_whatever_its_offset(
-    postgres: RunningPostgres, place: Place
+    postgres: RunningPostgres, source_partition: SourcePartition
 ) -> None:
     server = postgres.database()
 
     with Driver(server, mode="upsert", key=["id"]) as driver:
         driver.write([(1, "from here")], start=10)
-        driver.write([(1, "from there")], start=3, place=place)
+        driver.write([(1, "from there")], start=3, source_partition=source_partition)
 
-    assert [("from there", place.topic_id, place.partition, 3)] == ask(
+    assert [("from there", source_partition.topic_id, source_partition.partition, 3)] == ask(
         server, "SELECT note, _topic_id, _partition, _offset FROM orders"
     )
 
@@ -234,7 +238,7 @@ def test_positions_can_be_read_before_anything_was_made(postgres: RunningPostgre
 
 @pytest.mark.parametrize("stale", [{PLACE: None}, {PLACE: 0}, {PLACE: 5}], ids=["new", "behind", "ahead"])
 def test_a_driver_that_expects_another_position_is_refused_and_writes_nothing(
-    postgres: RunningPostgres, stale: dict[Place, int | None]
+    postgres: RunningPostgres, stale: dict[SourcePartition, int | None]
 ) -> None:
     server = postgres.database()
     with Driver(server) as first:
@@ -268,8 +272,8 @@ def test_one_stale_place_keeps_the_whole_batch_out(postgres: RunningPostgres) ->
     server = postgres.database()
 
     with Driver(server) as driver:
-        driver.write([(1, "there")], place=OTHER)
-        staged = [driver.stage([(2, "a")]), driver.stage([(3, "b")], start=1, place=OTHER)]
+        driver.write([(1, "there")], source_partition=OTHER)
+        staged = [driver.stage([(2, "a")]), driver.stage([(3, "b")], start=1, source_partition=OTHER)]
         with pytest.raises(PositionsMoved, match="orders/1"):
             driver.prepare(*staged, expected={PLACE: None, OTHER: 0})
         driver.sink.abandon()
@@ -320,7 +324,7 @@ def test_what_travels_to_the_tasks_holds_no_password_and_works_there(postgres: R
     with Driver(server) as driver:
         luggage = pickle.dumps(driver.sink.stager())
         staged = driver.stage([(1, "a")])
-        stager = pickle.loads(luggage)(staged.stretch)  # noqa: S301 - packed two lines above
+        stager = pickle.loads(luggage)(staged.offset_range)  # noqa: S301 - packed two lines above
         rows = pa.RecordBatch.from_pylist(
             [{"id": 1, "note": "unpacked", "_topic_id": PLACE.topic_id, "_partition": 0, "_offset": 0}], driver.schema
         )

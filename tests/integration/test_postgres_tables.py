@@ -231,7 +231,7 @@ def test_rows_are_found_by_their_coordinates_without_a_look_at_all_of_them(postg
     others = "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     with Driver(server) as driver:
         driver.write([(1, "a")])
-        driver.write([(1, "of a quiet partition")], place=OTHER)
+        driver.write([(1, "of a quiet partition")], source_partition=OTHER)
     ask(
         server,
         "INSERT INTO orders SELECT n, repeat('x', 100), 'id-of-orders', 0, n FROM generate_series(1, 100000) n;"

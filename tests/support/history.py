@@ -114,9 +114,9 @@ def verdict(history: History, events: Iterable[Event]) -> list[str]:
     faults += [f"a failed send is there: {event}" for event in history.failed if event in places]
     faults += [f"never sent: {key}:{number}" for key, number in places if number >= history.sent[key]]
     faults += [
-        f"acknowledged at {place}, read at {places[event]}: {event}"
-        for event, place in history.acknowledged.items()
-        if event in places and place not in places[event]
+        f"acknowledged at {source_partition}, read at {places[event]}: {event}"
+        for event, source_partition in history.acknowledged.items()
+        if event in places and source_partition not in places[event]
     ]
     return faults
 

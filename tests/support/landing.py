@@ -106,17 +106,24 @@ def judge(
             faults.append(f"of another topic: {row}")
     for letter in letters:
         dead[letter.partition, letter.offset].append(letter)
-    for place, value in journal.acknowledged.items():
+    for source_partition, value in journal.acknowledged.items():
         meant = expected(value)
         meant = None if meant is not None and refused(meant[0]) else meant
-        if len(landed[place]) + len(dead[place]) != 1:
-            faults.append(f"{len(landed[place])} rows and {len(dead[place])} dead letters of {place}")
-        elif meant is None and [value] != [letter.value for letter in dead[place]]:
-            faults.append(f"no dead letter as sent: {place}")
-        elif meant is not None and [meant] != [(row.n, row.sha) for row in landed[place]]:
-            faults.append(f"not what was sent: {place}")
+        if len(landed[source_partition]) + len(dead[source_partition]) != 1:
+            faults.append(
+                f"{len(landed[source_partition])} rows and {len(dead[source_partition])} dead letters of"
+                f" {source_partition}"
+            )
+        elif meant is None and [value] != [letter.value for letter in dead[source_partition]]:
+            faults.append(f"no dead letter as sent: {source_partition}")
+        elif meant is not None and [meant] != [(row.n, row.sha) for row in landed[source_partition]]:
+            faults.append(f"not what was sent: {source_partition}")
     strangers = (landed.keys() | dead.keys()) - journal.acknowledged.keys()
-    return faults + [f"never acknowledged: {place}" for place in sorted(strangers) if landed[place] or dead[place]]
+    return faults + [
+        f"never acknowledged: {source_partition}"
+        for source_partition in sorted(strangers)
+        if landed[source_partition] or dead[source_partition]
+    ]
 
 
 def _row(data: dict[str, Any]) -> Row:

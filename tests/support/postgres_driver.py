@@ -11,14 +11,14 @@ import pyarrow as pa
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.columns import COORDINATES, RESERVED
 from penstock.record.decoded import Fault
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Refusal, Staged
 
 ORDERS = {"id": pa.int64(), "note": pa.string()}
-PLACE = Place("orders", "id-of-orders", 0)
-OTHER = Place("orders", "id-of-orders", 1)
+PLACE = SourcePartition("orders", "id-of-orders", 0)
+OTHER = SourcePartition("orders", "id-of-orders", 1)
 Row = tuple[Any, ...]
 
 
@@ -82,45 +82,67 @@ class Driver:
         return self.sink.positions([PLACE, OTHER])
 
     def batch(
-        self, rows: Sequence[Row], start: int = 0, place: Place = PLACE, offsets: Sequence[int] | None = None
+        self,
+        rows: Sequence[Row],
+        start: int = 0,
+        source_partition: SourcePartition = PLACE,
+        offsets: Sequence[int] | None = None,
     ) -> tuple[pa.RecordBatch, pa.Array]:
         """Make what a task hands to a stager, one row per offset; `offsets` are the records' own, as in a replay."""
         at = range(start, start + len(rows))
         filled = [
-            (*row, place.topic_id, place.partition, offset) for row, offset in zip(rows, offsets or at, strict=True)
+            (*row, source_partition.topic_id, source_partition.partition, offset)
+            for row, offset in zip(rows, offsets or at, strict=True)
         ]
         columns = [pa.array([row[number] for row in filled], each.type) for number, each in enumerate(self.schema)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), pa.array(at, pa.int64())
 
     def try_stage(
-        self, rows: Sequence[Row], start: int = 0, place: Place = PLACE, *, offsets: Sequence[int] | None = None
+        self,
+        rows: Sequence[Row],
+        start: int = 0,
+        source_partition: SourcePartition = PLACE,
+        *,
+        offsets: Sequence[int] | None = None,
     ) -> tuple[Staged, list[tuple[int, Fault]]]:
         """Stage rows as a task would; give those that are refused, too."""
-        stretch = Stretch(place, start, start + len(rows))
-        stager = self.sink.stager()(stretch)
-        refused = stager.write(*self.batch(rows, start, place, offsets))
-        return Staged(stretch, len(rows) - len(refused), stager.finish()), refused
+        offset_range = OffsetRange(source_partition, start, start + len(rows))
+        stager = self.sink.stager()(offset_range)
+        refused = stager.write(*self.batch(rows, start, source_partition, offsets))
+        return Staged(offset_range, len(rows) - len(refused), stager.finish()), refused
 
     def stage(
-        self, rows: Sequence[Row], start: int = 0, place: Place = PLACE, *, offsets: Sequence[int] | None = None
+        self,
+        rows: Sequence[Row],
+        start: int = 0,
+        source_partition: SourcePartition = PLACE,
+        *,
+        offsets: Sequence[int] | None = None,
     ) -> Staged:
         """Stage rows that nothing is wrong with."""
-        staged, refused = self.try_stage(rows, start, place, offsets=offsets)
+        staged, refused = self.try_stage(rows, start, source_partition, offsets=offsets)
         assert [] == refused
         return staged
 
-    def prepare(self, *staged: Staged, expected: Mapping[Place, int | None] | None = None) -> list[Refusal]:
+    def prepare(self, *staged: Staged, expected: Mapping[SourcePartition, int | None] | None = None) -> list[Refusal]:
         """Prepare what was staged, from where the sink stands unless told otherwise."""
         if expected is None:
             found = self.positions or {}
-            expected = {each.stretch.place: found.get(each.stretch.place) for each in staged}
+            expected = {
+                each.offset_range.source_partition: found.get(each.offset_range.source_partition) for each in staged
+            }
         return self.sink.prepare(list(staged), expected)
 
     def write(
-        self, rows: Sequence[Row], start: int = 0, place: Place = PLACE, *, offsets: Sequence[int] | None = None
+        self,
+        rows: Sequence[Row],
+        start: int = 0,
+        source_partition: SourcePartition = PLACE,
+        *,
+        offsets: Sequence[int] | None = None,
     ) -> None:
         """Take a batch of one stretch to its end."""
-        self.land(self.stage(rows, start, place, offsets=offsets))
+        self.land(self.stage(rows, start, source_partition, offsets=offsets))
 
     def land(self, *staged: Staged) -> None:
         """Prepare and commit."""

@@ -11,9 +11,9 @@ import pytest
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.durable import write_json
 from penstock.errors import CheckpointLost, Conflict
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 
-PLACE = Place("orders", "id-1", 0)
+PLACE = SourcePartition("orders", "id-1", 0)
 COMMITTED = Committed(7, {PLACE: 0}, {"delta": {PLACE: 42}, "dead": {}}, {PLACE: 3})
 
 
@@ -28,7 +28,7 @@ def test_nothing_is_there_before_it_is_made(checkpoint: Checkpoint) -> None:
 
 def test_what_was_committed_is_loaded_by_the_next_driver(checkpoint: Checkpoint) -> None:
     checkpoint.create(Committed(0, {PLACE: 0}))
-    checkpoint.plan(7, [Stretch(PLACE, 0, 42)])
+    checkpoint.plan(7, [OffsetRange(PLACE, 0, 42)])
     checkpoint.commit(COMMITTED)
 
     again = Checkpoint(checkpoint.folder, "combat")
@@ -40,19 +40,19 @@ def test_what_was_committed_is_loaded_by_the_next_driver(checkpoint: Checkpoint)
 def test_a_plan_alone_changes_nothing_of_what_was_committed(checkpoint: Checkpoint) -> None:
     checkpoint.create(COMMITTED)
 
-    checkpoint.plan(8, [Stretch(PLACE, 42, 50)])
+    checkpoint.plan(8, [OffsetRange(PLACE, 42, 50)])
 
     assert COMMITTED == checkpoint.load()
-    assert {"batch": 8, "stretches": [["orders", "id-1", 0, 42, 50]]} == orjson.loads(
+    assert {"batch": 8, "offset_ranges": [["orders", "id-1", 0, 42, 50]]} == orjson.loads(
         (checkpoint.folder / "planned.json").read_bytes()
     )
 
 
 def test_only_places_of_a_batch_that_was_left_unfinished_are_unsettled(checkpoint: Checkpoint) -> None:
-    other = Place("orders", "id-1", 1)
+    other = SourcePartition("orders", "id-1", 1)
     checkpoint.create(COMMITTED)
     fresh = checkpoint.settled(COMMITTED, [PLACE, other])
-    checkpoint.plan(8, [Stretch(PLACE, 42, 50)])
+    checkpoint.plan(8, [OffsetRange(PLACE, 42, 50)])
     planned = checkpoint.settled(COMMITTED, [PLACE, other])
     done = checkpoint.settled(Committed(8, {PLACE: 0}), [PLACE, other])
 

@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import Conflict
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.merging import DeltaMerge
 
-PLACE = Place("orders", "Ab-_9", 0)
+PLACE = SourcePartition("orders", "Ab-_9", 0)
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 
@@ -111,7 +111,7 @@ def test_a_constraint_that_comes_while_the_pipeline_runs_is_told_before_the_next
 def test_rows_of_an_append_only_table_cannot_be_replaced(tmp_path: Path) -> None:
     made(tmp_path / "t", settings={"delta.appendOnly": "true"})
     sink = Delta(path=tmp_path / "t").sink("delta", "orders")
-    sink.replace({PLACE: Stretch(PLACE, 0, 9)})
+    sink.replace({PLACE: OffsetRange(PLACE, 0, 9)})
 
     with pytest.raises(Conflict, match="is append-only"):
         sink.open(SCHEMA)

@@ -9,12 +9,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from penstock.errors import Conflict, PositionLost, PositionsMoved
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.merging import DeltaMerge
 from penstock.sinks.sink import Staged
 
-A, B = Place("orders", "Ab-_9", 0), Place("orders", "Ab-_9", 1)
+A, B = SourcePartition("orders", "Ab-_9", 0), SourcePartition("orders", "Ab-_9", 1)
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 
@@ -29,19 +29,19 @@ class Driver:
     def positions(self) -> Positions:
         return self.sink.positions([A, B]) or {}
 
-    def prepare(self, *ends: tuple[Place, int]) -> None:
+    def prepare(self, *ends: tuple[SourcePartition, int]) -> None:
         found = self.positions
         staged = []
-        for place, end in ends:
-            stretch = Stretch(place, found.get(place, 0), end)
-            stager = self.sink.stager()(stretch)
-            numbers = range(stretch.start, end)
-            listed = [{"id": 100 * place.partition + number, "text": "x"} for number in numbers]
+        for source_partition, end in ends:
+            offset_range = OffsetRange(source_partition, found.get(source_partition, 0), end)
+            stager = self.sink.stager()(offset_range)
+            numbers = range(offset_range.start, end)
+            listed = [{"id": 100 * source_partition.partition + number, "text": "x"} for number in numbers]
             stager.write(pa.RecordBatch.from_pylist(listed, SCHEMA), pa.array(numbers))
-            staged.append(Staged(stretch, len(numbers), stager.finish()))
-        self.sink.prepare(staged, {place: found.get(place) for place, _ in ends})
+            staged.append(Staged(offset_range, len(numbers), stager.finish()))
+        self.sink.prepare(staged, {source_partition: found.get(source_partition) for source_partition, _ in ends})
 
-    def write(self, *ends: tuple[Place, int]) -> int:
+    def write(self, *ends: tuple[SourcePartition, int]) -> int:
         """Write from where the sink stands; give the version that it made."""
         self.prepare(*ends)
         self.sink.commit()

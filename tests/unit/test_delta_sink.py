@@ -12,12 +12,12 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from penstock.errors import BatchAborted, Conflict, PenstockError, PositionsMoved, SinkUnavailable
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.schema import parse
 from penstock.sinks.delta import Delta, DeltaSink, table_lock
 from penstock.sinks.sink import Staged
 
-A, B = Place("orders", "Ab-_9", 0), Place("orders", "Ab-_9", 1)
+A, B = SourcePartition("orders", "Ab-_9", 0), SourcePartition("orders", "Ab-_9", 1)
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 
@@ -32,13 +32,13 @@ def opened(path: Path, name: str = "delta", pipeline: str = "combat", schema: pa
     return sink
 
 
-def staged(sink: DeltaSink, stretch: Stretch, *ids: int) -> Staged:
+def staged(sink: DeltaSink, offset_range: OffsetRange, *ids: int) -> Staged:
     """Do what a task does; the factory travels there and must be picklable."""
-    stager = pickle.loads(pickle.dumps(sink.stager()))(stretch)  # noqa: S301 - our own bytes
+    stager = pickle.loads(pickle.dumps(sink.stager()))(offset_range)  # noqa: S301 - our own bytes
     for number in ids:
         rows = pa.RecordBatch.from_pylist([{"id": number, "text": None}], SCHEMA)
         assert [] == stager.write(rows, pa.array([number]))
-    return Staged(stretch, len(ids), stager.finish())
+    return Staged(offset_range, len(ids), stager.finish())
 
 
 def aside(table: Path, name: str) -> Path:
@@ -51,7 +51,7 @@ def left_aside(table: Path) -> list[str]:
     return [path.name for path in (table / ".staging").glob("*/*") if path.name != "lock"]
 
 
-def commit(sink: DeltaSink, expected: dict[Place, int | None], *parts: Staged) -> None:
+def commit(sink: DeltaSink, expected: dict[SourcePartition, int | None], *parts: Staged) -> None:
     assert [] == sink.prepare(list(parts), expected)
     sink.commit()
 
@@ -74,7 +74,7 @@ def test_a_new_table_is_empty_has_the_columns_and_no_positions(path: Path) -> No
 def test_what_was_staged_is_not_there_before_the_commit(path: Path) -> None:
     sink = opened(path)
 
-    sink.prepare([staged(sink, Stretch(A, 0, 3), 1, 2)], {A: None})
+    sink.prepare([staged(sink, OffsetRange(A, 0, 3), 1, 2)], {A: None})
 
     assert ([], {}, 0) == (ids(path), sink.positions([A]), version(path))
 
@@ -82,7 +82,7 @@ def test_what_was_staged_is_not_there_before_the_commit(path: Path) -> None:
 def test_a_commit_makes_rows_and_positions_visible_in_one_version(path: Path) -> None:
     sink = opened(path)
 
-    commit(sink, {A: None, B: None}, staged(sink, Stretch(A, 0, 3), 1, 2), staged(sink, Stretch(B, 4, 9), 7))
+    commit(sink, {A: None, B: None}, staged(sink, OffsetRange(A, 0, 3), 1, 2), staged(sink, OffsetRange(B, 4, 9), 7))
 
     assert ([1, 2, 7], 1) == (ids(path), version(path))
     assert {A: 3, B: 9} == opened(path).positions([A, B])
@@ -91,7 +91,7 @@ def test_a_commit_makes_rows_and_positions_visible_in_one_version(path: Path) ->
 def test_a_stretch_without_rows_moves_the_position_all_the_same(path: Path) -> None:
     sink = opened(path)
 
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 5)))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 5)))
 
     assert ([], {A: 5}) == (ids(path), sink.positions([A]))
     assert [] == list(path.glob("*.parquet"))
@@ -100,7 +100,7 @@ def test_a_stretch_without_rows_moves_the_position_all_the_same(path: Path) -> N
 def test_positions_move_on_from_commit_to_commit(path: Path) -> None:
     sink = opened(path)
     for number in range(12):
-        commit(sink, {A: number or None}, staged(sink, Stretch(A, number, number + 1), number))
+        commit(sink, {A: number or None}, staged(sink, OffsetRange(A, number, number + 1), number))
 
     assert (list(range(12)), {A: 12}) == (ids(path), opened(path).positions([A]))
 
@@ -108,7 +108,7 @@ def test_positions_move_on_from_commit_to_commit(path: Path) -> None:
 def test_positions_outlive_a_checkpoint_and_a_compaction_of_the_table(path: Path) -> None:
     sink = opened(path)
     for number in range(3):
-        commit(sink, {A: number or None}, staged(sink, Stretch(A, number, number + 1), number))
+        commit(sink, {A: number or None}, staged(sink, OffsetRange(A, number, number + 1), number))
 
     table = DeltaTable(str(path))
     with table_lock(path):
@@ -117,14 +117,16 @@ def test_positions_outlive_a_checkpoint_and_a_compaction_of_the_table(path: Path
     table.cleanup_metadata()
 
     assert {A: 3} == sink.positions([A]) == opened(path).positions([A])
-    commit(sink, {A: 3}, staged(sink, Stretch(A, 3, 4), 3))
+    commit(sink, {A: 3}, staged(sink, OffsetRange(A, 3, 4), 3))
     assert [0, 1, 2, 3] == ids(path)
 
 
 def test_of_two_drivers_that_race_the_second_is_refused_and_writes_nothing(path: Path) -> None:
     one, other = opened(path), opened(path)
-    one.prepare([staged(one, Stretch(A, 0, 3), 1, 2)], {A: None})
-    other.prepare([staged(other, Stretch(A, 0, 5), 1, 2, 4), staged(other, Stretch(B, 0, 2), 1)], {A: None, B: None})
+    one.prepare([staged(one, OffsetRange(A, 0, 3), 1, 2)], {A: None})
+    other.prepare(
+        [staged(other, OffsetRange(A, 0, 5), 1, 2, 4), staged(other, OffsetRange(B, 0, 2), 1)], {A: None, B: None}
+    )
 
     one.commit()
     with pytest.raises(PositionsMoved, match="orders/0 stands at 3, and this driver expected None"):
@@ -135,7 +137,7 @@ def test_of_two_drivers_that_race_the_second_is_refused_and_writes_nothing(path:
 
 def test_a_commit_that_is_repeated_is_refused(path: Path) -> None:
     sink = opened(path)
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 3), 1))
 
     with pytest.raises(PositionsMoved):
         sink.commit()
@@ -146,7 +148,7 @@ def test_a_commit_that_is_repeated_is_refused(path: Path) -> None:
 def test_of_many_drivers_at_once_one_gets_through(path: Path) -> None:
     sinks = [opened(path) for _ in range(6)]
     for number, sink in enumerate(sinks):
-        sink.prepare([staged(sink, Stretch(A, 0, 3 + number), number)], {A: None})
+        sink.prepare([staged(sink, OffsetRange(A, 0, 3 + number), number)], {A: None})
 
     def attempt(sink: DeltaSink) -> bool:
         try:
@@ -168,8 +170,8 @@ class Interrupted(DeltaSink):
     times = 0
     rival: int | None = None
 
-    def positions(self, places: Iterable[Place]) -> Positions | None:
-        found = super().positions(places)
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
+        found = super().positions(source_partitions)
         if self.times:
             self.times -= 1
             write_deltalake(str(self.path), pa.table({"id": [-1], "text": ["other"]}, SCHEMA), mode="append")
@@ -186,7 +188,7 @@ class Interrupted(DeltaSink):
 def interrupted(path: Path) -> Interrupted:
     sink = Interrupted(Delta(path=path), "delta", "combat")
     sink.open(SCHEMA)
-    sink.prepare([staged(sink, Stretch(A, 0, 3), 1, 2)], {A: None})
+    sink.prepare([staged(sink, OffsetRange(A, 0, 3), 1, 2)], {A: None})
     return sink
 
 
@@ -223,8 +225,8 @@ def test_a_table_that_never_stands_still_is_an_outage_and_no_row_is_doubled(path
 def test_pipelines_and_sinks_that_share_a_table_keep_positions_of_their_own(path: Path) -> None:
     one, two, three = opened(path), opened(path, name="again"), opened(path, pipeline="other")
 
-    commit(one, {A: None}, staged(one, Stretch(A, 0, 3), 1))
-    commit(two, {A: None}, staged(two, Stretch(A, 0, 5), 2))
+    commit(one, {A: None}, staged(one, OffsetRange(A, 0, 3), 1))
+    commit(two, {A: None}, staged(two, OffsetRange(A, 0, 5), 2))
 
     assert [{A: 3}, {A: 5}, {}] == [each.positions([A]) for each in (one, two, three)]
 
@@ -232,9 +234,9 @@ def test_pipelines_and_sinks_that_share_a_table_keep_positions_of_their_own(path
 def test_a_topic_that_was_made_again_has_a_position_of_its_own(path: Path) -> None:
     sink = opened(path)
 
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 3), 1))
 
-    assert {A: 3} == sink.positions([A, Place("orders", "Zz", 0), Place("orders", "Ab-_9", 10)])
+    assert {A: 3} == sink.positions([A, SourcePartition("orders", "Zz", 0), SourcePartition("orders", "Ab-_9", 10)])
 
 
 EVERYTHING = parse(
@@ -268,10 +270,10 @@ ROW: dict[str, Any] = {
 def test_every_type_is_written_and_read_back_the_same(path: Path) -> None:
     sink = opened(path, schema=EVERYTHING)
     empty = dict.fromkeys(EVERYTHING.names) | {"u": ""}
-    stager = sink.stager()(Stretch(A, 0, 2))
+    stager = sink.stager()(OffsetRange(A, 0, 2))
 
     stager.write(pa.RecordBatch.from_pylist([ROW, empty], EVERYTHING), pa.array([0, 1]))
-    commit(sink, {A: None}, Staged(Stretch(A, 0, 2), 2, stager.finish()))
+    commit(sink, {A: None}, Staged(OffsetRange(A, 0, 2), 2, stager.finish()))
 
     actual = DeltaTable(str(path)).to_pyarrow_table().to_pylist(maps_as_pydicts="strict")
     assert [ROW, empty] == actual
@@ -317,7 +319,7 @@ def test_a_file_in_place_of_the_folder_is_said_in_words(tmp_path: Path) -> None:
 
 def test_a_staged_file_that_is_gone_is_work_lost_and_the_table_stays_readable(path: Path) -> None:
     sink = opened(path)
-    part = staged(sink, Stretch(A, 0, 3), 1)
+    part = staged(sink, OffsetRange(A, 0, 3), 1)
     aside(path, part.detail["file"]).unlink()
     sink.prepare([part], {A: None})
 
@@ -330,8 +332,8 @@ def test_a_staged_file_that_is_gone_is_work_lost_and_the_table_stays_readable(pa
 @pytest.mark.parametrize("made_again", [False, True])
 def test_a_table_that_was_dropped_while_the_driver_ran_is_said_in_words(path: Path, made_again: bool) -> None:  # noqa: FBT001
     sink = opened(path)
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1))
-    commit(sink, {A: 3}, staged(sink, Stretch(A, 3, 4), 3))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 3), 1))
+    commit(sink, {A: 3}, staged(sink, OffsetRange(A, 3, 4), 3))
     shutil.rmtree(path)
     if made_again:
         opened(path)
@@ -345,7 +347,7 @@ def test_a_table_that_was_dropped_while_the_driver_ran_is_said_in_words(path: Pa
 def test_many_chunks_become_one_file_and_one_row_group(path: Path) -> None:
     sink = opened(path)
 
-    part = staged(sink, Stretch(A, 0, 50), *range(50))
+    part = staged(sink, OffsetRange(A, 0, 50), *range(50))
 
     metadata = pa.parquet.read_metadata(aside(path, part.detail["file"]))
     assert (50, 1) == (metadata.num_rows, metadata.num_row_groups)
@@ -355,7 +357,7 @@ def test_many_chunks_become_one_file_and_one_row_group(path: Path) -> None:
 def test_the_number_of_rows_is_in_the_log_so_that_counting_reads_no_data(path: Path) -> None:
     sink = opened(path)
 
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1, 2))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 3), 1, 2))
 
     actions = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True))
     assert [2] == actions.column("num_records").to_pylist()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import BadInput
-from penstock.record.positions import Stretch
+from penstock.record.positions import OffsetRange
 from penstock.sources import files
 from penstock.sources.files import Files, FilesFeed
 
@@ -51,9 +51,12 @@ def test_a_chunk_ends_where_memory_does(tmp_path: Path, monkeypatch: pytest.Monk
     file = tmp_path / "lines"
     file.write_bytes(b"".join(b"%d" % number * 30 + b"\n" for number in range(5)))
     feed = FilesFeed(Files(path=file))
-    (extent,) = feed.extents()
+    (available_range,) = feed.available()
 
-    chunks = [(rows.num_rows, reached) for rows, reached in feed.reader().chunks(Stretch(extent.place, 1, 5))]
+    chunks = [
+        (rows.num_rows, reached)
+        for rows, reached in feed.reader().chunks(OffsetRange(available_range.source_partition, 1, 5))
+    ]
 
     assert [(3, 4), (1, 5)] == chunks
 
@@ -72,7 +75,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, said: str) -> N
     file.write_bytes(content)
 
     with pytest.raises(BadInput, match=said) as refused:
-        FilesFeed(Files(path=file)).extents()
+        FilesFeed(Files(path=file)).available()
 
     assert str(file) in str(refused.value)
 
@@ -85,30 +88,30 @@ def test_a_link_that_leads_out_of_the_folder_is_refused_and_one_within_is_one_fi
     (folder / "same").symlink_to("events")
     feed = FilesFeed(Files(path=folder))
 
-    within = [(each.place.topic, each.end) for each in feed.extents()]
+    within = [(each.source_partition.topic, each.end) for each in feed.available()]
     (folder / "theirs").symlink_to(tmp_path / "private")
 
     assert [(str(folder / "events"), 2)] == within
     with pytest.raises(BadInput, match=r"theirs is a link that leads out of the folder"):
-        feed.extents()
+        feed.available()
 
 
 def test_a_file_that_became_a_link_since_it_was_listed_is_not_followed(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text("1\n")
     feed = FilesFeed(Files(path=tmp_path))
-    (extent,) = feed.extents()
+    (available_range,) = feed.available()
     file.rename(tmp_path / "_other")
     file.symlink_to(tmp_path / "_other")
 
     with pytest.raises(BadInput, match="symbolic links"):
-        list(feed.reader().chunks(Stretch(extent.place, 0, 1)))
+        list(feed.reader().chunks(OffsetRange(available_range.source_partition, 0, 1)))
 
 
 def test_a_file_that_is_named_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "events").write_text("1\n")
     (tmp_path / "link").symlink_to("events")
 
-    (extent,) = FilesFeed(Files(path=tmp_path / "link")).extents()
+    (available_range,) = FilesFeed(Files(path=tmp_path / "link")).available()
 
-    assert 1 == extent.end
+    assert 1 == available_range.end

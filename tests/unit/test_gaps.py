@@ -11,7 +11,7 @@ from penstock.errors import Conflict
 from penstock.kafka.connection import Connection
 from penstock.operate import repair
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.positions import Place
+from penstock.record.positions import SourcePartition
 
 FIRST = Gap(
     at="2026-01-31T12:00:00+00:00",
@@ -108,7 +108,7 @@ def test_a_line_that_a_crash_cut_short_hides_no_other(tmp_path: Path) -> None:
 
 def test_the_time_has_seconds_and_a_zone() -> None:
     assert re.fullmatch(
-        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", Gap.of("p", Place("t", "id", 0), (0, 1), "why", "skip").at
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", Gap.of("p", SourcePartition("t", "id", 0), (0, 1), "why", "skip").at
     )
 
 

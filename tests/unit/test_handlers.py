@@ -305,11 +305,17 @@ def test_order_is_that_of_each_partition_and_nothing_is_lost_however_batches_mix
     dice = random.Random(seed)
     sent = [(dice.randrange(10**6), dice.randrange(4)) for _ in range(dice.randrange(1, 600))]
 
-    outcome = run(Dice, [Record({"id": number, "s": "x" * (number % 50)}, partition=place) for number, place in sent])
+    outcome = run(
+        Dice,
+        [
+            Record({"id": number, "s": "x" * (number % 50)}, partition=source_partition)
+            for number, source_partition in sent
+        ],
+    )
 
     expected: dict[str, list[tuple[int, int]]] = {"row": [], "dead": [], "dropped": []}
     for partition in range(4):
-        of_partition = [number for number, place in sent if place == partition]
+        of_partition = [number for number, source_partition in sent if source_partition == partition]
         for offset, number in enumerate(of_partition):
             expected[fate(number, offset)].append((partition, number if fate(number, offset) == "row" else offset))
     assert [number for _, number in expected["row"]] == ids(outcome)

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import BatchAborted, PenstockError, PositionsMoved
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.json import Json, JsonSink
 from penstock.sinks.sink import Staged
 
-A, B = Place("orders", "Ab-_9", 0), Place("orders", "Ab-_9", 1)
+A, B = SourcePartition("orders", "Ab-_9", 0), SourcePartition("orders", "Ab-_9", 1)
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 
@@ -34,13 +34,13 @@ def opened(folder: Path, **options: Any) -> JsonSink:
     return sink
 
 
-def staged(sink: JsonSink, stretch: Stretch, *ids: int) -> Staged:
+def staged(sink: JsonSink, offset_range: OffsetRange, *ids: int) -> Staged:
     """Do what a task does; the factory travels there and must be picklable."""
-    stager = pickle.loads(pickle.dumps(sink.stager()))(stretch)  # noqa: S301 - our own bytes
+    stager = pickle.loads(pickle.dumps(sink.stager()))(offset_range)  # noqa: S301 - our own bytes
     for number in ids:
         rows = pa.RecordBatch.from_pylist([{"id": number, "text": f"ü{number}\n"}], SCHEMA)
         assert [] == stager.write(rows, pa.array([number]))
-    return Staged(stretch, len(ids), stager.finish())
+    return Staged(offset_range, len(ids), stager.finish())
 
 
 def aside(table: Path, name: str) -> Path:
@@ -53,7 +53,7 @@ def left_aside(table: Path) -> list[str]:
     return [path.name for path in (table / ".staging").glob("*/*") if path.name != "lock"]
 
 
-def commit(sink: JsonSink, expected: dict[Place, int | None], *parts: Staged) -> None:
+def commit(sink: JsonSink, expected: dict[SourcePartition, int | None], *parts: Staged) -> None:
     assert [] == sink.prepare(list(parts), expected)
     sink.commit()
 
@@ -75,7 +75,7 @@ def test_a_new_folder_has_no_positions(folder: Path) -> None:
 def test_what_was_staged_is_not_there_before_the_commit(folder: Path) -> None:
     sink = opened(folder)
 
-    sink.prepare([staged(sink, Stretch(A, 0, 3), 1, 2)], {A: None})
+    sink.prepare([staged(sink, OffsetRange(A, 0, 3), 1, 2)], {A: None})
 
     assert ([], {}) == (names(folder), sink.positions([A]))
 
@@ -83,7 +83,7 @@ def test_what_was_staged_is_not_there_before_the_commit(folder: Path) -> None:
 def test_a_commit_puts_a_file_in_place_whose_name_is_the_position(folder: Path) -> None:
     sink = opened(folder)
 
-    commit(sink, {A: None}, staged(sink, Stretch(A, 5, 8), 5, 7))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 5, 8), 5, 7))
 
     assert ["orders.Ab-_9.p0.00000000000000000005-00000000000000000008.jsonl.gz"] == names(folder)
     assert [b'{"id":5,"text":"\xc3\xbc5\\n"}', b'{"id":7,"text":"\xc3\xbc7\\n"}'] == gzip.decompress(
@@ -95,7 +95,7 @@ def test_a_commit_puts_a_file_in_place_whose_name_is_the_position(folder: Path) 
 def test_nothing_is_left_aside_after_a_commit(folder: Path) -> None:
     sink = opened(folder)
 
-    commit(sink, {A: None, B: None}, staged(sink, Stretch(A, 0, 3), 1), staged(sink, Stretch(B, 0, 3)))
+    commit(sink, {A: None, B: None}, staged(sink, OffsetRange(A, 0, 3), 1), staged(sink, OffsetRange(B, 0, 3)))
 
     assert [] == left_aside(folder)
 
@@ -103,7 +103,7 @@ def test_nothing_is_left_aside_after_a_commit(folder: Path) -> None:
 def test_files_need_not_be_compressed(folder: Path) -> None:
     sink = opened(folder, gzip=False)
 
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1, 2))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 3), 1, 2))
 
     assert [".jsonl"] == [Path(name).suffix for name in names(folder)]
     assert ([1, 2], {A: 3}) == (ids(folder), sink.positions([A]))
@@ -111,7 +111,7 @@ def test_files_need_not_be_compressed(folder: Path) -> None:
 
 def test_the_same_rows_give_the_same_bytes(folder: Path) -> None:
     sink = opened(folder)
-    one, other = (staged(sink, Stretch(A, 0, 3), 1, 2).detail["file"] for _ in range(2))
+    one, other = (staged(sink, OffsetRange(A, 0, 3), 1, 2).detail["file"] for _ in range(2))
 
     assert one != other
     assert aside(folder, one).read_bytes() == aside(folder, other).read_bytes()
@@ -120,11 +120,11 @@ def test_the_same_rows_give_the_same_bytes(folder: Path) -> None:
 def test_a_stretch_without_rows_leaves_a_marker_that_the_next_commit_takes_away(folder: Path) -> None:
     sink = opened(folder)
 
-    commit(sink, {A: None, B: None}, staged(sink, Stretch(A, 0, 5)), staged(sink, Stretch(B, 0, 2)))
+    commit(sink, {A: None, B: None}, staged(sink, OffsetRange(A, 0, 5)), staged(sink, OffsetRange(B, 0, 2)))
     first = names(folder)
-    commit(sink, {A: 5}, staged(sink, Stretch(A, 5, 9)))
+    commit(sink, {A: 5}, staged(sink, OffsetRange(A, 5, 9)))
     second = names(folder)
-    commit(sink, {A: 9}, staged(sink, Stretch(A, 9, 10), 9))
+    commit(sink, {A: 9}, staged(sink, OffsetRange(A, 9, 10), 9))
 
     core = "orders.Ab-_9.p{}.{:020d}-{:020d}"
     marker_b = f"_{core.format(1, 0, 2)}.empty"
@@ -136,8 +136,10 @@ def test_a_stretch_without_rows_leaves_a_marker_that_the_next_commit_takes_away(
 
 def test_of_two_drivers_that_race_the_second_is_refused_and_writes_nothing(folder: Path) -> None:
     one, other = opened(folder), opened(folder)
-    one.prepare([staged(one, Stretch(A, 0, 3), 1, 2)], {A: None})
-    other.prepare([staged(other, Stretch(A, 0, 5), 1, 2, 4), staged(other, Stretch(B, 0, 2), 1)], {A: None, B: None})
+    one.prepare([staged(one, OffsetRange(A, 0, 3), 1, 2)], {A: None})
+    other.prepare(
+        [staged(other, OffsetRange(A, 0, 5), 1, 2, 4), staged(other, OffsetRange(B, 0, 2), 1)], {A: None, B: None}
+    )
 
     one.commit()
     with pytest.raises(PositionsMoved, match="orders/0 stands at 3, and this driver expected None"):
@@ -148,7 +150,7 @@ def test_of_two_drivers_that_race_the_second_is_refused_and_writes_nothing(folde
 
 def test_a_commit_that_is_repeated_is_refused(folder: Path) -> None:
     sink = opened(folder)
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 3), 1))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 3), 1))
 
     with pytest.raises(PositionsMoved):
         sink.commit()
@@ -159,7 +161,7 @@ def test_a_commit_that_is_repeated_is_refused(folder: Path) -> None:
 def test_of_many_drivers_at_once_one_gets_through(folder: Path) -> None:
     sinks = [opened(folder) for _ in range(8)]
     for number, sink in enumerate(sinks):
-        sink.prepare([staged(sink, Stretch(A, 0, 3 + number), number)], {A: None})
+        sink.prepare([staged(sink, OffsetRange(A, 0, 3 + number), number)], {A: None})
 
     def attempt(sink: JsonSink) -> bool:
         try:
@@ -176,10 +178,12 @@ def test_of_many_drivers_at_once_one_gets_through(folder: Path) -> None:
 
 
 def test_places_that_share_a_topic_or_a_partition_do_not_mix_their_positions(folder: Path) -> None:
-    anew, eleven = Place("orders", "Zz", 0), Place("orders", "Ab-_9", 11)
+    anew, eleven = SourcePartition("orders", "Zz", 0), SourcePartition("orders", "Ab-_9", 11)
     sink = opened(folder)
 
-    commit(sink, dict.fromkeys((A, anew, eleven)), *(staged(sink, Stretch(p, 0, n), n) for p, n in ((A, 3), (anew, 7))))
+    commit(
+        sink, dict.fromkeys((A, anew, eleven)), *(staged(sink, OffsetRange(p, 0, n), n) for p, n in ((A, 3), (anew, 7)))
+    )
 
     assert {A: 3, anew: 7} == sink.positions([A, B, anew, eleven])
 
@@ -206,18 +210,18 @@ def test_other_files_in_the_folder_are_no_positions(folder: Path) -> None:
     ],
 )
 def test_any_topic_or_path_can_be_in_a_name_that_readers_of_folders_do_not_skip(folder: Path, topic: str) -> None:
-    place = Place(topic, "file-0123456789abcdef", 0)
+    source_partition = SourcePartition(topic, "file-0123456789abcdef", 0)
     sink = opened(folder)
 
-    commit(sink, {place: None}, staged(sink, Stretch(place, 0, 3), 1))
-    commit(sink, {place: 3}, staged(sink, Stretch(place, 3, 9)))
+    commit(sink, {source_partition: None}, staged(sink, OffsetRange(source_partition, 0, 3), 1))
+    commit(sink, {source_partition: 3}, staged(sink, OffsetRange(source_partition, 3, 9)))
 
-    assert ({place: 9}, [1]) == (sink.positions([place]), ids(folder))
+    assert ({source_partition: 9}, [1]) == (sink.positions([source_partition]), ids(folder))
 
 
 def test_a_staged_file_that_is_gone_is_work_lost_and_moves_no_position(folder: Path) -> None:
     sink = opened(folder)
-    part = staged(sink, Stretch(A, 0, 3), 1)
+    part = staged(sink, OffsetRange(A, 0, 3), 1)
     aside(folder, part.detail["file"]).unlink()
     sink.prepare([part], {A: None})
 
@@ -263,7 +267,7 @@ def test_a_driver_that_dies_between_two_files_has_written_the_first_one_whole(fo
     sink = opened(folder)
     assert -signal.SIGKILL == died.returncode
     assert ({A: 3}, [0]) == (sink.positions([A, B]), ids(folder))
-    commit(sink, {A: 3, B: None}, staged(sink, Stretch(A, 3, 5)), staged(sink, Stretch(B, 0, 3), 1))
+    commit(sink, {A: 3, B: None}, staged(sink, OffsetRange(A, 3, 5)), staged(sink, OffsetRange(B, 0, 3), 1))
     assert ({A: 5, B: 3}, [0, 1]) == (sink.positions([A, B]), ids(folder))
 
 
@@ -274,7 +278,7 @@ def test_coordinates_go_along_if_they_are_wanted(wanted: bool, expected: tuple[s
 
 def test_a_batch_costs_the_same_however_many_files_there_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = opened(folder)
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 1), 0))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 1), 0))
     looks: list[str] = []
     scandir = os.scandir
 
@@ -286,7 +290,7 @@ def test_a_batch_costs_the_same_however_many_files_there_are(folder: Path, monke
 
     for number in range(1, 5):
         assert {A: number} == sink.positions([A, B])
-        commit(sink, {A: number, B: None}, staged(sink, Stretch(A, number, number + 1), number))
+        commit(sink, {A: number, B: None}, staged(sink, OffsetRange(A, number, number + 1), number))
 
     assert str(folder) not in looks
     assert {A: 5} == opened(folder).positions([A, B])
@@ -295,9 +299,9 @@ def test_a_batch_costs_the_same_however_many_files_there_are(folder: Path, monke
 
 def test_an_older_copy_of_the_folder_laid_over_it_takes_no_position_back(folder: Path, tmp_path: Path) -> None:
     sink = opened(folder)
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 1), 0))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 1), 0))
     shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns(".staging"))
-    commit(sink, {A: 1, B: None}, staged(sink, Stretch(A, 1, 2), 1), staged(sink, Stretch(B, 0, 4)))
+    commit(sink, {A: 1, B: None}, staged(sink, OffsetRange(A, 1, 2), 1), staged(sink, OffsetRange(B, 0, 4)))
 
     shutil.copytree(tmp_path / "copy", folder, dirs_exist_ok=True)
 
@@ -307,11 +311,11 @@ def test_an_older_copy_of_the_folder_laid_over_it_takes_no_position_back(folder:
 
 def test_a_file_that_is_there_already_is_left_and_told_in_words(folder: Path) -> None:
     sink = opened(folder)
-    commit(sink, {A: None}, staged(sink, Stretch(A, 0, 1), 0))
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 1), 0))
     strange = folder / names(folder)[0].replace("0-00000000000000000001", "1-00000000000000000002")
     strange.write_bytes(b"kept")
 
-    sink.prepare([staged(sink, Stretch(A, 1, 2), 1)], {A: 1})
+    sink.prepare([staged(sink, OffsetRange(A, 1, 2), 1)], {A: 1})
     with pytest.raises(PositionsMoved, match="already has a file of these offsets") as told:
         sink.commit()
 
@@ -325,20 +329,20 @@ def test_without_the_note_of_the_newest_files_the_folder_is_looked_through(
 ) -> None:
     sink = opened(folder)
     for number in range(3):
-        commit(sink, {A: number or None}, staged(sink, Stretch(A, number, number + 1), number))
-    commit(sink, {B: None}, staged(sink, Stretch(B, 0, 4)))
+        commit(sink, {A: number or None}, staged(sink, OffsetRange(A, number, number + 1), number))
+    commit(sink, {B: None}, staged(sink, OffsetRange(B, 0, 4)))
 
     damage(folder / ".newest.json")
 
     assert {A: 3, B: 4} == sink.positions([A, B])
-    commit(sink, {A: 3, B: 4}, staged(sink, Stretch(A, 3, 7)), staged(sink, Stretch(B, 4, 5), 9))
+    commit(sink, {A: 3, B: 4}, staged(sink, OffsetRange(A, 3, 7)), staged(sink, OffsetRange(B, 4, 5), 9))
     assert ({A: 7, B: 5}, [0, 1, 2, 9]) == (sink.positions([A, B]), ids(folder))
 
 
 def test_files_that_somebody_removes_are_no_positions_any_more(folder: Path) -> None:
     sink = opened(folder)
     for number in range(3):
-        commit(sink, {A: number or None}, staged(sink, Stretch(A, number, number + 1), number))
+        commit(sink, {A: number or None}, staged(sink, OffsetRange(A, number, number + 1), number))
     files = sorted(folder.glob("orders*"))
 
     files[0].unlink()

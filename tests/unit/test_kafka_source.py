@@ -3,10 +3,10 @@ import pytest
 from penstock.errors import Refused
 from penstock.kafka import topics
 from penstock.kafka.connection import Connection
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sources.kafka import Kafka, KafkaFeed, _around
 
-PLACE = Place("orders", "id-1", 0)
+PLACE = SourcePartition("orders", "id-1", 0)
 
 
 @pytest.mark.parametrize("topic_id", ["AAAAAAAAAAAAAAAAAAAAAA", "None"])
@@ -15,7 +15,7 @@ def test_a_broker_that_gives_topics_no_ids_is_refused(topic_id: str, monkeypatch
     feed = KafkaFeed(Kafka(topics=["orders"]), Connection(bootstrap_servers="127.0.0.1:1"))
 
     with pytest.raises(Refused, match="gives topic 'orders' no id"):
-        feed.extents()
+        feed.available()
     with pytest.raises(Refused):
         feed.topic_ids()
 
@@ -35,4 +35,4 @@ def test_a_broker_that_gives_topics_no_ids_is_refused(topic_id: str, monkeypatch
 def test_a_stretch_is_read_around_what_is_skipped(
     skipped: list[tuple[int, int]], expected: list[tuple[int, int]]
 ) -> None:
-    assert expected == [(part.start, part.end) for part in _around(Stretch(PLACE, 3, 9), skipped)]
+    assert expected == [(part.start, part.end) for part in _around(OffsetRange(PLACE, 3, 9), skipped)]

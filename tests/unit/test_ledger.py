@@ -3,8 +3,8 @@ import pytest
 from penstock.delivery.ledger import Replay
 
 
-def of(pipeline: str, *stretches: tuple[str, int, int, int]) -> Replay:
-    return Replay(id="0123abcd", pipeline=pipeline, what="range", stretches=list(stretches))
+def of(pipeline: str, *offset_ranges: tuple[str, int, int, int]) -> Replay:
+    return Replay(id="0123abcd", pipeline=pipeline, what="range", offset_ranges=list(offset_ranges))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.broker.placement import Place, Placement, plan
+from penstock.broker.placement import Placement, TopicPartition, plan
 from penstock.broker.rebalance import reassignments
 from penstock.errors import Conflict
 
@@ -48,28 +48,39 @@ def copies_of(placement: Placement, topic: str) -> Counter[int]:
     return Counter(node for (name, _), replicas in placement.items() if name == topic for node in replicas)
 
 
-def broken(rule: Callable[[Case, Place], bool]) -> list[tuple[int, Place]]:
-    return [(case.seed, place) for case in CASES for place in case.before if not rule(case, place)]
+def broken(rule: Callable[[Case, TopicPartition], bool]) -> list[tuple[int, TopicPartition]]:
+    return [
+        (case.seed, topic_partition)
+        for case in CASES
+        for topic_partition in case.before
+        if not rule(case, topic_partition)
+    ]
 
 
 def test_every_partition_keeps_its_number_of_copies() -> None:
-    assert [] == broken(lambda case, place: len(case.before[place]) == len(case.after[place]))
+    assert [] == broken(
+        lambda case, topic_partition: len(case.before[topic_partition]) == len(case.after[topic_partition])
+    )
 
 
 def test_no_node_has_two_copies_of_a_partition() -> None:
-    assert [] == broken(lambda case, place: len(set(case.after[place])) == len(case.after[place]))
+    assert [] == broken(
+        lambda case, topic_partition: len(set(case.after[topic_partition])) == len(case.after[topic_partition])
+    )
 
 
 def test_nodes_that_leave_end_empty() -> None:
-    assert [] == broken(lambda case, place: set(case.after[place]) <= set(case.nodes))
+    assert [] == broken(lambda case, topic_partition: set(case.after[topic_partition]) <= set(case.nodes))
 
 
 def test_the_copies_of_each_topic_differ_by_one_at_most() -> None:
-    assert [] == broken(lambda case, place: spread(copies_of(case.after, place[0]), case.nodes) <= 1)
+    assert [] == broken(
+        lambda case, topic_partition: spread(copies_of(case.after, topic_partition[0]), case.nodes) <= 1
+    )
 
 
 def test_only_partitions_that_change_are_in_the_plan() -> None:
-    assert [] == broken(lambda case, place: case.changes.get(place) != case.before[place])
+    assert [] == broken(lambda case, topic_partition: case.changes.get(topic_partition) != case.before[topic_partition])
 
 
 def test_a_second_plan_finds_nothing_to_do() -> None:
@@ -103,7 +114,9 @@ def test_a_new_node_gets_its_share_and_nothing_else_moves() -> None:
 
     after = {**before, **plan(before, [1, 2, 3, 4])}
 
-    gone = [node for place, replicas in before.items() for node in set(replicas) - set(after[place])]
+    gone = [
+        node for topic_partition, replicas in before.items() for node in set(replicas) - set(after[topic_partition])
+    ]
     assert {1: 9, 2: 9, 3: 9, 4: 9} == copies_of(after, "t")
     assert 9 == len(gone)
 

@@ -8,8 +8,8 @@ from penstock.driver.paths import Home
 from penstock.driver.realtime import RealtimeRunner
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import SourcePartition
 
 
 def test_the_lag_counts_what_is_behind_the_position_and_all_of_a_partition_that_is_not_read_yet(tmp_path: Path) -> None:
@@ -23,7 +23,10 @@ def test_the_lag_counts_what_is_behind_the_position_and_all_of_a_partition_that_
         }
     )
     runner = RealtimeRunner(spec, Connection(bootstrap_servers="x:1"), Home(tmp_path), lambda: pytest.fail("no Spark"))
-    runner.extents = [Extent(Place("t", "id", 0), 0, 100), Extent(Place("t", "id", 1), 10, 35)]
+    runner.available = [
+        AvailableRange(SourcePartition("t", "id", 0), 0, 100),
+        AvailableRange(SourcePartition("t", "id", 1), 10, 35),
+    ]
 
     progress = runner._progress(
         {

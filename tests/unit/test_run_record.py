@@ -11,7 +11,7 @@ from penstock.errors import EnvironmentNotReady
 from penstock.operate import history
 from penstock.operate.history import RunRecord
 from penstock.operate.status import Status
-from penstock.record.positions import Place
+from penstock.record.positions import SourcePartition
 
 DAY_S = 86_400
 
@@ -22,7 +22,9 @@ def status(pipeline: str = "orders") -> Status:
 
 def progress(batch: int = 1, read: int = 5) -> Progress:
     sinks = {"delta": SinkCount(read, read - 1, 1, 0)}
-    report = BatchReport(batch, read, 1, sinks, {"rule": 2}, {Place("t", "id", 0): 5}, 0.5, handlers={"messages": read})
+    report = BatchReport(
+        batch, read, 1, sinks, {"rule": 2}, {SourcePartition("t", "id", 0): 5}, 0.5, handlers={"messages": read}
+    )
     return Progress(report, 7)
 
 

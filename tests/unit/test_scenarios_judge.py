@@ -11,7 +11,7 @@ from penstock.lab.scenarios.judge import (
     Difference,
     Landed,
     Letter,
-    Place,
+    RecordId,
     judge_landing,
     judge_meta,
     judge_metrics,
@@ -38,7 +38,7 @@ def event(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def sent() -> dict[Place, bytes]:
+def sent() -> dict[RecordId, bytes]:
     """A thousand records in three partitions; one in a hundred is cut."""
     values = [json.dumps(event(number)).encode() for number in range(1000)]
     return {
@@ -46,14 +46,14 @@ def sent() -> dict[Place, bytes]:
     }
 
 
-def landed(sent: dict[Place, bytes]) -> tuple[list[Landed], list[Letter]]:
+def landed(sent: dict[RecordId, bytes]) -> tuple[list[Landed], list[Letter]]:
     rows, letters = [], []
-    for place, value in sent.items():
+    for record_id, value in sent.items():
         found = meant(value)
         if found is None:
-            letters.append(Letter(place, value))
+            letters.append(Letter(record_id, value))
         else:
-            rows.append(Landed(place, {**found, "damage": None}))
+            rows.append(Landed(record_id, {**found, "damage": None}))
     return rows, letters
 
 
@@ -61,24 +61,27 @@ def told(differences: list[Difference]) -> dict[str, int]:
     return {each.what: each.count for each in differences}
 
 
-def test_a_sink_that_holds_everything_once_passes(sent: dict[Place, bytes]) -> None:
+def test_a_sink_that_holds_everything_once_passes(sent: dict[RecordId, bytes]) -> None:
     rows, letters = landed(sent)
 
     assert [] == judge_landing("delta", sent, rows, letters)
     assert (990, 10) == (len(rows), len(letters))
 
 
-def test_a_time_that_a_sink_keeps_as_such_is_the_time_that_was_sent(sent: dict[Place, bytes]) -> None:
+def test_a_time_that_a_sink_keeps_as_such_is_the_time_that_was_sent(sent: dict[RecordId, bytes]) -> None:
     rows, letters = landed(sent)
     at = datetime.datetime.fromisoformat(AT)
-    kept = [Landed(row.place, {**row.event, "at": at}) for row in rows]
-    late = [Landed(kept[0].place, {**kept[0].event, "at": at + datetime.timedelta(microseconds=1)}), *kept[1:]]
+    kept = [Landed(row.record_id, {**row.event, "at": at}) for row in rows]
+    late = [
+        Landed(kept[0].record_id, {**kept[0].event, "at": at + datetime.timedelta(microseconds=1)}),
+        *kept[1:],
+    ]
 
     assert [] == judge_landing("delta", sent, kept, letters)
     assert {"not what was sent": 1} == told(judge_landing("delta", sent, late, letters))
 
 
-def test_a_sink_that_drops_one_in_a_thousand_fails_and_says_which(sent: dict[Place, bytes]) -> None:
+def test_a_sink_that_drops_one_in_a_thousand_fails_and_says_which(sent: dict[RecordId, bytes]) -> None:
     rows, letters = landed(sent)
 
     (found,) = judge_landing("delta", sent, rows[1:], letters)
@@ -86,13 +89,13 @@ def test_a_sink_that_drops_one_in_a_thousand_fails_and_says_which(sent: dict[Pla
     assert Difference(where="delta", what="lost", count=1, examples=["partition 0 offset 0"]) == found
 
 
-def test_a_sink_that_doubles_fails(sent: dict[Place, bytes]) -> None:
+def test_a_sink_that_doubles_fails(sent: dict[RecordId, bytes]) -> None:
     rows, letters = landed(sent)
 
     assert {"there more than once": 1} == told(judge_landing("delta", sent, [*rows, rows[500]], letters))
 
 
-def test_a_sink_that_swaps_two_rows_fails_and_names_the_field(sent: dict[Place, bytes]) -> None:
+def test_a_sink_that_swaps_two_rows_fails_and_names_the_field(sent: dict[RecordId, bytes]) -> None:
     rows, letters = landed(sent)
     first, second = rows[10], rows[20]
     rows[10] = dataclasses.replace(first, event=second.event)
@@ -104,14 +107,14 @@ def test_a_sink_that_swaps_two_rows_fails_and_names_the_field(sent: dict[Place, 
     assert "turn is 21, was 11" in found.examples[0]
 
 
-def test_a_sink_that_leaves_out_a_field_fails(sent: dict[Place, bytes]) -> None:
+def test_a_sink_that_leaves_out_a_field_fails(sent: dict[RecordId, bytes]) -> None:
     rows, letters = landed(sent)
-    rows[0] = Landed(rows[0].place, {name: value for name, value in rows[0].event.items() if name != "turn"})
+    rows[0] = Landed(rows[0].record_id, {name: value for name, value in rows[0].event.items() if name != "turn"})
 
     assert {"not what was sent": 1} == told(judge_landing("delta", sent, rows, letters))
 
 
-def test_a_sink_that_invents_fails(sent: dict[Place, bytes]) -> None:
+def test_a_sink_that_invents_fails(sent: dict[RecordId, bytes]) -> None:
     rows, letters = landed(sent)
 
     assert {"never sent": 1} == told(judge_landing("delta", sent, [*rows, Landed((0, 99_999), {})], letters))
@@ -127,20 +130,20 @@ def test_a_sink_that_invents_fails(sent: dict[Place, bytes]) -> None:
         ("buried", "a good event among the dead letters"),
     ],
 )
-def test_dead_letters_are_judged_as_strictly_as_rows(sent: dict[Place, bytes], change: str, what: str) -> None:
+def test_dead_letters_are_judged_as_strictly_as_rows(sent: dict[RecordId, bytes], change: str, what: str) -> None:
     rows, letters = landed(sent)
     changed_rows, changed_letters = {
         "lost": (rows, letters[1:]),
         "doubled": (rows, [*letters, letters[0]]),
         "changed": (rows, [dataclasses.replace(letters[0], value=b"{}"), *letters[1:]]),
-        "landed": ([*rows, Landed(letters[0].place, event(5))], letters[1:]),
-        "buried": (rows[1:], [*letters, Letter(rows[0].place, sent[rows[0].place])]),
+        "landed": ([*rows, Landed(letters[0].record_id, event(5))], letters[1:]),
+        "buried": (rows[1:], [*letters, Letter(rows[0].record_id, sent[rows[0].record_id])]),
     }[change]
 
     assert {what: 1} == told(judge_landing("delta", sent, changed_rows, changed_letters))
 
 
-def test_no_more_than_the_first_few_are_shown(sent: dict[Place, bytes]) -> None:
+def test_no_more_than_the_first_few_are_shown(sent: dict[RecordId, bytes]) -> None:
     rows, letters = landed(sent)
 
     (found,) = judge_landing("delta", sent, rows[100:], letters)
@@ -163,7 +166,7 @@ def test_what_the_simulator_spoils_counts_as_malformed(value: bytes) -> None:
     assert meant(value) is None
 
 
-def test_a_topic_that_holds_other_than_was_sent_fails(sent: dict[Place, bytes]) -> None:
+def test_a_topic_that_holds_other_than_was_sent_fails(sent: dict[RecordId, bytes]) -> None:
     assert [] == judge_sending(sent, events=990, malformed=10)
     assert 1 == len(judge_sending(sent, events=991, malformed=10))
     assert 2 == len(judge_sending(sent, events=989, malformed=11))

@@ -3,16 +3,16 @@ import random
 import pytest
 
 from penstock.errors import PositionsMoved
-from penstock.record.positions import Place, Positions, Stretch, from_json, require_unmoved, to_json
+from penstock.record.positions import OffsetRange, Positions, SourcePartition, from_json, require_unmoved, to_json
 
-ORDERS = Place("orders", "id-1", 0)
-OTHERS = Place("orders", "id-1", 1)
-ANEW = Place("orders", "id-2", 0)
+ORDERS = SourcePartition("orders", "id-1", 0)
+OTHERS = SourcePartition("orders", "id-1", 1)
+ANEW = SourcePartition("orders", "id-2", 0)
 
 
 def test_a_place_and_a_stretch_are_shown_as_people_read_them() -> None:
     assert "orders/0" == str(ORDERS)
-    assert "orders/0 offsets 5 to 8" == str(Stretch(ORDERS, 5, 9))
+    assert "orders/0 offsets 5 to 8" == str(OffsetRange(ORDERS, 5, 9))
 
 
 def test_a_topic_that_was_made_again_is_another_place() -> None:
@@ -29,7 +29,7 @@ def test_a_topic_that_was_made_again_is_another_place() -> None:
         {ANEW: None},
     ],
 )
-def test_a_sink_that_stands_where_it_was_left_is_written_to(expected: dict[Place, int | None]) -> None:
+def test_a_sink_that_stands_where_it_was_left_is_written_to(expected: dict[SourcePartition, int | None]) -> None:
     require_unmoved("table", expected, {ORDERS: 5})
 
 
@@ -53,7 +53,9 @@ def test_a_sink_that_moved_is_not_written_to(expected: int | None, found: int | 
 def test_positions_are_read_back_as_they_were_written() -> None:
     dice = random.Random(7)
     positions: Positions = {
-        Place(f"topic {dice.choice('äb.')}", f"id-{dice.randrange(3)}", dice.randrange(99)): dice.randrange(2**62)
+        SourcePartition(f"topic {dice.choice('äb.')}", f"id-{dice.randrange(3)}", dice.randrange(99)): dice.randrange(
+            2**62
+        )
         for _ in range(100)
     }
 

@@ -12,12 +12,12 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import Conflict
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.json import Json, JsonSink
 from penstock.sinks.sink import Staged
 
-A, B = Place("orders", "Ab-_9", 0), Place("orders", "Ab-_9", 1)
+A, B = SourcePartition("orders", "Ab-_9", 0), SourcePartition("orders", "Ab-_9", 1)
 SCHEMA = pa.schema([("id", pa.int64())])
 KINDS = ("delta", "json")
 # Two attempts at one stretch, of which one wins; then a commit.
@@ -40,10 +40,10 @@ def opened(kind: str, table: Path) -> DeltaSink | JsonSink:
     return sink
 
 
-def staged(sink: DeltaSink | JsonSink, place: Place, number: int) -> Staged:
-    stager = sink.stager()(Stretch(place, 0, 3))
+def staged(sink: DeltaSink | JsonSink, source_partition: SourcePartition, number: int) -> Staged:
+    stager = sink.stager()(OffsetRange(source_partition, 0, 3))
     stager.write(pa.RecordBatch.from_pylist([{"id": number}], SCHEMA), pa.array([0]))
-    return Staged(Stretch(place, 0, 3), 1, stager.finish())
+    return Staged(OffsetRange(source_partition, 0, 3), 1, stager.finish())
 
 
 def aside(table: Path) -> list[Path]:
@@ -121,8 +121,8 @@ def test_what_a_killed_driver_has_left_is_gone_when_the_next_one_opens(kind: str
 
 def test_files_that_a_killed_driver_had_offered_to_the_table_go_if_they_were_never_committed(tmp_path: Path) -> None:
     kept = opened("delta", tmp_path)
-    place = Place("orders", "Ab-_9", 7)
-    kept.prepare([staged(kept, place, 7)], {place: None})
+    source_partition = SourcePartition("orders", "Ab-_9", 7)
+    kept.prepare([staged(kept, source_partition, 7)], {source_partition: None})
     kept.commit()
     kill_a_driver("delta", tmp_path, "in_commit:delta")
     left = strays(tmp_path)
@@ -130,8 +130,8 @@ def test_files_that_a_killed_driver_had_offered_to_the_table_go_if_they_were_nev
     sink = opened("delta", tmp_path)
 
     assert (2, set()) == (len(left), strays(tmp_path))
-    assert ({place: 3}, [7]) == (
-        sink.positions([A, B, place]),
+    assert ({source_partition: 3}, [7]) == (
+        sink.positions([A, B, source_partition]),
         DeltaTable(str(tmp_path)).to_pyarrow_table().column("id").to_pylist(),
     )
 

@@ -9,11 +9,11 @@ from penstock.delivery import standing as stands
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.standing import Standing
 from penstock.errors import CheckpointLost, Discontinuity, LogTruncated, PositionLost, RetentionPassed, TopicRecreated
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
-A, B, C = (Place("orders", "id-1", number) for number in range(3))
-ANEW = Place("orders", "id-2", 0)
+A, B, C = (SourcePartition("orders", "id-1", number) for number in range(3))
+ANEW = SourcePartition("orders", "id-2", 0)
 
 
 @dataclass
@@ -29,8 +29,12 @@ class Kept:
     def refresh(self) -> None:
         """Forget nothing anyway."""
 
-    def positions(self, places: Iterable[Place]) -> Positions | None:
-        return {place: self.kept[place] for place in places if place in self.kept}
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
+        return {
+            source_partition: self.kept[source_partition]
+            for source_partition in source_partitions
+            if source_partition in self.kept
+        }
 
 
 class Forgetful:
@@ -44,7 +48,7 @@ class Forgetful:
     def refresh(self) -> None:
         """Have nothing to write."""
 
-    def positions(self, _places: Iterable[Place]) -> Positions | None:
+    def positions(self, _source_partitions: Iterable[SourcePartition]) -> Positions | None:
         return None
 
 
@@ -56,38 +60,47 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 def at(**positions: int) -> Standing:
     """Make a standing of one sink."""
     known = {"a": A, "b": B, "c": C}
-    places = {known[name]: offset for name, offset in positions.items()}
-    return Standing({"sink": dict(places)}, {"sink": places})
+    source_partitions = {known[name]: offset for name, offset in positions.items()}
+    return Standing({"sink": dict(source_partitions)}, {"sink": source_partitions})
 
 
 def test_a_pipeline_that_has_never_run_gets_a_checkpoint(checkpoint: Checkpoint) -> None:
-    actual = stands.begin(checkpoint, {"one": Kept(), "two": Forgetful()}, [Extent(A, 3, 9)], Committed(0, {A: 3}), {})
+    actual = stands.begin(
+        checkpoint, {"one": Kept(), "two": Forgetful()}, [AvailableRange(A, 3, 9)], Committed(0, {A: 3}), {}
+    )
 
     assert Committed(0, {A: 3}) == actual == checkpoint.load()
 
 
 def test_where_it_began_is_fixed_even_if_nothing_was_read_yet(checkpoint: Checkpoint) -> None:
-    stands.begin(checkpoint, {}, [Extent(A, 3, 9)], Committed(0, {A: 9}), {})
+    stands.begin(checkpoint, {}, [AvailableRange(A, 3, 9)], Committed(0, {A: 9}), {})
 
-    assert {A: 9} == stands.begin(checkpoint, {}, [Extent(A, 5, 20)], Committed(0, {A: 20}), {}).starts
+    assert {A: 9} == stands.begin(checkpoint, {}, [AvailableRange(A, 5, 20)], Committed(0, {A: 20}), {}).starts
 
 
 def test_a_checkpoint_that_is_there_is_used_whatever_the_sinks_say(checkpoint: Checkpoint) -> None:
     checkpoint.create(Committed(7, {A: 0}, {"one": {A: 5}}))
 
-    assert 7 == stands.begin(checkpoint, {"one": Kept({A: 6})}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {A: 5}).batch
+    assert (
+        7
+        == stands.begin(
+            checkpoint, {"one": Kept({A: 6})}, [AvailableRange(A, 0, 9)], Committed(0, {A: 0}), {A: 5}
+        ).batch
+    )
 
 
 def test_a_sink_that_has_positions_shows_that_a_checkpoint_was_lost(checkpoint: Checkpoint) -> None:
     with pytest.raises(CheckpointLost, match="sink 'one' has positions"):
-        stands.begin(checkpoint, {"zero": Kept(), "one": Kept({A: 0})}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {})
+        stands.begin(
+            checkpoint, {"zero": Kept(), "one": Kept({A: 0})}, [AvailableRange(A, 0, 9)], Committed(0, {A: 0}), {}
+        )
 
     assert not checkpoint.exists
 
 
 def test_a_reported_lag_shows_that_a_checkpoint_was_lost(checkpoint: Checkpoint) -> None:
     with pytest.raises(CheckpointLost, match="its lag has been reported before"):
-        stands.begin(checkpoint, {"one": Forgetful()}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {A: 5})
+        stands.begin(checkpoint, {"one": Forgetful()}, [AvailableRange(A, 0, 9)], Committed(0, {A: 0}), {A: 5})
 
     assert not checkpoint.exists
 
@@ -97,7 +110,7 @@ def test_a_damaged_checkpoint_is_not_begun_anew(checkpoint: Checkpoint) -> None:
     (checkpoint.folder / "committed.json").write_bytes(b"")
 
     with pytest.raises(CheckpointLost):
-        stands.begin(checkpoint, {}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {})
+        stands.begin(checkpoint, {}, [AvailableRange(A, 0, 9)], Committed(0, {A: 0}), {})
 
 
 def test_a_crash_while_the_first_checkpoint_was_made_is_no_loss(checkpoint: Checkpoint) -> None:
@@ -105,7 +118,7 @@ def test_a_crash_while_the_first_checkpoint_was_made_is_no_loss(checkpoint: Chec
     (checkpoint.folder / "metadata.json").unlink()
 
     assert Committed(0, {A: 0}) == stands.begin(
-        checkpoint, {"one": Kept()}, [Extent(A, 0, 9)], Committed(0, {A: 0}), {}
+        checkpoint, {"one": Kept()}, [AvailableRange(A, 0, 9)], Committed(0, {A: 0}), {}
     )
 
 
@@ -171,15 +184,17 @@ def test_reading_begins_where_the_slowest_sink_stands() -> None:
 
 
 def test_a_partition_that_appeared_is_read_from_offset_0_so_that_what_retention_took_of_it_is_a_gap() -> None:
-    actual = stands.with_new_places(Committed(3, {A: 7}, {"one": {A: 9}}), [Extent(A, 0, 20), Extent(B, 2, 5)])
+    actual = stands.with_new_partitions(
+        Committed(3, {A: 7}, {"one": {A: 9}}), [AvailableRange(A, 0, 20), AvailableRange(B, 2, 5)]
+    )
 
     assert Committed(3, {A: 7, B: 0}, {"one": {A: 9}}) == actual
 
 
 def test_a_topic_that_appeared_is_read_from_what_it_holds() -> None:
-    other = Place("others", "id-9", 0)
+    other = SourcePartition("others", "id-9", 0)
 
-    actual = stands.with_new_places(Committed(3, {A: 7}), [Extent(A, 0, 20), Extent(other, 2, 5)])
+    actual = stands.with_new_partitions(Committed(3, {A: 7}), [AvailableRange(A, 0, 20), AvailableRange(other, 2, 5)])
 
     assert {A: 7, other: 2} == actual.starts
 
@@ -200,12 +215,14 @@ def test_a_topic_that_was_made_again_stops_the_pipeline() -> None:
 
 @pytest.mark.parametrize("first", [0, 4, 5])
 def test_what_is_still_there_is_readable(first: int) -> None:
-    stands.require_readable("p", at(a=5), [Extent(A, first, 9)])
+    stands.require_readable("p", at(a=5), [AvailableRange(A, first, 9)])
 
 
 def test_records_that_were_deleted_before_they_were_read_stop_the_pipeline() -> None:
     with pytest.raises(RetentionPassed) as caught:
-        stands.require_readable("combat", at(a=5, b=0, c=3), [Extent(A, 8, 9), Extent(B, 0, 9), Extent(C, 4, 4)])
+        stands.require_readable(
+            "combat", at(a=5, b=0, c=3), [AvailableRange(A, 8, 9), AvailableRange(B, 0, 9), AvailableRange(C, 4, 4)]
+        )
 
     expected = "records were deleted before pipeline 'combat' read them: orders/0 offsets 5 to 7, orders/2 offset 3"
     assert expected == caught.value.what
@@ -214,34 +231,34 @@ def test_records_that_were_deleted_before_they_were_read_stop_the_pipeline() -> 
 def test_what_the_slowest_sink_misses_is_missing() -> None:
     standing = Standing({}, {"one": {A: 9}, "two": {A: 4}})
 
-    assert [Stretch(A, 4, 6)] == stands.missing(standing, [Extent(A, 6, 9)])
+    assert [OffsetRange(A, 4, 6)] == stands.missing(standing, [AvailableRange(A, 6, 9)])
 
 
 def test_a_position_past_the_end_of_the_source_stops_the_pipeline_for_new_records_would_be_skipped() -> None:
     with pytest.raises(Discontinuity):
-        stands.require_readable("combat", at(a=50), [Extent(A, 0, 20)])
+        stands.require_readable("combat", at(a=50), [AvailableRange(A, 0, 20)])
 
 
 def test_a_batch_that_holds_everything_takes_everything() -> None:
-    actual = stands.plan(at(a=5, b=0), [Extent(A, 0, 9), Extent(B, 0, 3)], 100)
+    actual = stands.plan(at(a=5, b=0), [AvailableRange(A, 0, 9), AvailableRange(B, 0, 3)], 100)
 
-    assert [Stretch(A, 5, 9), Stretch(B, 0, 3)] == actual
+    assert [OffsetRange(A, 5, 9), OffsetRange(B, 0, 3)] == actual
 
 
 def test_nothing_to_read_is_no_batch() -> None:
-    assert [] == stands.plan(at(a=9, b=3), [Extent(A, 0, 9), Extent(B, 3, 3)], 100)
+    assert [] == stands.plan(at(a=9, b=3), [AvailableRange(A, 0, 9), AvailableRange(B, 3, 3)], 100)
 
 
 def test_a_place_with_little_gives_its_share_to_the_others() -> None:
-    extents = [Extent(A, 0, 1000), Extent(B, 0, 10), Extent(C, 0, 1000)]
+    available = [AvailableRange(A, 0, 1000), AvailableRange(B, 0, 10), AvailableRange(C, 0, 1000)]
 
-    actual = stands.plan(at(a=0, b=0, c=0), extents, 100)
+    actual = stands.plan(at(a=0, b=0, c=0), available, 100)
 
     assert [45, 10, 45] == [each.end - each.start for each in actual]
 
 
 def test_fewer_events_than_places_still_make_a_batch() -> None:
-    actual = stands.plan(at(a=0, b=0, c=0), [Extent(each, 0, 9) for each in (A, B, C)], 2)
+    actual = stands.plan(at(a=0, b=0, c=0), [AvailableRange(each, 0, 9) for each in (A, B, C)], 2)
 
     assert 2 == sum(each.end - each.start for each in actual)
 
@@ -249,9 +266,9 @@ def test_fewer_events_than_places_still_make_a_batch() -> None:
 def test_a_place_is_not_starved_by_those_before_it() -> None:
     standing, got = at(a=0, b=0, c=0), set()
     for _ in range(3):
-        stretches = stands.plan(standing, [Extent(each, 0, 10**6) for each in (A, B, C)], 1)
-        got |= {each.place for each in stretches}
-        moved = {each.place: each.end for each in stretches}
+        offset_ranges = stands.plan(standing, [AvailableRange(each, 0, 10**6) for each in (A, B, C)], 1)
+        got |= {each.source_partition for each in offset_ranges}
+        moved = {each.source_partition: each.end for each in offset_ranges}
         standing = Standing({}, {"sink": {**standing.trims["sink"], **moved}})
 
     assert {A, B, C} == got
@@ -260,19 +277,30 @@ def test_a_place_is_not_starved_by_those_before_it() -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_shares_are_fair_and_never_exceed_the_batch(seed: int) -> None:
     dice = random.Random(seed)
-    places = [Place("t", "id", number) for number in range(dice.randrange(1, 20))]
-    starts = {place: dice.randrange(1000) for place in places}
-    extents = [Extent(place, 0, starts[place] + dice.choice([-5, 0, 1, dice.randrange(10_000)])) for place in places]
+    source_partitions = [SourcePartition("t", "id", number) for number in range(dice.randrange(1, 20))]
+    starts = {source_partition: dice.randrange(1000) for source_partition in source_partitions}
+    available = [
+        AvailableRange(source_partition, 0, starts[source_partition] + dice.choice([-5, 0, 1, dice.randrange(10_000)]))
+        for source_partition in source_partitions
+    ]
     most = dice.choice([1, 2, 7, 1000, 10**7])
 
-    actual = stands.plan(Standing({}, {"sink": starts}), extents, most)
+    actual = stands.plan(Standing({}, {"sink": starts}), available, most)
 
-    waiting = {each.place: max(0, each.end - starts[each.place]) for each in extents}
-    shares = {each.place: each.end - each.start for each in actual}
+    waiting = {each.source_partition: max(0, each.end - starts[each.source_partition]) for each in available}
+    shares = {each.source_partition: each.end - each.start for each in actual}
     assert min(most, sum(waiting.values())) == sum(shares.values())
-    assert {each.place: starts[each.place] for each in actual} == {each.place: each.start for each in actual}
-    assert [] == [place for place, share in shares.items() if not 0 < share <= waiting[place]]
-    left_hungry = [shares.get(place, 0) for place in places if shares.get(place, 0) < waiting[place]]
+    assert {each.source_partition: starts[each.source_partition] for each in actual} == {
+        each.source_partition: each.start for each in actual
+    }
+    assert [] == [
+        source_partition for source_partition, share in shares.items() if not 0 < share <= waiting[source_partition]
+    ]
+    left_hungry = [
+        shares.get(source_partition, 0)
+        for source_partition in source_partitions
+        if shares.get(source_partition, 0) < waiting[source_partition]
+    ]
     assert max(shares.values(), default=0) <= min(left_hungry, default=10**9) + 1
 
 
@@ -307,11 +335,11 @@ def test_a_sink_that_has_never_written_somewhere_has_nothing_to_hold_there() -> 
     ],
 )
 def test_where_the_leader_has_changed_what_was_read_is_to_be_compared(
-    known: dict[Place, int], now: int | None, changed: dict[Place, tuple[int, int]]
+    known: dict[SourcePartition, int], now: int | None, changed: dict[SourcePartition, tuple[int, int]]
 ) -> None:
     committed = Committed(3, {A: 0, B: 0}, {"one": {A: 5}, "two": {A: 9}}, known)
 
-    after, found = stands.with_new_leaders(committed, [Extent(A, 0, 20, now), Extent(B, 0, 4, 8)])
+    after, found = stands.with_new_leaders(committed, [AvailableRange(A, 0, 20, now), AvailableRange(B, 0, 4, 8)])
 
     assert changed == found
     assert Committed(3, committed.starts, committed.sinks, {**known, **({A: now} if now else {}), B: 8}) == after
@@ -319,5 +347,5 @@ def test_where_the_leader_has_changed_what_was_read_is_to_be_compared(
 
 def test_a_log_with_other_records_before_the_position_stops_the_pipeline_and_names_the_way_on() -> None:
     with pytest.raises(LogTruncated, match=r"from offset 4 on, orders/0 .*up to 9.*skip-gap combat"):
-        stands.require_not_replaced("combat", [Stretch(A, 4, 9)])
+        stands.require_not_replaced("combat", [OffsetRange(A, 4, 9)])
     stands.require_not_replaced("combat", [])

@@ -5,8 +5,8 @@ from collections.abc import Collection
 
 from penstock.errors import Conflict
 
-Place = tuple[str, int]
-Placement = dict[Place, list[int]]
+TopicPartition = tuple[str, int]
+Placement = dict[TopicPartition, list[int]]
 
 
 def plan(current: Placement, nodes: Collection[int]) -> Placement:
@@ -20,7 +20,11 @@ def plan(current: Placement, nodes: Collection[int]) -> Placement:
     spread.leave()
     spread.even_out()
     spread.even_out_leaders()
-    return {place: replicas for place, replicas in spread.wanted.items() if replicas != current[place]}
+    return {
+        topic_partition: replicas
+        for topic_partition, replicas in spread.wanted.items()
+        if replicas != current[topic_partition]
+    }
 
 
 class _Spread:
@@ -28,38 +32,39 @@ class _Spread:
 
     def __init__(self, current: Placement, nodes: list[int]) -> None:
         self.nodes = nodes
-        self.wanted = {place: list(replicas) for place, replicas in sorted(current.items())}
+        self.wanted = {topic_partition: list(replicas) for topic_partition, replicas in sorted(current.items())}
         self.of_all: Counter[int] = Counter()
         self.of_topic: dict[str, Counter[int]] = defaultdict(Counter)
         for (topic, _), replicas in self.wanted.items():
             self.of_all.update(replicas)
             self.of_topic[topic].update(replicas)
 
-    def _move(self, place: Place, source: int, target: int) -> None:
-        replicas = self.wanted[place]
+    def _move(self, topic_partition: TopicPartition, source: int, target: int) -> None:
+        replicas = self.wanted[topic_partition]
         replicas[replicas.index(source)] = target
-        for loads in (self.of_all, self.of_topic[place[0]]):
+        for loads in (self.of_all, self.of_topic[topic_partition[0]]):
             loads[source] -= 1
             loads[target] += 1
 
-    def _emptiest(self, place: Place) -> int | None:
+    def _emptiest(self, topic_partition: TopicPartition) -> int | None:
         """Give the node without a copy of this partition that holds least of its topic, then of all."""
-        loads = self.of_topic[place[0]]
-        free = [node for node in self.nodes if node not in self.wanted[place]]
+        loads = self.of_topic[topic_partition[0]]
+        free = [node for node in self.nodes if node not in self.wanted[topic_partition]]
         return min(free, key=lambda node: (loads[node], self.of_all[node], node), default=None)
 
     def leave(self) -> None:
         """Move every copy off the nodes that go."""
-        for place, replicas in self.wanted.items():
+        for topic_partition, replicas in self.wanted.items():
             for source in [node for node in replicas if node not in self.nodes]:
-                target = self._emptiest(place)
+                target = self._emptiest(topic_partition)
                 if target is None:
                     raise Conflict(
-                        f"{place[0]}/{place[1]} has {len(replicas)} copies, and {len(self.nodes)} node(s) would stay",
+                        f"{topic_partition[0]}/{topic_partition[1]} has {len(replicas)} copies, and"
+                        f" {len(self.nodes)} node(s) would stay",
                         safe="No copy was given up",
                         fix="Add a node first, or delete the topic",
                     )
-                self._move(place, source, target)
+                self._move(topic_partition, source, target)
 
     def even_out(self) -> None:
         """Move one copy at a time from a fuller node to an emptier one, until no single move helps.
@@ -69,15 +74,15 @@ class _Spread:
         moved = True
         while moved:
             moved = False
-            for place, replicas in self.wanted.items():
-                loads = self.of_topic[place[0]]
+            for topic_partition, replicas in self.wanted.items():
+                loads = self.of_topic[topic_partition[0]]
                 source = max(replicas, key=lambda node: (loads[node], self.of_all[node], node), default=None)
-                target = self._emptiest(place)
+                target = self._emptiest(topic_partition)
                 if source is None or target is None:
                     continue
                 gap = loads[source] - loads[target]
                 if gap > 1 or (gap == 1 and self.of_all[source] - self.of_all[target] > 1):
-                    self._move(place, source, target)
+                    self._move(topic_partition, source, target)
                     moved = True
 
     def even_out_leaders(self) -> None:

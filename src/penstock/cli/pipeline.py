@@ -326,7 +326,7 @@ def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Jso
         print_json([{"sink": name, "place": place, "position": at} for name, place, at in rows])
         return
     if rows:
-        print_table(["sink", "place", "position"], rows)
+        print_table(["sink", "partition", "position"], rows)
     say("the checkpoint is rebuilt; sinks go on from these positions, and one without from the source's start")
 
 

@@ -19,7 +19,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import write_json
 from penstock.delivery.holding import held
 from penstock.errors import CheckpointLost, Conflict
-from penstock.record.positions import Place, Positions, Stretch, from_json, to_json
+from penstock.record.positions import OffsetRange, Positions, SourcePartition, from_json, to_json
 
 DRIVER_LOCK = "driver.lock"
 _FORMAT = 1
@@ -57,32 +57,36 @@ class Committed:
     def __post_init__(self) -> None:
         """Let go of beginnings that a position has taken the place of."""
         begins = {
-            name: {place: at for place, at in positions.items() if place not in self.sinks.get(name, {})}
+            name: {
+                source_partition: at
+                for source_partition, at in positions.items()
+                if source_partition not in self.sinks.get(name, {})
+            }
             for name, positions in self.begins.items()
         }
         object.__setattr__(self, "begins", begins)
 
-    def reached(self, name: str, place: Place) -> int:
+    def reached(self, name: str, source_partition: SourcePartition) -> int:
         """Give the next offset that a sink needs.
 
         One that has never written begins with the pipeline, or, if it came later, where that stands. Once that is on
         record it holds: after a kill, others may stand where this sink has not been yet.
         """
         for positions in (self.sinks.get(name, {}), self.begins.get(name, {})):
-            if place in positions:
-                return positions[place]
-        others = [positions[place] for positions in self.sinks.values() if place in positions]
-        return min(others) if others else self.starts[place]
+            if source_partition in positions:
+                return positions[source_partition]
+        others = [positions[source_partition] for positions in self.sinks.values() if source_partition in positions]
+        return min(others) if others else self.starts[source_partition]
 
-    def lowest(self, names: Iterable[str], place: Place) -> int:
+    def lowest(self, names: Iterable[str], source_partition: SourcePartition) -> int:
         """Give the first offset that any of these sinks still needs; those not named were taken out of the file."""
-        return min(self.reached(name, place) for name in names)
+        return min(self.reached(name, source_partition) for name in names)
 
-    def without(self, is_gone: Callable[[Place], bool]) -> "Committed":
+    def without(self, is_gone: Callable[[SourcePartition], bool]) -> "Committed":
         """Leave places out."""
 
         def left(positions: Positions) -> Positions:
-            return {place: at for place, at in positions.items() if not is_gone(place)}
+            return {source_partition: at for source_partition, at in positions.items() if not is_gone(source_partition)}
 
         sinks, begins = (
             {name: left(positions) for name, positions in part.items()} for part in (self.sinks, self.begins)
@@ -154,23 +158,30 @@ class Checkpoint:
         starts, epochs = from_json(data["starts"]), from_json(data["epochs"])
         return Committed(data["batch"], starts, sinks, epochs, begins, data["cluster_id"])
 
-    def plan(self, batch: int, stretches: list[Stretch]) -> None:
+    def plan(self, batch: int, offset_ranges: list[OffsetRange]) -> None:
         """Say what is about to be read, before any task starts."""
         rows = [
-            [each.place.topic, each.place.topic_id, each.place.partition, each.start, each.end] for each in stretches
+            [
+                each.source_partition.topic,
+                each.source_partition.topic_id,
+                each.source_partition.partition,
+                each.start,
+                each.end,
+            ]
+            for each in offset_ranges
         ]
-        write_json(self._planned, {"batch": batch, "stretches": rows})
+        write_json(self._planned, {"batch": batch, "offset_ranges": rows})
 
-    def settled(self, committed: Committed, places: Iterable[Place]) -> frozenset[Place]:
+    def settled(self, committed: Committed, source_partitions: Iterable[SourcePartition]) -> frozenset[SourcePartition]:
         """Give the places at which every planned batch got to its end, so that the sinks stand where this says."""
         planned = self._read(self._planned) if self._planned.exists() else None
         if planned is None or planned.get("batch") == committed.batch:
-            return frozenset(places)
+            return frozenset(source_partitions)
         try:
-            unfinished = {Place(*stretch[:3]) for stretch in planned["stretches"]}
+            unfinished = {SourcePartition(*offset_range[:3]) for offset_range in planned["offset_ranges"]}
         except (KeyError, TypeError):
             raise self._lost(f"{self._planned.name} makes no sense") from None
-        return frozenset(places) - unfinished
+        return frozenset(source_partitions) - unfinished
 
     def commit(self, committed: Committed) -> None:
         """Say where everything stands, after every sink has committed."""

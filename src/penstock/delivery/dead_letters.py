@@ -30,7 +30,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.reader import Reader
 from penstock.kafka.topic_limits import TopicLimits, limits_of
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
 PREFIX = "penstock."
 NOT_READ = "NotRead"
@@ -45,7 +45,7 @@ ENVELOPE = (
     "topic_id",
     "partition",
     "offset",
-    "place",
+    "source_partition",
     "at",
     "at_partition",
     "attempt",
@@ -82,7 +82,7 @@ class DeadLetter(BaseModel, frozen=True):
     topic_id: str = Field(description="That topic's id.")
     partition: int = Field(description="Partition it came from.")
     offset: int = Field(description="Offset it came from.")
-    place_id: str = Field(description="What was being read: the topic's id, or a replay's.")
+    source_id: str = Field(description="What was being read: the topic's id, or a replay's.")
     at_partition: int = Field(description="Partition of what was being read.")
     at: int = Field(description="Offset there.")
     attempt: int = Field(description="How many times it has failed.")
@@ -144,9 +144,9 @@ class DeadLetters:
         """Name the dead-letter topic of a source topic."""
         return dead_topic_of(source, self._template, self._pipeline)
 
-    def positions(self, places: Iterable[Place]) -> Positions:
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions:
         """Read how far records have been judged."""
-        return self._outbox.positions(places)
+        return self._outbox.positions(source_partitions)
 
     def take_over(self) -> None:
         """Fence any older driver."""
@@ -170,29 +170,33 @@ class DeadLetters:
             self._pipeline, self._template, dict(self._partitions), dict(self._limits), self._scratch
         )
 
-    def commit(self, files: list[Path], expected: Mapping[Place, int | None], ends: Positions) -> int:
+    def commit(self, files: list[Path], expected: Mapping[SourcePartition, int | None], ends: Positions) -> int:
         """Send dead letters and move their positions, in one transaction."""
         sent = self._outbox.send(files, expected, ends)
         for path in files:
             path.unlink()
         return sent
 
-    def recorded(self, stretches: Iterable[Stretch]) -> dict[Place, set[tuple[int, str | None]]]:
+    def recorded(self, offset_ranges: Iterable[OffsetRange]) -> dict[SourcePartition, set[tuple[int, str | None]]]:
         """Find what is a dead letter already among these offsets: by offset and sink."""
-        wanted = list(stretches)
+        wanted = list(offset_ranges)
         # What a replay reads is itself the topic that its letters come back to.
-        topics = {name for each in wanted for name in (each.place.topic, self.topic_of(each.place.topic))}
+        topics = {
+            name
+            for each in wanted
+            for name in (each.source_partition.topic, self.topic_of(each.source_partition.topic))
+        }
         topics &= self._partitions.keys()
         if not topics:
             self._verdicts.forget()
-            return {each.place: set() for each in wanted}
+            return {each.source_partition: set() for each in wanted}
         return self._verdicts.among(wanted, {topic: self._partitions[topic] for topic in sorted(topics)})
 
     def _verdict(self, message: Message) -> Verdict | None:
         letter = understand(message)
         if letter is None or letter.pipeline != self._pipeline:
             return None
-        return letter.place_id, letter.at_partition, letter.at, letter.sink
+        return letter.source_id, letter.at_partition, letter.at, letter.sink
 
     def close(self) -> None:
         """Let go of the clients."""
@@ -209,18 +213,18 @@ class DeadStagerFactory:
     limits: dict[str, TopicLimits]
     folder: Path
 
-    def __call__(self, stretch: Stretch) -> "DeadStager":
+    def __call__(self, offset_range: OffsetRange) -> "DeadStager":
         """Open the file at the first dead letter."""
-        return DeadStager(self, stretch)
+        return DeadStager(self, offset_range)
 
 
 class DeadStager:
     """Turns failed rows into dead letters, inside of a task."""
 
-    def __init__(self, factory: DeadStagerFactory, stretch: Stretch) -> None:
+    def __init__(self, factory: DeadStagerFactory, offset_range: OffsetRange) -> None:
         self._factory = factory
-        self._place_id = stretch.place.topic_id
-        self._partition = stretch.place.partition
+        self._source_id = offset_range.source_partition.topic_id
+        self._partition = offset_range.source_partition.partition
         self._file = OutboxFile(factory.folder / f"{uuid.uuid4().hex}.arrow")
 
     def write(self, rows: pa.RecordBatch, errors: pa.Array, sink: str | None) -> None:
@@ -243,7 +247,7 @@ class DeadStager:
             "topic_id": row["_topic_id"],
             "partition": row["_partition"],
             "offset": row["_offset"],
-            "place": self._place_id,
+            "source_partition": self._source_id,
             "at": row["_at"],
             "at_partition": self._partition,
             "attempt": row["_attempt"],
@@ -320,7 +324,7 @@ def understand(message: Message) -> DeadLetter | None:
             topic_id=told["topic_id"],
             partition=int(told["partition"]),
             offset=int(told["offset"]),
-            place_id=told["place"],
+            source_id=told["source_partition"],
             at_partition=int(told["at_partition"]),
             at=int(told["at"]),
             attempt=int(told["attempt"]),

@@ -8,7 +8,7 @@ import orjson
 from pydantic import BaseModel, Field
 
 from penstock.delivery.durable import write_bytes
-from penstock.record.positions import Place
+from penstock.record.positions import SourcePartition
 
 TOPIC_DELETED = "topic deleted"
 
@@ -40,7 +40,7 @@ class Gap(BaseModel, frozen=True):
     def of(
         cls,
         pipeline: str,
-        place: Place,
+        source_partition: SourcePartition,
         offsets: tuple[int, int | None],
         reason: str,
         by: Literal["skip", "skip-gap", "rebuild", "driver"],
@@ -49,9 +49,9 @@ class Gap(BaseModel, frozen=True):
         return cls(
             at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             pipeline=pipeline,
-            topic=place.topic,
-            topic_id=place.topic_id,
-            partition=place.partition,
+            topic=source_partition.topic,
+            topic_id=source_partition.topic_id,
+            partition=source_partition.partition,
             start=offsets[0],
             end=offsets[1],
             reason=reason,

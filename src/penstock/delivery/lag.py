@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from penstock.errors import Conflict
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import logger, opening
-from penstock.record.positions import Place, Positions
+from penstock.record.positions import Positions, SourcePartition
 
 PREFIX = "penstock."
 _TIMEOUT_S = 10.0
@@ -38,9 +38,11 @@ class LagReport:
 
     def _commit(self, positions: Positions) -> bool:
         offsets = [
-            TopicPartition(place.topic, place.partition, offset, metadata=place.topic_id)
-            for place, offset in positions.items()
-            if place.in_kafka
+            TopicPartition(
+                source_partition.topic, source_partition.partition, offset, metadata=source_partition.topic_id
+            )
+            for source_partition, offset in positions.items()
+            if source_partition.in_kafka
         ]
         if not offsets:
             return True
@@ -51,9 +53,13 @@ class LagReport:
             return False
         return True
 
-    def told(self, places: list[Place]) -> Positions:
+    def told(self, source_partitions: list[SourcePartition]) -> Positions:
         """Read what was reported last; nothing if Kafka does not say."""
-        asked = {(place.topic, place.partition): place for place in places if place.in_kafka}
+        asked = {
+            (source_partition.topic, source_partition.partition): source_partition
+            for source_partition in source_partitions
+            if source_partition.in_kafka
+        }
         try:
             found = self._client.committed([TopicPartition(*each) for each in asked], _TIMEOUT_S) if asked else []
         except KafkaException:

@@ -40,7 +40,7 @@ class Replay(BaseModel, frozen=True):
     pipeline: str = Field(description="The pipeline.")
     what: Literal["letters", "range"] = Field("letters", description="What is replayed.")
     state: Literal["started", "done"] = Field("started", description="Whether it got to its end.")
-    stretches: list[tuple[str, int, int, int]] = Field(
+    offset_ranges: list[tuple[str, int, int, int]] = Field(
         default=[], description="Of a range: topic id, partition, first offset, and the one after the last."
     )
     letters: dict[str, dict[int, list[int]]] = Field(
@@ -55,9 +55,9 @@ class Replay(BaseModel, frozen=True):
     def overlaps(self, other: "Replay") -> bool:
         """Tell whether two ranges of one pipeline share a record."""
         return self.pipeline == other.pipeline and any(
-            place == another and start < end_there and start_there < end
-            for *place, start, end in self.stretches
-            for *another, start_there, end_there in other.stretches
+            source_partition == another and start < end_there and start_there < end
+            for *source_partition, start, end in self.offset_ranges
+            for *another, start_there, end_there in other.offset_ranges
         )
 
 
@@ -155,7 +155,7 @@ class Ledger:
             # Such a range may run the batch of the letter once more, and would then take the replayed row out again.
             for other in entries.replays.values():
                 if other.what == "range" and other.state == "started":
-                    held = sum(1 for each in letters if each.place_id.startswith(range_place_id(other.id, "")))
+                    held = sum(1 for each in letters if each.source_id.startswith(range_place_id(other.id, "")))
                     if held:
                         raise Conflict(
                             f"{held} of these dead letters come from the replay {other.id} of a range, which has not"

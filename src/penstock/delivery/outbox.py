@@ -21,7 +21,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.record.columns import HEADERS
-from penstock.record.positions import Place, Positions, require_unmoved
+from penstock.record.positions import Positions, SourcePartition, require_unmoved
 
 RECORDS = pa.schema(
     [
@@ -86,9 +86,13 @@ class Outbox:
             self._producer = Producer(self._connection, options)
         return self._producer
 
-    def positions(self, places: Iterable[Place]) -> Positions:
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions:
         """Read the group's committed offsets; those of a topic with another id, read or written, do not count."""
-        asked = {(place.topic, place.partition): place for place in places if place.in_kafka}
+        asked = {
+            (source_partition.topic, source_partition.partition): source_partition
+            for source_partition in source_partitions
+            if source_partition.in_kafka
+        }
         if not asked:
             return {}
         try:
@@ -103,16 +107,16 @@ class Outbox:
         positions: Positions = {}
         self.has_other_target = False
         for each in found:
-            place = asked[each.topic, each.partition]
-            if each.offset >= 0 and each.metadata == self._metadata(place):
-                positions[place] = each.offset
-            elif each.offset >= 0 and (each.metadata or "").split(" ")[0] == place.topic_id:
+            source_partition = asked[each.topic, each.partition]
+            if each.offset >= 0 and each.metadata == self._metadata(source_partition):
+                positions[source_partition] = each.offset
+            elif each.offset >= 0 and (each.metadata or "").split(" ")[0] == source_partition.topic_id:
                 self.has_other_target = True
         return positions
 
-    def _metadata(self, place: Place) -> str:
+    def _metadata(self, source_partition: SourcePartition) -> str:
         """Say what a position is true of: the topic that was read, and the one that was written to."""
-        return f"{place.topic_id} {self.target_id}".strip()
+        return f"{source_partition.topic_id} {self.target_id}".strip()
 
     @property
     def _is_hung(self) -> bool:
@@ -127,7 +131,7 @@ class Outbox:
 
     def hold(self, positions: Positions) -> None:
         """Say where the sink stands everywhere; these positions go along with every transaction from here on."""
-        self._held = {place: at for place, at in positions.items() if place.in_kafka}
+        self._held = {source_partition: at for source_partition, at in positions.items() if source_partition.in_kafka}
 
     def refresh(self) -> None:
         """Commit the positions as they stand, so that Kafka forgets neither them nor the transactional id."""
@@ -142,10 +146,16 @@ class Outbox:
             return False
         return bool(self._held)
 
-    def send(self, files: Iterable[Path], expected: Mapping[Place, int | None], ends: Positions) -> int:
+    def send(self, files: Iterable[Path], expected: Mapping[SourcePartition, int | None], ends: Positions) -> int:
         """Send staged records and move the positions, in one transaction; give how many records went."""
-        ours = {**self._held, **{place: at for place, at in expected.items() if place.in_kafka}}
-        moved = {**self._held, **{place: end for place, end in ends.items() if place.in_kafka}}
+        ours = {
+            **self._held,
+            **{source_partition: at for source_partition, at in expected.items() if source_partition.in_kafka},
+        }
+        moved = {
+            **self._held,
+            **{source_partition: end for source_partition, end in ends.items() if source_partition.in_kafka},
+        }
         if self._is_hung:
             # Meanwhile another driver may have taken over. Then it is the one to go on, and must not be fenced.
             self._require_unmoved(ours)
@@ -157,8 +167,13 @@ class Outbox:
                 # Positions first: there is an answer to these, so a producer that Kafka has forgotten shows here.
                 if moved:
                     offsets = [
-                        TopicPartition(place.topic, place.partition, offset, metadata=self._metadata(place))
-                        for place, offset in moved.items()
+                        TopicPartition(
+                            source_partition.topic,
+                            source_partition.partition,
+                            offset,
+                            metadata=self._metadata(source_partition),
+                        )
+                        for source_partition, offset in moved.items()
                     ]
                     transaction.send_offsets(offsets, self._group_client.consumer_group_metadata())
                 for path in files:
@@ -172,10 +187,14 @@ class Outbox:
         self._held = moved
         return sent
 
-    def _require_unmoved(self, expected: Mapping[Place, int | None]) -> None:
+    def _require_unmoved(self, expected: Mapping[SourcePartition, int | None]) -> None:
         """Raise if another driver has moved a position; one that Kafka forgot in the meantime was moved by nobody."""
         found = self.positions(expected)
-        forgotten = {place: at for place, at in expected.items() if at is not None and place not in found}
+        forgotten = {
+            source_partition: at
+            for source_partition, at in expected.items()
+            if at is not None and source_partition not in found
+        }
         require_unmoved(self._name, expected, {**found, **forgotten})
 
     def close(self) -> None:

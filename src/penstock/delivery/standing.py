@@ -10,8 +10,8 @@ from typing import Protocol
 
 from penstock.delivery.checkpoint import Checkpoint, Committed, lost
 from penstock.errors import ClusterReplaced, LogTruncated, PositionLost, RetentionPassed, TopicRecreated
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
 
 class Keeper(Protocol):
@@ -20,7 +20,7 @@ class Keeper(Protocol):
     positions_expire: bool
     """Whether positions are offsets of a Kafka group, which Kafka forgets after a week without a change."""
 
-    def positions(self, places: Iterable[Place]) -> Positions | None:
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read them; None if it keeps none."""
 
     def hold(self, positions: Positions) -> None:
@@ -34,7 +34,7 @@ class Keeper(Protocol):
 class Standing:
     """Per sink (the dead letters are one), its position at each place; None where it has never written."""
 
-    expected: dict[str, dict[Place, int | None]]
+    expected: dict[str, dict[SourcePartition, int | None]]
     trims: dict[str, Positions]
     """The same with a number everywhere: where each sink's part of a stretch begins."""
     held: dict[str, Positions] = field(default_factory=dict)
@@ -47,18 +47,21 @@ class Standing:
         return [
             name
             for name, held in self.held.items()
-            if name in self.kept and any(place.in_kafka and self.expected[name][place] is None for place in held)
+            if name in self.kept
+            and any(
+                source_partition.in_kafka and self.expected[name][source_partition] is None for source_partition in held
+            )
         ]
 
-    def start(self, place: Place) -> int:
+    def start(self, source_partition: SourcePartition) -> int:
         """Give the first offset that any sink still needs."""
-        return min(positions[place] for positions in self.trims.values())
+        return min(positions[source_partition] for positions in self.trims.values())
 
 
 def begin(
     checkpoint: Checkpoint,
     keepers: Mapping[str, Keeper],
-    extents: list[Extent],
+    available: list[AvailableRange],
     beginning: Committed,
     reported: Positions,
 ) -> Committed:
@@ -69,32 +72,39 @@ def begin(
     """
     if checkpoint.exists:
         return checkpoint.load()
-    places = [extent.place for extent in extents]
+    source_partitions = [available_range.source_partition for available_range in available]
     # The report first: reading it waits for no transaction that a driver elsewhere has open.
     if reported:
         raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and its lag has been reported before")
     for name, keeper in keepers.items():
-        if keeper.positions(places):
+        if keeper.positions(source_partitions):
             raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and sink '{name}' has positions")
     checkpoint.create(beginning)
     return beginning
 
 
-def with_new_places(committed: Committed, extents: list[Extent]) -> Committed:
+def with_new_partitions(committed: Committed, available: list[AvailableRange]) -> Committed:
     """Add partitions and topics that have appeared; they are read from their start."""
-    starts = {**{extent.place: first_of(extent, committed) for extent in extents}, **committed.starts}
+    starts = {
+        **{available_range.source_partition: first_of(available_range, committed) for available_range in available},
+        **committed.starts,
+    }
     return replace(committed, starts=starts)
 
 
-def first_of(extent: Extent, committed: Committed) -> int:
+def first_of(available_range: AvailableRange, committed: Committed) -> int:
     """Give where a place begins that the pipeline has not met.
 
     A new partition of a known topic begins at 0, whatever is left of it by now: all its records came after the
     pipeline, so one that retention took before it was read is a gap, and must be noticed. How old a new topic is nobody
     knows; it begins with what it holds.
     """
-    known = {(place.topic, place.topic_id) for place in committed.starts}
-    return 0 if (extent.place.topic, extent.place.topic_id) in known else extent.first
+    known = {(source_partition.topic, source_partition.topic_id) for source_partition in committed.starts}
+    return (
+        0
+        if (available_range.source_partition.topic, available_range.source_partition.topic_id) in known
+        else available_range.first
+    )
 
 
 def require_same_cluster(pipeline: str, known: str, found: str) -> None:
@@ -111,11 +121,12 @@ def require_same_cluster(pipeline: str, known: str, found: str) -> None:
 
 def require_same_topics(pipeline: str, committed: Committed, topic_ids: Mapping[str, str]) -> None:
     """Raise if a topic has another id than the one whose offsets the positions are."""
-    for place in committed.starts:
-        current = topic_ids.get(place.topic)
-        if current is not None and current != place.topic_id:
+    for source_partition in committed.starts:
+        current = topic_ids.get(source_partition.topic)
+        if current is not None and current != source_partition.topic_id:
             raise TopicRecreated(
-                f"topic '{place.topic}' was deleted and made again (its id was {place.topic_id}, and is {current})",
+                f"topic '{source_partition.topic}' was deleted and made again (its id was"
+                f" {source_partition.topic_id}, and is {current})",
                 safe="Nothing of the new topic was read; what the sinks hold is intact",
                 fix=f"To read the new one from its start, run: penstock pipeline skip-gap {pipeline}",
             )
@@ -125,44 +136,61 @@ def read(
     pipeline: str,
     keepers: Mapping[str, Keeper],
     committed: Committed,
-    places: list[Place],
-    settled: Container[Place] = (),
+    source_partitions: list[SourcePartition],
+    settled: Container[SourcePartition] = (),
 ) -> Standing:
     """Ask every sink where it stands.
 
     `settled` are places at which no batch was left unfinished: there the checkpoint knows every position, and one that
     Kafka has forgotten is taken from it.
     """
-    expected: dict[str, dict[Place, int | None]] = {}
+    expected: dict[str, dict[SourcePartition, int | None]] = {}
     trims: dict[str, Positions] = {}
     held: dict[str, Positions] = {}
     kept = set()
     for name, keeper in keepers.items():
         known = committed.sinks.get(name, {})
-        found = keeper.positions(places)
+        found = keeper.positions(source_partitions)
         if found is not None:
             kept.add(name)
         if found is None:
-            found = {place: known[place] for place in places if place in known}
+            found = {
+                source_partition: known[source_partition]
+                for source_partition in source_partitions
+                if source_partition in known
+            }
         elif keeper.positions_expire:
             # Of files, no group can have a position: the checkpoint has it, and what was judged is looked up.
-            unsettled = [each for each in places if each.in_kafka and each not in settled]
+            unsettled = [each for each in source_partitions if each.in_kafka and each not in settled]
             _require_found(pipeline, name, known, found, unsettled)
         else:
-            _require_found(pipeline, name, known, found, places)
-        expected[name] = {place: found.get(place) for place in places}
-        held[name] = {**{place: known[place] for place in places if place in known}, **found}
+            _require_found(pipeline, name, known, found, source_partitions)
+        expected[name] = {source_partition: found.get(source_partition) for source_partition in source_partitions}
+        held[name] = {
+            **{
+                source_partition: known[source_partition]
+                for source_partition in source_partitions
+                if source_partition in known
+            },
+            **found,
+        }
         trims[name] = {
-            place: held[name][place] if place in held[name] else committed.reached(name, place) for place in places
+            source_partition: held[name][source_partition]
+            if source_partition in held[name]
+            else committed.reached(name, source_partition)
+            for source_partition in source_partitions
         }
     return Standing(expected, trims, held, frozenset(kept))
 
 
-def _require_found(pipeline: str, name: str, known: Positions, found: Positions, places: list[Place]) -> None:
-    for place in places:
-        if place in known and place not in found:
+def _require_found(
+    pipeline: str, name: str, known: Positions, found: Positions, source_partitions: list[SourcePartition]
+) -> None:
+    for source_partition in source_partitions:
+        if source_partition in known and source_partition not in found:
             raise PositionLost(
-                f"sink '{name}' had everything of {place} before offset {known[place]}, and has no position any more:"
+                f"sink '{name}' had everything of {source_partition} before offset {known[source_partition]}, and"
+                " has no position any more:"
                 " its table, folder or topic was dropped or replaced, or its group expired",
                 safe="Nothing was written",
                 fix=f"To fill it again from the source's start, run: penstock pipeline rebuild {pipeline}",
@@ -178,18 +206,18 @@ def recorded(standing: Standing, committed: Committed) -> Committed:
     return replace(committed, sinks={**committed.sinks, **sinks}, begins={**committed.begins, **standing.trims})
 
 
-def require_readable(pipeline: str, standing: Standing, extents: list[Extent]) -> None:
+def require_readable(pipeline: str, standing: Standing, available: list[AvailableRange]) -> None:
     """Raise if records were deleted from a topic before they were read, or if it ends before what was read."""
-    for each in extents:
-        furthest = max(positions[each.place] for positions in standing.trims.values())
+    for each in available:
+        furthest = max(positions[each.source_partition] for positions in standing.trims.values())
         if furthest > each.end:
             raise LogTruncated(
-                f"{each.place} ends at {each.end}, and pipeline '{pipeline}' has read up to {furthest}:"
+                f"{each.source_partition} ends at {each.end}, and pipeline '{pipeline}' has read up to {furthest}:"
                 " a leader without the newest records was elected",
                 safe="Nothing more was read; new records would get offsets that were used before",
                 fix="Send the lost records to a new topic, and read that",
             )
-    gaps = missing(standing, extents)
+    gaps = missing(standing, available)
     if gaps:
         raise RetentionPassed(
             f"records were deleted before pipeline '{pipeline}' read them: {', '.join(map(str, gaps))}",
@@ -198,53 +226,67 @@ def require_readable(pipeline: str, standing: Standing, extents: list[Extent]) -
         )
 
 
-def with_new_leaders(committed: Committed, extents: list[Extent]) -> tuple[Committed, dict[Place, tuple[int, int]]]:
+def with_new_leaders(
+    committed: Committed, available: list[AvailableRange]
+) -> tuple[Committed, dict[SourcePartition, tuple[int, int]]]:
     """Take the leaders' epochs over; give where they changed: how far it was read, and the epoch of the leader then.
 
     Everything before the end that a leader has told was in its log. So a batch that ends there, and the epoch, belong
     together, whoever leads when the batch is read.
     """
     changed = {}
-    for each in extents:
-        read = max((at[each.place] for at in committed.sinks.values() if each.place in at), default=0)
-        epoch = committed.epochs.get(each.place, each.leader_epoch)
+    for each in available:
+        read = max(
+            (at[each.source_partition] for at in committed.sinks.values() if each.source_partition in at), default=0
+        )
+        epoch = committed.epochs.get(each.source_partition, each.leader_epoch)
         if read and epoch is not None and each.leader_epoch not in (None, epoch):
-            changed[each.place] = (read, epoch)
-    now = {each.place: each.leader_epoch for each in extents if each.leader_epoch is not None}
+            changed[each.source_partition] = (read, epoch)
+    now = {each.source_partition: each.leader_epoch for each in available if each.leader_epoch is not None}
     return replace(committed, epochs={**committed.epochs, **now}), changed
 
 
-def require_not_replaced(pipeline: str, replaced: list[Stretch]) -> None:
+def require_not_replaced(pipeline: str, replaced: list[OffsetRange]) -> None:
     """Raise if a log was cut off before what was read, and has grown past it since, with other records."""
     for each in replaced:
         raise LogTruncated(
-            f"from offset {each.start} on, {each.place} holds other records than pipeline '{pipeline}' has read,"
+            f"from offset {each.start} on, {each.source_partition} holds other records than pipeline '{pipeline}'"
+            " has read,"
             f" which was up to {each.end}: a leader without the newest records was elected",
             safe="What was read is in the sinks, and nothing more was read",
             fix=f"To go on from offset {each.end}, and have it recorded, run: penstock pipeline skip-gap {pipeline}",
         )
 
 
-def missing(standing: Standing, extents: list[Extent]) -> list[Stretch]:
+def missing(standing: Standing, available: list[AvailableRange]) -> list[OffsetRange]:
     """Find what some sink still needs and the source no longer has."""
-    starts = {extent.place: standing.start(extent.place) for extent in extents}
-    return [Stretch(each.place, starts[each.place], each.first) for each in extents if starts[each.place] < each.first]
+    starts = {
+        available_range.source_partition: standing.start(available_range.source_partition)
+        for available_range in available
+    }
+    return [
+        OffsetRange(each.source_partition, starts[each.source_partition], each.first)
+        for each in available
+        if starts[each.source_partition] < each.first
+    ]
 
 
-def plan(standing: Standing, extents: list[Extent], max_events: int) -> list[Stretch]:
+def plan(standing: Standing, available: list[AvailableRange], max_events: int) -> list[OffsetRange]:
     """Share a batch fairly among the places that have something to read."""
-    waiting = {each.place: each.end - standing.start(each.place) for each in extents}
-    waiting = {place: count for place, count in waiting.items() if count > 0}
+    waiting = {each.source_partition: each.end - standing.start(each.source_partition) for each in available}
+    waiting = {source_partition: count for source_partition, count in waiting.items() if count > 0}
     shares = dict.fromkeys(waiting, 0)
     left = max_events
-    while left > 0 and any(shares[place] < waiting[place] for place in waiting):
+    while left > 0 and any(shares[source_partition] < waiting[source_partition] for source_partition in waiting):
         # The longest backlog first: a batch smaller than the number of places then starves nobody.
         hungry = sorted((each for each in waiting if shares[each] < waiting[each]), key=lambda each: -waiting[each])
         portion = max(1, left // len(hungry))
-        for place in hungry:
-            more = min(portion, waiting[place] - shares[place], left)
-            shares[place] += more
+        for source_partition in hungry:
+            more = min(portion, waiting[source_partition] - shares[source_partition], left)
+            shares[source_partition] += more
             left -= more
     return [
-        Stretch(place, standing.start(place), standing.start(place) + share) for place, share in shares.items() if share
+        OffsetRange(source_partition, standing.start(source_partition), standing.start(source_partition) + share)
+        for source_partition, share in shares.items()
+        if share
     ]

@@ -11,7 +11,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position, bounds
 from penstock.kafka.reader import Reader
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 
 Verdict = tuple[str, int, int, str | None]
 """Id of the place, partition and offset of what was being read, and the sink; none if it failed for all."""
@@ -26,15 +26,19 @@ class Verdicts:
         self._read_to: dict[tuple[str, int], int] = {}
         self._sinks: dict[tuple[str, int], dict[int, set[str | None]]] = {}
 
-    def among(self, stretches: Iterable[Stretch], topics: dict[str, int]) -> dict[Place, set[tuple[int, str | None]]]:
+    def among(
+        self, offset_ranges: Iterable[OffsetRange], topics: dict[str, int]
+    ) -> dict[SourcePartition, set[tuple[int, str | None]]]:
         """Give offsets and sinks of what was judged in these stretches; read `topics`, each with so many partitions."""
         self._read_on([(topic, number) for topic, count in topics.items() for number in range(count)])
-        found: dict[Place, set[tuple[int, str | None]]] = {}
-        for each in stretches:
-            judged = self._sinks.get((each.place.topic_id, each.place.partition), {})
+        found: dict[SourcePartition, set[tuple[int, str | None]]] = {}
+        for each in offset_ranges:
+            judged = self._sinks.get((each.source_partition.topic_id, each.source_partition.partition), {})
             offsets = range(each.start, each.end)
             there = judged.keys() if len(judged) < len(offsets) else offsets
-            found[each.place] = {(at, sink) for at in there if at in judged and at in offsets for sink in judged[at]}
+            found[each.source_partition] = {
+                (at, sink) for at in there if at in judged and at in offsets for sink in judged[at]
+            }
         return found
 
     def forget(self) -> None:
@@ -71,5 +75,5 @@ class Verdicts:
 
     def _note(self, verdict: Verdict | None) -> None:
         if verdict is not None:
-            place_id, partition, at, sink = verdict
-            self._sinks.setdefault((place_id, partition), {}).setdefault(at, set()).add(sink)
+            source_id, partition, at, sink = verdict
+            self._sinks.setdefault((source_id, partition), {}).setdefault(at, set()).add(sink)

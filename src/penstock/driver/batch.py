@@ -23,10 +23,10 @@ from penstock.driver.poison import Isolation
 from penstock.driver.spark_job import Frame
 from penstock.errors import BatchAborted, NotFound, PenstockError, PipelineHalted, RetentionPassed, TopicRecreated
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.available_range import Extent
+from penstock.record.available_range import AvailableRange
 from penstock.record.columns import where_column
 from penstock.record.decoded import Fault, fault
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.sink import Sink, Staged
 from penstock.worker.tasks import RECORDED, DeadTask, Reader, ReadTask, RejectedRecords, SinkTask, WriteTask, added_up
 
@@ -34,13 +34,13 @@ from penstock.worker.tasks import RECORDED, DeadTask, Reader, ReadTask, Rejected
 class Feed(Protocol):
     """The driver's view of a source."""
 
-    def extents(self) -> list[Extent]:
+    def available(self) -> list[AvailableRange]:
         """Look up what the source holds now."""
 
     def topic_ids(self) -> dict[str, str]:
         """Ask for the topics' ids alone."""
 
-    def starts(self, extents: list[Extent]) -> Positions:
+    def starts(self, available: list[AvailableRange]) -> Positions:
         """Settle where a new pipeline begins."""
 
     def reader(self) -> Reader:
@@ -89,48 +89,50 @@ class Parts:
     stopping: Event
 
 
-def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Standing) -> BatchReport:
+def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], standing: Standing) -> BatchReport:
     """Run one batch to its end, or raise with nothing half done that the positions do not tell."""
     began = time.monotonic()
-    rejected: list[RejectedRecords] = [{} for _ in stretches]
-    recorded = _recorded(parts.dead, stretches, standing)
-    for index, stretch in enumerate(stretches):
-        for offset, sink in recorded.get(stretch.place, ()):
+    rejected: list[RejectedRecords] = [{} for _ in offset_ranges]
+    recorded = _recorded(parts.dead, offset_ranges, standing)
+    for index, offset_range in enumerate(offset_ranges):
+        for offset, sink in recorded.get(offset_range.source_partition, ()):
             rejected[index].setdefault(offset, {})[sink] = fault(RECORDED, "judged dead before", stage="dead")
     while True:
-        read, write = _tasks(parts, stretches, standing, rejected, recorded)
+        read, write = _tasks(parts, offset_ranges, standing, rejected, recorded)
         started = time.monotonic()
         try:
             manifests = [orjson.loads(each) for each in parts.frame.manifests(read, write)]
         except job_errors() as error:
             cause = cause_of(error)
             if isinstance(cause, NotFound | RetentionPassed):
-                _require_same_topics(parts, stretches)  # a topic that is gone, or another one, says more
+                _require_same_topics(parts, offset_ranges)  # a topic that is gone, or another one, says more
             if cause is not None:
                 raise cause from None
             if parts.stopping.is_set():
                 # Ctrl-C reaches the workers too: what they died of is no record's fault.
                 raise BatchAborted("stopped in the middle of a batch", safe="Nothing of it was written") from None
             for index, offset, problem in Isolation(parts.frame, read, write, parts.notes).poison_records(error):
-                _require_first_time(parts.spec.name, stretches[index].place, offset, problem, rejected[index])
+                _require_first_time(
+                    parts.spec.name, offset_ranges[index].source_partition, offset, problem, rejected[index]
+                )
                 rejected[index].setdefault(offset, {})[None] = problem
             continue
-        _require_rules_kept(parts.spec, manifests, stretches)
+        _require_rules_kept(parts.spec, manifests, offset_ranges)
         done = time.monotonic()
-        staged = _staged(parts, stretches, standing, manifests)
-        if not _prepared(parts, stretches, standing, staged, rejected):
+        staged = _staged(parts, offset_ranges, standing, manifests)
+        if not _prepared(parts, offset_ranges, standing, staged, rejected):
             continue
         break
-    counts = _counted(parts, stretches, standing, manifests)
+    counts = _counted(parts, offset_ranges, standing, manifests)
     crash_point("prepared")
-    ends = {stretches[each["index"]].place: int(each["end"]) for each in manifests}
-    _require_same_topics(parts, stretches)
+    ends = {offset_ranges[each["index"]].source_partition: int(each["end"]) for each in manifests}
+    _require_same_topics(parts, offset_ranges)
     prepared = time.monotonic()
     dead = _commit(parts, standing, manifests, staged, ends)
     stages = {"job": done - started, "prepare": prepared - done, "commit": time.monotonic() - prepared}
     return BatchReport(
         batch=number,
-        read=sum(int(each["read"][str(stretches[each["index"]].start)]) for each in manifests),
+        read=sum(int(each["read"][str(offset_ranges[each["index"]].start)]) for each in manifests),
         dead=dead,
         sinks=counts,
         rules=dict(sum((Counter(each["rules"]) for each in manifests), Counter())),
@@ -142,47 +144,52 @@ def run_batch(parts: Parts, number: int, stretches: list[Stretch], standing: Sta
 
 
 def _recorded(
-    dead: DeadLetters, stretches: list[Stretch], standing: Standing
-) -> dict[Place, set[tuple[int, str | None]]]:
+    dead: DeadLetters, offset_ranges: list[OffsetRange], standing: Standing
+) -> dict[SourcePartition, set[tuple[int, str | None]]]:
     """After a crash between the dead letters' commit and a sink's, find what was judged already."""
     judged = [
-        Stretch(
-            each.place,
+        OffsetRange(
+            each.source_partition,
             each.start,
-            min(each.end, standing.trims[SINK_NAME][each.place]) if each.place.in_kafka else each.end,
+            min(each.end, standing.trims[SINK_NAME][each.source_partition])
+            if each.source_partition.in_kafka
+            else each.end,
         )
-        for each in stretches
-        if standing.trims[SINK_NAME][each.place] > each.start or not each.place.in_kafka
+        for each in offset_ranges
+        if standing.trims[SINK_NAME][each.source_partition] > each.start or not each.source_partition.in_kafka
     ]
     return dead.recorded(judged)
 
 
-def _require_first_time(pipeline: str, place: Place, offset: int, problem: Fault, rejected: RejectedRecords) -> None:
+def _require_first_time(
+    pipeline: str, source_partition: SourcePartition, offset: int, problem: Fault, rejected: RejectedRecords
+) -> None:
     """Raise if a record that is condemned already still makes the job fail: that would never end."""
     if None in rejected.get(offset, {}):
         raise PipelineHalted(
-            f"the record at {place} offset {offset} makes the job fail even as a dead letter: {problem['message']}",
+            f"the record at {source_partition} offset {offset} makes the job fail even as a dead letter:"
+            f" {problem['message']}",
             safe="Nothing of this batch was written",
             fix=f"To go on without it, run: penstock pipeline skip {pipeline}"
-            f" {place.topic}:{place.partition}:{offset} --reason 'why'",
+            f" {source_partition.topic}:{source_partition.partition}:{offset} --reason 'why'",
         )
 
 
 def _tasks(
     parts: Parts,
-    stretches: list[Stretch],
+    offset_ranges: list[OffsetRange],
     standing: Standing,
     rejected: list[RejectedRecords],
-    recorded: dict[Place, set[tuple[int, str | None]]],
+    recorded: dict[SourcePartition, set[tuple[int, str | None]]],
 ) -> tuple[ReadTask, WriteTask]:
     spec = parts.spec
     read = ReadTask(
         reader=parts.feed.reader(),
         decode=spec.decode,  # type: ignore[arg-type]  # the frame was made, so there is one
-        stretches=stretches,
+        offset_ranges=offset_ranges,
         rejected=rejected,
-        counted_from=[sorted({each.start, *_trims_at(standing, each)}) for each in stretches],
-        max_bytes=max(1, spec.batch.max_bytes // len(stretches)),
+        counted_from=[sorted({each.start, *_trims_at(standing, each)}) for each in offset_ranges],
+        max_bytes=max(1, spec.batch.max_bytes // len(offset_ranges)),
     )
     sinks = [
         SinkTask(
@@ -190,28 +197,29 @@ def _tasks(
             stager=sink.stager(),
             reserved_columns=model.reserved_columns,
             where=where_column(position) if model.where else None,
-            trims=[standing.trims[sink.name][each.place] for each in stretches],
+            trims=[standing.trims[sink.name][each.source_partition] for each in offset_ranges],
         )
         for position, (sink, model) in enumerate(zip(parts.sinks, spec.sinks, strict=True))
     ]
     dead = DeadTask(
         stager=parts.dead.stager(),
-        recorded=[recorded.get(each.place, set()) for each in stretches],
+        recorded=[recorded.get(each.source_partition, set()) for each in offset_ranges],
     )
-    write = WriteTask(sinks, dead, spec.expect, stretches, rejected, driver_pid=os.getpid())
+    write = WriteTask(sinks, dead, spec.expect, offset_ranges, rejected, driver_pid=os.getpid())
     return read, write
 
 
-def _trims_at(standing: Standing, stretch: Stretch) -> list[int]:
-    return [positions[stretch.place] for positions in standing.trims.values()]
+def _trims_at(standing: Standing, offset_range: OffsetRange) -> list[int]:
+    return [positions[offset_range.source_partition] for positions in standing.trims.values()]
 
 
-def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], stretches: list[Stretch]) -> None:
+def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], offset_ranges: list[OffsetRange]) -> None:
     for each in manifests:
         if each.get("stopped"):
             offset, problem = each["stopped"]
             raise PipelineHalted(
-                f"a handler of pipeline '{spec.name}' failed at {stretches[each['index']].place} offset {offset},"
+                f"a handler of pipeline '{spec.name}' failed at {offset_ranges[each['index']].source_partition}"
+                f" offset {offset},"
                 f" and `on_failure` says to stop: {problem}",
                 safe="Nothing of this batch was written",
                 fix="Mend the handler or the data's source; then start again",
@@ -219,7 +227,8 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], str
         if each["failed_rule"] is not None:
             rule, offset = each["failed_rule"]
             raise PipelineHalted(
-                f"the expectation '{rule}' of pipeline '{spec.name}' is broken at {stretches[each['index']].place}"
+                f"the expectation '{rule}' of pipeline '{spec.name}' is broken at"
+                f" {offset_ranges[each['index']].source_partition}"
                 f" offset {offset}, and says to stop",
                 safe="Nothing of this batch was written",
                 fix="Mend the data's source or the rule; then start again",
@@ -227,33 +236,36 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], str
 
 
 def _staged(
-    parts: Parts, stretches: list[Stretch], standing: Standing, manifests: list[dict[str, Any]]
+    parts: Parts, offset_ranges: list[OffsetRange], standing: Standing, manifests: list[dict[str, Any]]
 ) -> dict[str, list[Staged]]:
     """Sort what the winning tasks left by sink; a sink that is ahead of a stretch has nothing to do with it."""
     staged: dict[str, list[Staged]] = {sink.name: [] for sink in parts.sinks}
     for each in manifests:
-        place, end = stretches[each["index"]].place, int(each["end"])
+        source_partition, end = offset_ranges[each["index"]].source_partition, int(each["end"])
         for name, told in each["sinks"].items():
-            start = standing.trims[name][place]
+            start = standing.trims[name][source_partition]
             if end > start:
-                staged[name].append(Staged(Stretch(place, start, end), told["rows"], told["detail"]))
+                staged[name].append(Staged(OffsetRange(source_partition, start, end), told["rows"], told["detail"]))
     return staged
 
 
 def _prepared(
     parts: Parts,
-    stretches: list[Stretch],
+    offset_ranges: list[OffsetRange],
     standing: Standing,
     staged: dict[str, list[Staged]],
     rejected: list[RejectedRecords],
 ) -> bool:
     """Prepare every sink; if one refuses rows, condemn those for it and say that the batch must run again."""
-    index_of = {stretch.place: index for index, stretch in enumerate(stretches)}
+    index_of = {offset_range.source_partition: index for index, offset_range in enumerate(offset_ranges)}
     for sink in parts.sinks:
-        expected = {each.stretch.place: standing.expected[sink.name][each.stretch.place] for each in staged[sink.name]}
+        expected = {
+            each.offset_range.source_partition: standing.expected[sink.name][each.offset_range.source_partition]
+            for each in staged[sink.name]
+        }
         refusals = sink.prepare(staged[sink.name], expected)
         for refusal in refusals:
-            rejected[index_of[refusal.place]].setdefault(refusal.offset, {})[sink.name] = refusal.fault
+            rejected[index_of[refusal.source_partition]].setdefault(refusal.offset, {})[sink.name] = refusal.fault
         if refusals:
             for each in parts.sinks:
                 each.abandon()
@@ -261,20 +273,20 @@ def _prepared(
     return True
 
 
-def _require_same_topics(parts: Parts, stretches: list[Stretch]) -> None:
+def _require_same_topics(parts: Parts, offset_ranges: list[OffsetRange]) -> None:
     """Look once more, for a topic can be made anew between two batches."""
     current = parts.feed.topic_ids()
-    for stretch in stretches:
-        found = current.get(stretch.place.topic)
+    for offset_range in offset_ranges:
+        found = current.get(offset_range.source_partition.topic)
         if found is None:
             # Only a pattern goes on without it: the next look lets go of the topic, and a new batch has the others.
             raise BatchAborted(
-                f"topic '{stretch.place.topic}' was deleted while a batch was running",
+                f"topic '{offset_range.source_partition.topic}' was deleted while a batch was running",
                 safe="Nothing of this batch was written",
             )
-        if found != stretch.place.topic_id:
+        if found != offset_range.source_partition.topic_id:
             raise TopicRecreated(
-                f"topic '{stretch.place.topic}' was deleted and made again while a batch was running",
+                f"topic '{offset_range.source_partition.topic}' was deleted and made again while a batch was running",
                 safe="Nothing of this batch was written",
                 fix=f"To read the new one from its start, run: penstock pipeline skip-gap {parts.spec.name}",
             )
@@ -288,9 +300,14 @@ def _commit(
     ends: Positions,
 ) -> int:
     expected = standing.expected[SINK_NAME]
-    moving = {place: max(end, standing.trims[SINK_NAME][place]) for place, end in ends.items()}
+    moving = {
+        source_partition: max(end, standing.trims[SINK_NAME][source_partition])
+        for source_partition, end in ends.items()
+    }
     files = [Path(each["dead"]["file"]) for each in manifests if each["dead"]["file"]]
-    dead = parts.dead.commit(files, {place: expected[place] for place in moving}, moving)
+    dead = parts.dead.commit(
+        files, {source_partition: expected[source_partition] for source_partition in moving}, moving
+    )
     crash_point("sink_committed", SINK_NAME)
     for sink in parts.sinks:
         if staged[sink.name]:
@@ -300,7 +317,7 @@ def _commit(
 
 
 def _counted(
-    parts: Parts, stretches: list[Stretch], standing: Standing, manifests: list[dict[str, Any]]
+    parts: Parts, offset_ranges: list[OffsetRange], standing: Standing, manifests: list[dict[str, Any]]
 ) -> dict[str, SinkCount]:
     """Settle the account of every sink: what was read for it is written, dead or dropped."""
     counts = {}
@@ -308,7 +325,7 @@ def _counted(
         read = written = dead = dropped = 0
         for each in manifests:
             told = each["sinks"][sink.name]
-            here = int(each["read"][str(standing.trims[sink.name][stretches[each["index"]].place])])
+            here = int(each["read"][str(standing.trims[sink.name][offset_ranges[each["index"]].source_partition])])
             left_out = here - told["rows"] - told["dead"] - told["dropped"]
             if left_out < 0 or (left_out and not parts.frame.can_filter):
                 raise PenstockError(

@@ -11,8 +11,8 @@ from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.gaps import TOPIC_DELETED, Gap
 from penstock.driver.batch import Feed
 from penstock.driver.paths import Home
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place, Positions
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import Positions, SourcePartition
 from penstock.sources.kafka import KafkaFeed
 
 
@@ -20,7 +20,7 @@ def deleted_topics(feed: Feed, committed: Committed, present: Collection[str]) -
     """Name the topics of a pattern that were read and are in the cluster no more; without a pattern there are none."""
     if not isinstance(feed, KafkaFeed) or feed.spec.pattern is None:
         return set()
-    missing = {place.topic for place in committed.starts}.difference(present)
+    missing = {source_partition.topic for source_partition in committed.starts}.difference(present)
     return {topic for topic in missing if not feed.has(topic)}
 
 
@@ -34,32 +34,39 @@ class PatternTopics:
         self._sink_names = sink_names
         self._seen: Positions = {}
 
-    def see(self, extents: list[Extent]) -> bool:
+    def see(self, available: list[AvailableRange]) -> bool:
         """Remember how far the topics reach; tell whether one is missing that was there before."""
-        gone = {place.topic for place in self._seen} - {each.place.topic for each in extents}
-        self._seen |= {each.place: each.end for each in extents}
+        gone = {source_partition.topic for source_partition in self._seen} - {
+            each.source_partition.topic for each in available
+        }
+        self._seen |= {each.source_partition: each.end for each in available}
         return bool(gone) and isinstance(self._feed, KafkaFeed) and self._feed.spec.pattern is not None
 
     def without_deleted(
-        self, committed: Committed, extents: list[Extent], require_same_cluster: Callable[[Committed], None]
+        self, committed: Committed, available: list[AvailableRange], require_same_cluster: Callable[[Committed], None]
     ) -> Committed:
         """Let go of topics that are gone; what was left unread of them is recorded as a gap first."""
-        deleted = deleted_topics(self._feed, committed, {each.place.topic for each in extents})
+        deleted = deleted_topics(self._feed, committed, {each.source_partition.topic for each in available})
         if not deleted:
             return committed
         require_same_cluster(committed)
         known = {(gap.topic_id, gap.partition) for gap in gaps.read(self._home.gaps) if gap.reason == TOPIC_DELETED}
         left = [
-            self._left_unread(committed, place)
-            for place in committed.starts
-            if place.topic in deleted and (place.topic_id, place.partition) not in known
+            self._left_unread(committed, source_partition)
+            for source_partition in committed.starts
+            if source_partition.topic in deleted
+            and (source_partition.topic_id, source_partition.partition) not in known
         ]
         gaps.record(self._home.gaps, [gap for gap in left if gap.start != gap.end])
-        committed = committed.without(lambda place: place.topic in deleted)
+        committed = committed.without(lambda source_partition: source_partition.topic in deleted)
         self._checkpoint.commit(committed)
-        self._seen = {place: end for place, end in self._seen.items() if place.topic not in deleted}
+        self._seen = {
+            source_partition: end
+            for source_partition, end in self._seen.items()
+            if source_partition.topic not in deleted
+        }
         return committed
 
-    def _left_unread(self, committed: Committed, place: Place) -> Gap:
-        offsets = committed.lowest(self._sink_names, place), self._seen.get(place)
-        return Gap.of(self._checkpoint.pipeline, place, offsets, TOPIC_DELETED, "driver")
+    def _left_unread(self, committed: Committed, source_partition: SourcePartition) -> Gap:
+        offsets = committed.lowest(self._sink_names, source_partition), self._seen.get(source_partition)
+        return Gap.of(self._checkpoint.pipeline, source_partition, offsets, TOPIC_DELETED, "driver")

@@ -31,7 +31,7 @@ class Isolation:
     def poison_records(self, failure: Exception) -> list[tuple[int, int, Fault]]:
         """Give stretch, offset and fault of every record to blame; raise if it is no record's fault."""
         suspects = self._noted()  # before anything else runs, for every run keeps notes
-        start = self._read.stretches[0].start
+        start = self._read.offset_ranges[0].start
         without_records = self._fails(0, start, start, _DRAIN)
         if without_records is not None:
             raise PipelineHalted(
@@ -49,18 +49,19 @@ class Isolation:
         """Give the records that were at hand when a worker died."""
         notes = [
             (index, noted(self._notes / f"{index}{whose}"))
-            for index in range(len(self._read.stretches))
+            for index in range(len(self._read.offset_ranges))
             for whose in ("", HANDLERS)
         ]
         return [
             (index, offset)
             for index, offset in notes
-            if offset is not None and self._read.stretches[index].start <= offset < self._read.stretches[index].end
+            if offset is not None
+            and self._read.offset_ranges[index].start <= offset < self._read.offset_ranges[index].end
         ]
 
     def _searched(self, ending: DrainTask | WriteTask) -> list[tuple[int, int, Fault]]:
         found: list[tuple[int, int, Fault]] = []
-        waiting = [(index, each.start, each.end) for index, each in enumerate(self._read.stretches)]
+        waiting = [(index, each.start, each.end) for index, each in enumerate(self._read.offset_ranges)]
         while waiting:
             index, start, end = waiting.pop()
             if end - start == 1:

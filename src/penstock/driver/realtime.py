@@ -84,8 +84,8 @@ class RealtimeRunner:
         with ExitStack() as stack:
             stack.enter_context(self.home.locked(self.spec.name))
             self._feed = KafkaFeed(self._source, self._connection)
-            self.extents = self._feed.extents()
-            self._feed.require_some(self.extents)
+            self.available = self._feed.available()
+            self._feed.require_some(self.available)
             self._lag_report = LagReport(self._connection, self.spec.name)
             stack.callback(self._lag_report.close)
             self._stack = stack.pop_all()
@@ -106,7 +106,7 @@ class RealtimeRunner:
             if self._reported():
                 reason = f"there is none in {self.home.checkpoint}, and its lag has been reported before"
                 raise lost(self.spec.name, reason)
-            starts = self._feed.starts(self.extents)
+            starts = self._feed.starts(self.available)
             self._remember(self._beginning(starts))
             self._lag_report.tell(starts)
             return
@@ -120,7 +120,7 @@ class RealtimeRunner:
 
     def _reported(self) -> Positions:
         """Give the lag as it was told to Kafka last: what is left if the whole checkpoint is lost."""
-        return self._lag_report.told([each.place for each in self.extents])
+        return self._lag_report.told([each.source_partition for each in self.available])
 
     def _require_same_topics(self) -> None:
         for topic, topic_id in self._topic_ids().items():
@@ -132,12 +132,12 @@ class RealtimeRunner:
                 )
 
     def _topic_ids(self) -> dict[str, str]:
-        return {each.place.topic: each.place.topic_id for each in self.extents}
+        return {each.source_partition.topic: each.source_partition.topic_id for each in self.available}
 
     def _beginning(self, starts: Positions) -> _Metadata:
         offsets: Offsets = {}
-        for place, offset in starts.items():
-            offsets.setdefault(place.topic, {})[str(place.partition)] = offset
+        for source_partition, offset in starts.items():
+            offsets.setdefault(source_partition.topic, {})[str(source_partition.partition)] = offset
         now_ms = int(time.time() * 1000)
         return _Metadata(
             self.spec.name, self._topic_ids(), offsets, now_ms, cluster_id=cluster_id(Admin(self._connection))
@@ -160,16 +160,23 @@ class RealtimeRunner:
         last says where to go on, for everything before it was sent; without that, the file.
         """
         self._spark.set_aside()
-        starts = self._feed.starts(self.extents)
+        starts = self._feed.starts(self.available)
         if reported := self._reported():
-            starts = {each.place: max(reported.get(each.place, 0), each.first) for each in self.extents}
+            starts = {
+                each.source_partition: max(reported.get(each.source_partition, 0), each.first)
+                for each in self.available
+            }
         with suppress(CheckpointLost, FileNotFoundError):
             begun = self._load()
-            for extent in self.extents:
-                place = extent.place
-                is_same = begun.topic_ids.get(place.topic) == place.topic_id
-                known = begun.starts.get(place.topic, {}).get(str(place.partition), 0) if is_same else 0
-                starts[place] = max(known, extent.first)
+            for available_range in self.available:
+                source_partition = available_range.source_partition
+                is_same = begun.topic_ids.get(source_partition.topic) == source_partition.topic_id
+                known = (
+                    begun.starts.get(source_partition.topic, {}).get(str(source_partition.partition), 0)
+                    if is_same
+                    else 0
+                )
+                starts[source_partition] = max(known, available_range.first)
         self._remember(self._beginning(starts))
         self._spark.remove_old()
 
@@ -179,7 +186,7 @@ class RealtimeRunner:
         if (number := self._spark.committed()) is not None and (offsets := self._spark.offsets(number)) is not None:
             position = orjson.loads(offsets.splitlines()[-1])
             since_ms = self._spark.committed_ms(number) - self.spec.realtime.commit_every
-        return count_sent(self._connection, self._sink.topic, self.extents, position, since_ms)
+        return count_sent(self._connection, self._sink.topic, self.available, position, since_ms)
 
     @property
     def _sink(self) -> KafkaSink:
@@ -239,7 +246,7 @@ class RealtimeRunner:
             if is_new or time.monotonic() - looked > self.spec.realtime.commit_every / 1000:
                 looked = time.monotonic()
                 with suppress(Transient):  # Spark's own clients wait for a broker that is down, or end the query
-                    self.extents = self._feed.extents()
+                    self.available = self._feed.available()
                 self._require_same_topics()
                 self._require_cores(cores)
             if is_new:
@@ -251,7 +258,7 @@ class RealtimeRunner:
 
     def _require_cores(self, cores: int) -> None:
         """Refuse more partitions than can be read at once: the rest would wait for ever, and nobody would see."""
-        partitions = len(self.extents)
+        partitions = len(self.available)
         if cores < partitions:
             raise BadInput(
                 f"in real time each of the {partitions} partitions needs a core of its own, and there are {cores}",
@@ -271,32 +278,32 @@ class RealtimeRunner:
             seconds=told["durationMs"].get("triggerExecution", 0) / 1000,
         )
         reached = self._reached(told)
-        lag = sum(max(0, each.end - reached.get(each.place, each.first)) for each in self.extents)
+        lag = sum(max(0, each.end - reached.get(each.source_partition, each.first)) for each in self.available)
         return Progress(report, lag)
 
     def _reached(self, told: Any) -> Positions:
         """Give how far Spark has written down that it got; a partition that is new to it is missing."""
         reached: Offsets = orjson.loads(told["sources"][0]["endOffset"])
-        places = [each.place for each in self.extents]
+        source_partitions = [each.source_partition for each in self.available]
         return {
-            place: reached[place.topic][str(place.partition)]
-            for place in places
-            if str(place.partition) in reached.get(place.topic, {})
+            source_partition: reached[source_partition.topic][str(source_partition.partition)]
+            for source_partition in source_partitions
+            if str(source_partition.partition) in reached.get(source_partition.topic, {})
         }
 
     def _starting_offsets(self) -> str:
         """Give the starts on record, and 0 for partitions that came since: a gap there is then noticed."""
         offsets: Offsets = {}
-        for each in self.extents:
-            topic, partition = each.place.topic, str(each.place.partition)
+        for each in self.available:
+            topic, partition = each.source_partition.topic, str(each.source_partition.partition)
             offsets.setdefault(topic, {})[partition] = self._begun.starts.get(topic, {}).get(partition, 0)
         return orjson.dumps(offsets).decode()
 
     def _make_letter_boxes(self) -> None:
         wanted: dict[str, int] = {}
-        for each in self.extents:
-            name = dead_topic_of(each.place.topic, self.spec.dead_letters.topic, self.spec.name)
-            wanted[name] = max(wanted.get(name, 0), each.place.partition + 1)
+        for each in self.available:
+            name = dead_topic_of(each.source_partition.topic, self.spec.dead_letters.topic, self.spec.name)
+            wanted[name] = max(wanted.get(name, 0), each.source_partition.partition + 1)
         admin = Admin(self._connection)
         make_topics(admin, wanted)
         topics.partition_count(admin, self._sink.topic)

@@ -130,7 +130,7 @@ def _envelope(spec: PipelineSpec) -> "list[Column]":
         "pipeline": F.lit(spec.name),
         **{name: F.col(f"_error.{name}") for name in ("stage", "error", "message")},
         **{name: F.col(f"_{name}") for name in ("topic", "topic_id", "partition", "offset")},
-        "place": F.col("_topic_id"),
+        "source_id": F.col("_topic_id"),
         "at": F.col("_offset"),
         "at_partition": F.col("_partition"),
         "attempt": F.lit(1),

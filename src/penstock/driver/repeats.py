@@ -10,8 +10,8 @@ from penstock.delivery.dead_letters import PREFIX
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position
 from penstock.kafka.reader import Reader
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import SourcePartition
 
 Offsets = dict[str, dict[str, int]]
 """Per topic and partition, as Spark writes them."""
@@ -19,20 +19,22 @@ Offsets = dict[str, dict[str, int]]
 _BITS = 4096
 
 
-def count_sent(connection: Connection, sink_topic: str, extents: list[Extent], position: Offsets, since_ms: int) -> int:
+def count_sent(
+    connection: Connection, sink_topic: str, available: list[AvailableRange], position: Offsets, since_ms: int
+) -> int:
     """Count the source records from the position on that are in the sink, each once, however often it was sent."""
-    known = {(each.place.topic_id, each.place.partition): each for each in extents}
+    known = {(each.source_partition.topic_id, each.source_partition.partition): each for each in available}
     # A bit for each offset, in whatever order they are read, and never more memory than the records that are read take.
-    sent: defaultdict[tuple[Place, int], int] = defaultdict(int)
+    sent: defaultdict[tuple[SourcePartition, int], int] = defaultdict(int)
     with Reader(connection, sink_topic, start=Position("timestamp", since_ms)) as reader:
         for message in reader:
             topic_id, partition, offset = _source_of(message.headers())
-            extent = known.get((topic_id, partition))
-            if extent is None:
+            available_range = known.get((topic_id, partition))
+            if available_range is None:
                 continue
-            place = extent.place
-            if position.get(place.topic, {}).get(str(partition), 0) <= offset < extent.end:
-                sent[place, offset // _BITS] |= 1 << offset % _BITS
+            source_partition = available_range.source_partition
+            if position.get(source_partition.topic, {}).get(str(partition), 0) <= offset < available_range.end:
+                sent[source_partition, offset // _BITS] |= 1 << offset % _BITS
     return sum(map(int.bit_count, sent.values()))
 
 

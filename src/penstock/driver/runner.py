@@ -41,8 +41,8 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place, Positions, Stretch, require_unmoved
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.sinks.console import Console
 from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sinks.postgres import Postgres
@@ -111,7 +111,7 @@ class Runner:
                     self._require_same_cluster(self.checkpoint.load())
             self.feed = self._make_feed()
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
-            self.extents = self.feed.extents()
+            self.available = self.feed.available()
             self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
             for sink in self.sinks:
                 stack.callback(sink.close)
@@ -145,7 +145,7 @@ class Runner:
             self.parts = Parts(
                 self.spec, self.feed, frame, self.sinks, self.dead, self.home.scratch / "notes", self.stopping
             )
-            self.dead.open(self._dead_topics(self.extents))
+            self.dead.open(self._dead_topics(self.available))
             self._stack = stack.pop_all()
         return self
 
@@ -159,17 +159,17 @@ class Runner:
 
     def _has_unread(self) -> bool:
         """Tell whether there seems to be something to read; nothing is decided by it."""
-        if not self.extents:
+        if not self.available:
             return False
         try:
             committed = (
-                self.checkpoint.load() if self.checkpoint.exists else Committed(0, self.feed.starts(self.extents))
+                self.checkpoint.load() if self.checkpoint.exists else Committed(0, self.feed.starts(self.available))
             )
         except CheckpointLost:
             return False  # which `begin` will tell
-        committed = stands.with_new_places(committed, self.extents)
+        committed = stands.with_new_partitions(committed, self.available)
         names = [*self.spec.sink_names, SINK_NAME]
-        return any(each.end > committed.lowest(names, each.place) for each in self.extents)
+        return any(each.end > committed.lowest(names, each.source_partition) for each in self.available)
 
     def _make_feed(self) -> Feed:
         source = self.spec.source
@@ -207,21 +207,21 @@ class Runner:
         """Kafka's id of the cluster that answers now."""
         return cluster_id(self._admin)
 
-    def _dead_topics(self, extents: list[Extent]) -> dict[str, int]:
+    def _dead_topics(self, available: list[AvailableRange]) -> dict[str, int]:
         """Name the dead-letter topics, with a partition for each of the source's; a replay reads from them."""
         counts: dict[str, int] = {}
-        for each in extents:
-            topic = each.place.topic
+        for each in available:
+            topic = each.source_partition.topic
             name = topic if isinstance(self._replay, Replay) else self.dead.topic_of(topic)
-            counts[name] = max(counts.get(name, 0), each.place.partition + 1)
+            counts[name] = max(counts.get(name, 0), each.source_partition.partition + 1)
         return counts
 
     def begin(self) -> Committed:
         """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
         fresh = not self.checkpoint.exists
-        beginning = Committed(0, self.feed.starts(self.extents) if fresh else {}, cluster_id=self.cluster_id)
-        reported = self.lag_report.told([each.place for each in self.extents]) if fresh else {}
-        committed = stands.begin(self.checkpoint, self.keepers, self.extents, beginning, reported)
+        beginning = Committed(0, self.feed.starts(self.available) if fresh else {}, cluster_id=self.cluster_id)
+        reported = self.lag_report.told([each.source_partition for each in self.available]) if fresh else {}
+        committed = stands.begin(self.checkpoint, self.keepers, self.available, beginning, reported)
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
             self.lag_report.tell(committed.starts)
@@ -237,11 +237,11 @@ class Runner:
     def run(self, tell: Tell) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
         self._topics = PatternTopics(self.feed, self.checkpoint, self.home, list(self.keepers))
-        self._topics.see(self.extents)
-        committed = self._topics.without_deleted(self.begin(), self.extents, self._require_same_cluster)
+        self._topics.see(self.available)
+        committed = self._topics.without_deleted(self.begin(), self.available, self._require_same_cluster)
         self.take_over()
         bounded = self.spec.speed == "scheduled" or self._replay is not None
-        targets = {each.place: each.end for each in self.extents} if bounded else None
+        targets = {each.source_partition: each.end for each in self.available} if bounded else None
         pause_s, failing_since, truncated = _FIRST_PAUSE_S, None, False
         while not self.stopping.is_set():
             try:
@@ -298,55 +298,61 @@ class Runner:
         if allowed == 0:
             self.stopping.wait(_POLL_S)
             return committed, targets is None or self._lag(committed, _up_to(targets, found)) > 0
-        extents = found if targets is None else _up_to(targets, found)
+        available = found if targets is None else _up_to(targets, found)
         stands.require_same_topics(
-            self.spec.name, committed, {each.place.topic: each.place.topic_id for each in extents}
+            self.spec.name,
+            committed,
+            {each.source_partition.topic: each.source_partition.topic_id for each in available},
         )
-        committed = stands.with_new_places(committed, extents)
-        standing = self.standing(committed, extents)
+        committed = stands.with_new_partitions(committed, available)
+        standing = self.standing(committed, available)
         if forgotten := standing.forgotten():
             # Put back before a batch begins: what an unfinished one has moved, the checkpoint cannot tell.
             for name in forgotten:
                 self.keepers[name].refresh()
-            standing = self.standing(committed, extents)
+            standing = self.standing(committed, available)
         self._require_alone(standing)
         # Against what the source holds, not against the targets: a sink may be past those, if another driver was here.
         stands.require_readable(self.spec.name, standing, found)
         committed, changed = stands.with_new_leaders(committed, found)
         stands.require_not_replaced(self.spec.name, self.replaced(changed))
         most = self.spec.batch.max_events
-        stretches = stands.plan(standing, extents, most if allowed is None else min(most, allowed))
-        if not stretches:
+        offset_ranges = stands.plan(standing, available, most if allowed is None else min(most, allowed))
+        if not offset_ranges:
             self._refresh(standing)
             return committed, False
         number = committed.batch + 1
-        self.dead.open(self._dead_topics(extents))
+        self.dead.open(self._dead_topics(available))
         recorded = stands.recorded(standing, committed)
         if recorded != committed:
             committed = recorded
             self.checkpoint.commit(committed)
-        self.checkpoint.plan(number, stretches)
+        self.checkpoint.plan(number, offset_ranges)
         crash_point("planned")
-        self._tried |= {each.place: max(each.end, self._tried.get(each.place, 0)) for each in stretches}
-        report = run_batch(self.parts, number, stretches, standing)
+        self._tried |= {
+            each.source_partition: max(each.end, self._tried.get(each.source_partition, 0)) for each in offset_ranges
+        }
+        report = run_batch(self.parts, number, offset_ranges, standing)
         self._rate.take(report.read)
         committed = self._commit(committed, standing, report)
         stands_at = [{**standing.trims[name], **committed.sinks[name]} for name in self.keepers]
         self._refreshed_at = time.monotonic()
-        self.lag_report.tell({each.place: min(at[each.place] for at in stands_at) for each in extents})
-        tell(Progress(report, self._lag(committed, extents)))
+        self.lag_report.tell(
+            {each.source_partition: min(at[each.source_partition] for at in stands_at) for each in available}
+        )
+        tell(Progress(report, self._lag(committed, available)))
         return committed, True
 
-    def standing(self, committed: Committed, extents: list[Extent]) -> Standing:
+    def standing(self, committed: Committed, available: list[AvailableRange]) -> Standing:
         """Ask every sink where it stands, and have those hold on to it that Kafka could make forget it."""
-        places = [each.place for each in extents]
-        settled = self.checkpoint.settled(committed, places)
-        standing = stands.read(self.spec.name, self.keepers, committed, places, settled)
+        source_partitions = [each.source_partition for each in available]
+        settled = self.checkpoint.settled(committed, source_partitions)
+        standing = stands.read(self.spec.name, self.keepers, committed, source_partitions, settled)
         for name, keeper in self.keepers.items():
             keeper.hold(standing.held[name])
         return standing
 
-    def replaced(self, changed: dict[Place, tuple[int, int]]) -> list[Stretch]:
+    def replaced(self, changed: dict[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
         """Find what was read from a leader whose log the present one has not."""
         return self.feed.replaced(changed) if changed and isinstance(self.feed, KafkaFeed) else []
 
@@ -359,19 +365,24 @@ class Runner:
         if self._is_refresh_due:
             for keeper in self.keepers.values():
                 keeper.refresh()
-            self.lag_report.tell({place: standing.start(place) for place in standing.expected[SINK_NAME]})
+            self.lag_report.tell(
+                {
+                    source_partition: standing.start(source_partition)
+                    for source_partition in standing.expected[SINK_NAME]
+                }
+            )
             self._refreshed_at = time.monotonic()
 
-    def _awaited(self, committed: Committed, targets: Positions | None, tell: Tell) -> list[Extent]:
+    def _awaited(self, committed: Committed, targets: Positions | None, tell: Tell) -> list[AvailableRange]:
         """Look at the source until a batch is full or has waited long enough; tell once that there is nothing."""
         wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
         pending_since = None
         while True:
-            extents = self.feed.extents()
-            has_lost_one = self._topics.see(extents)
+            available = self.feed.available()
+            has_lost_one = self._topics.see(available)
             if targets is not None or has_lost_one:
-                return extents
-            pending = self._lag(committed, extents)
+                return available
+            pending = self._lag(committed, available)
             if not pending and not self._is_idle:
                 self._is_idle = True
                 tell(Progress(None, 0, is_idle=True))
@@ -380,7 +391,7 @@ class Runner:
             waited = pending_since is not None and time.monotonic() - pending_since >= wait_s
             is_full = pending >= self.spec.batch.max_events
             if waited or is_full or self.stopping.is_set() or self._is_refresh_due:
-                return extents
+                return available
             self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
 
     def _require_same_cluster(self, committed: Committed) -> None:
@@ -389,37 +400,59 @@ class Runner:
     def _require_alone(self, standing: Standing) -> None:
         """Stop if a sink has moved since this driver's last batch: another driver is at work."""
         for name, left in self._left.items():
-            found = {place: at for place, at in standing.expected[name].items() if at is not None}
-            left_at = {place: at for place, at in left.items() if place in standing.expected[name]}
+            found = {source_partition: at for source_partition, at in standing.expected[name].items() if at is not None}
+            left_at = {
+                source_partition: at
+                for source_partition, at in left.items()
+                if source_partition in standing.expected[name]
+            }
             if self.keepers[name].positions_expire:
                 # Another driver would have left a position; where there is none, Kafka has forgotten it.
-                left_at = {place: at for place, at in left_at.items() if place in found}
+                left_at = {
+                    source_partition: at for source_partition, at in left_at.items() if source_partition in found
+                }
             # How far a batch got that failed, only the sink knows; but it cannot have got beyond its own end.
-            own = {place for place, at in left_at.items() if at < found.get(place, 0) <= self._tried.get(place, 0)}
-            require_unmoved(name, {place: at for place, at in left_at.items() if place not in own}, found)
+            own = {
+                source_partition
+                for source_partition, at in left_at.items()
+                if at < found.get(source_partition, 0) <= self._tried.get(source_partition, 0)
+            }
+            require_unmoved(
+                name,
+                {source_partition: at for source_partition, at in left_at.items() if source_partition not in own},
+                found,
+            )
 
     def _commit(self, committed: Committed, standing: Standing, report: BatchReport) -> Committed:
         sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
         for name in self.keepers:
-            for place, end in report.ends.items():
-                sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
+            for source_partition, end in report.ends.items():
+                sinks.setdefault(name, {})[source_partition] = max(end, standing.trims[name][source_partition])
         done = replace(committed, batch=report.batch, sinks=sinks)
         self.checkpoint.commit(done)
         crash_point("committed")
         self._tried, self._moved = {}, 0
         self._left = {
-            name: {place: sinks[name][place] for place in report.ends if place.in_kafka} for name in standing.kept
+            name: {
+                source_partition: sinks[name][source_partition]
+                for source_partition in report.ends
+                if source_partition.in_kafka
+            }
+            for name in standing.kept
         }
         return done
 
-    def _lag(self, committed: Committed, extents: list[Extent]) -> int:
-        committed = stands.with_new_places(committed, extents)
-        return sum(max(0, each.end - committed.lowest(self.keepers, each.place)) for each in extents)
+    def _lag(self, committed: Committed, available: list[AvailableRange]) -> int:
+        committed = stands.with_new_partitions(committed, available)
+        return sum(max(0, each.end - committed.lowest(self.keepers, each.source_partition)) for each in available)
 
 
-def _up_to(targets: Positions, extents: list[Extent]) -> list[Extent]:
+def _up_to(targets: Positions, available: list[AvailableRange]) -> list[AvailableRange]:
     """Leave out what came after the driver started."""
-    return [Extent(each.place, each.first, min(each.end, targets.get(each.place, each.first))) for each in extents]
+    return [
+        AvailableRange(each.source_partition, each.first, min(each.end, targets.get(each.source_partition, each.first)))
+        for each in available
+    ]
 
 
 def _schema_of(frame: Frame, reserved: list[object]) -> object:

@@ -139,7 +139,7 @@ class Frame:
 
     def manifests(self, read: ReadTask, write: Task) -> list[str]:
         """Run the job; give what each task has to tell."""
-        count = len(read.stretches)
+        count = len(read.offset_ranges)
         way = _Way(self.spark.range(0, count, 1, count), [read], event_schema(self._decode))
         for number, step in enumerate(self._spec.steps):
             if isinstance(step, Sql):
@@ -166,7 +166,7 @@ class Frame:
 
     def read_alone(self, read: ReadTask, drain: Task) -> None:
         """Read and decode without any step, and throw the rows away."""
-        count = len(read.stretches)
+        count = len(read.offset_ranges)
         _in_python(self.spark.range(0, count, 1, count), [read, drain], MANIFEST).collect()
 
 

@@ -23,7 +23,7 @@ from penstock.operate.status import Status
 from penstock.pipeline.check import problems
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import AnySink, PipelineSpec
-from penstock.record.positions import Place
+from penstock.record.positions import SourcePartition
 from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sinks.postgres import Postgres
 from penstock.sources.kafka import Kafka
@@ -48,8 +48,8 @@ class RangeReplay(BaseModel, frozen=True):
     @property
     def entry(self) -> Replay:
         """Give what the ledger of dead letters has of it."""
-        stretches = [(part.topic_id, part.partition, part.start, part.end) for part in self.range.parts]
-        return Replay(id=self.range.id, pipeline=self.pipeline, what="range", stretches=stretches)
+        offset_ranges = [(part.topic_id, part.partition, part.start, part.end) for part in self.range.parts]
+        return Replay(id=self.range.id, pipeline=self.pipeline, what="range", offset_ranges=offset_ranges)
 
 
 def begin(
@@ -72,7 +72,7 @@ def begin(
     replay = RangeReplay(
         pipeline=spec.name,
         file=str(file.resolve()),
-        into={str(sink.name): str(getattr(sink, _place_key(sink))) for sink in changed.sinks} if into else {},
+        into={str(sink.name): str(getattr(sink, _target_key(sink))) for sink in changed.sinks} if into else {},
         range=Range(id=secrets.token_hex(4), parts=parts, replaces=replace),
     )
     home = home_of(settings, spec.name).replay(replay.range.id)
@@ -111,7 +111,7 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
     ):
         if replay.range.replaces and not replay.is_claimed:
             # First: a range that has lost records already would settle their letters, and never stand for them.
-            require_readable(spec.name, runner.standing(runner.begin(), runner.extents), runner.extents)
+            require_readable(spec.name, runner.standing(runner.begin(), runner.available), runner.available)
             # Once, and before the first row: what is open in the range later on has failed after its rows were
             # replaced. From here on nobody replays the old letters, too, which would double what is about to land.
             Ledger(settings.connection()).replace(_letters(settings, spec, replay.range), replay.entry)
@@ -126,20 +126,20 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
 
 
 def _changed(spec: PipelineSpec, into: dict[str, str], folder: Path) -> PipelineSpec:
-    """Leave the sinks that are named, each with its other place; without names, the pipeline is as it was."""
+    """Leave the sinks that are named, each with its other target; without names, the pipeline is as it was."""
     if not into:
         return spec
     strange = sorted(into.keys() - set(spec.sink_names))
     if strange:
         raise BadInput(f"there is no sink '{strange[0]}'; there are {', '.join(spec.sink_names)}")
-    taken = {_place_of(sink): name for name, sink in zip(spec.sink_names, spec.sinks, strict=True)}
+    taken = {_target_of(sink): name for name, sink in zip(spec.sink_names, spec.sinks, strict=True)}
     chosen = []
     for name, sink in zip(spec.sink_names, spec.sinks, strict=True):
         if name in into:
             moved = _moved(sink, name, into[name], folder)
-            if _place_of(moved) in taken:
-                owner = taken[_place_of(moved)]
-                raise BadInput(f"sink '{owner}' writes there already: name another place, or use --replace")
+            if _target_of(moved) in taken:
+                owner = taken[_target_of(moved)]
+                raise BadInput(f"sink '{owner}' writes there already: name another target, or use --replace")
             chosen.append(moved)
     changed = spec.model_copy(update={"sinks": chosen})
     wrong = [each.text for each in problems(changed, folder) if each.level == "error" and each.keys[0] == "sinks"]
@@ -148,16 +148,16 @@ def _changed(spec: PipelineSpec, into: dict[str, str], folder: Path) -> Pipeline
     return changed
 
 
-def _moved(sink: AnySink, name: str, place: str, folder: Path) -> AnySink:
-    key = _place_key(sink)
-    given = {**dict(sink), key: folder / place if key == "path" else place, "name": name}
+def _moved(sink: AnySink, name: str, target: str, folder: Path) -> AnySink:
+    key = _target_key(sink)
+    given = {**dict(sink), key: folder / target if key == "path" else target, "name": name}
     try:
         return type(sink).model_validate(given)
     except ValidationError:
-        raise BadInput(f"--into {name}={place}: that is no {key}") from None
+        raise BadInput(f"--into {name}={target}: that is no {key}") from None
 
 
-def _place_of(sink: AnySink) -> tuple[Any, ...]:
+def _target_of(sink: AnySink) -> tuple[Any, ...]:
     if isinstance(sink, Postgres):
         return (sink.server.host, sink.server.port, sink.server.database, sink.table)
     path: Path | None = getattr(sink, "path", None)
@@ -170,8 +170,8 @@ def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list
     sinks = [positions for name, positions in known.items() if name in {*names, SINK_NAME}]
     found = []
     for part in parts:
-        place = Place(part.topic, part.topic_id, part.partition)
-        end = min([part.end, *(positions.get(place, 0) for positions in sinks)]) if sinks else 0
+        source_partition = SourcePartition(part.topic, part.topic_id, part.partition)
+        end = min([part.end, *(positions.get(source_partition, 0) for positions in sinks)]) if sinks else 0
         if part.start < end:
             found.append(part.model_copy(update={"end": end}))
     if not found:
@@ -196,21 +196,21 @@ def _way_out(settings: "Settings", home: Home) -> Iterator[None]:
         raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
 
 
-def _place_key(sink: AnySink) -> str:
+def _target_key(sink: AnySink) -> str:
     if isinstance(sink, Postgres):
         return "table"
     if isinstance(sink, KafkaSink):
         return "topic"
     if hasattr(sink, "path"):
         return "path"
-    raise BadInput(f"a `{sink.type}` sink has no place to change")
+    raise BadInput(f"a `{sink.type}` sink has no target to change")
 
 
 def _require_replaceable(sink: AnySink) -> None:
     if sink.type not in {"delta", "postgres"}:
         raise BadInput(
             f"a `{sink.type}` sink cannot replace what it has written",
-            fix="Send the range to another place with --into, or leave the sink out of the file",
+            fix="Send the range to another target with --into, or leave the sink out of the file",
         )
     if not sink.reserved_columns:
         raise BadInput("a table without `coordinates` does not know which rows belong to the range")

@@ -21,12 +21,12 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.sink import Staged
 from penstock.sources.kafka import Kafka, KafkaFeed
 
 
-def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
+def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
     """Make a new checkpoint; give the positions that the sinks have, which is where they will go on.
 
     A sink without a position starts where the source says. One that keeps none, or whose positions are those of a group
@@ -35,13 +35,13 @@ def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
     """
     records.record(runner.home.gaps, forsaken(runner))
     crash_point("gap_recorded")
-    places = [each.place for each in runner.extents]
-    reported = runner.lag_report.told(places)
+    source_partitions = [each.source_partition for each in runner.available]
+    reported = runner.lag_report.told(source_partitions)
     # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
     runner.take_over()
     for sink in runner.sinks:
-        sink.recover(places)
-    found = {name: keeper.positions(places) for name, keeper in runner.keepers.items()}
+        sink.recover(source_partitions)
+    found = {name: keeper.positions(source_partitions) for name, keeper in runner.keepers.items()}
     known = {name: dict(positions or {}) for name, positions in found.items()}
     told = {
         name
@@ -49,15 +49,17 @@ def rebuild(runner: Runner) -> dict[str, dict[Place, int]]:
         if found[name] is None or (keeper.positions_expire and not known[name])
     }
     known |= {name: dict(reported) for name in told}
-    for place in places:
-        furthest = [positions[place] for positions in known.values() if place in positions]
+    for source_partition in source_partitions:
+        furthest = [positions[source_partition] for positions in known.values() if source_partition in positions]
         if SINK_NAME in told and furthest:
-            known[SINK_NAME][place] = max(furthest)
-    starts = runner.feed.starts(runner.extents)
-    for extent in runner.extents if reported else ():
-        if not any(extent.place in (positions or {}) for positions in found.values()):
+            known[SINK_NAME][source_partition] = max(furthest)
+    starts = runner.feed.starts(runner.available)
+    for available_range in runner.available if reported else ():
+        if not any(available_range.source_partition in (positions or {}) for positions in found.values()):
             # No sink was written to from here yet: it began where it said it did, or later, as a new partition.
-            starts[extent.place] = reported.get(extent.place, stands.first_of(extent, Committed(0, reported)))
+            starts[available_range.source_partition] = reported.get(
+                available_range.source_partition, stands.first_of(available_range, Committed(0, reported))
+            )
     # On record for each: beside a sink that goes on, one without a position must not be taken for one added later.
     begins = dict.fromkeys(known, starts)
     runner.checkpoint.create(Committed(0, starts, known, begins=begins, cluster_id=runner.cluster_id))
@@ -89,21 +91,26 @@ def skip_gaps(runner: Runner) -> list[Gap]:
         return []
     records.record(runner.home.gaps, found)
     crash_point("gap_recorded")
-    standing = runner.standing(committed, runner.extents)
+    standing = runner.standing(committed, runner.available)
     sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
-    for gap in stands.missing(standing, runner.extents):
-        place, end = gap.place, gap.end
+    for gap in stands.missing(standing, runner.available):
+        source_partition, end = gap.source_partition, gap.end
         for sink in runner.sinks:
-            start = standing.trims[sink.name][place]
+            start = standing.trims[sink.name][source_partition]
             if start < end:
-                sink.prepare([Staged(Stretch(place, start, end), 0, {})], {place: standing.expected[sink.name][place]})
+                sink.prepare(
+                    [Staged(OffsetRange(source_partition, start, end), 0, {})],
+                    {source_partition: standing.expected[sink.name][source_partition]},
+                )
                 sink.commit()
                 crash_point("sink_committed", sink.name)
-        if standing.trims[SINK_NAME][place] < end:
-            runner.dead.commit([], {place: standing.expected[SINK_NAME][place]}, {place: end})
+        if standing.trims[SINK_NAME][source_partition] < end:
+            runner.dead.commit(
+                [], {source_partition: standing.expected[SINK_NAME][source_partition]}, {source_partition: end}
+            )
             crash_point("sink_committed", SINK_NAME)
         for name in runner.keepers:
-            sinks.setdefault(name, {})[place] = max(end, standing.trims[name][place])
+            sinks.setdefault(name, {})[source_partition] = max(end, standing.trims[name][source_partition])
     runner.checkpoint.commit(replace(committed, sinks=sinks))
     return found
 
@@ -121,23 +128,32 @@ def skip(spec: PipelineSpec, connection: Connection, home: Home, which: str, rea
         _require_begun(checkpoint)
         committed = checkpoint.load()
         stands.require_same_cluster(spec.name, committed.cluster_id, cluster_id(Admin(connection)))
-        extents = KafkaFeed(spec.source, connection).extents()
-        stands.require_same_topics(spec.name, committed, {each.place.topic: each.place.topic_id for each in extents})
-        committed = stands.with_new_places(committed, extents)
-        found = [each for each in extents if (each.place.topic, each.place.partition) == (topic, number)]
+        available = KafkaFeed(spec.source, connection).available()
+        stands.require_same_topics(
+            spec.name, committed, {each.source_partition.topic: each.source_partition.topic_id for each in available}
+        )
+        committed = stands.with_new_partitions(committed, available)
+        found = [
+            each
+            for each in available
+            if (each.source_partition.topic, each.source_partition.partition) == (topic, number)
+        ]
         if not found:
             raise NotFound(f"pipeline '{spec.name}' reads no partition {number} of a topic '{topic}'")
-        place = found[0].place
-        at = committed.lowest((*spec.sink_names, SINK_NAME), place)
+        source_partition = found[0].source_partition
+        at = committed.lowest((*spec.sink_names, SINK_NAME), source_partition)
         if not max(found[0].first, at) <= offset < found[0].end:
             raise Conflict(
-                f"pipeline '{spec.name}' stands at offset {at} of {place}, which holds {found[0].first} to"
+                f"pipeline '{spec.name}' stands at offset {at} of {source_partition}, which holds {found[0].first} to"
                 f" {found[0].end}: {offset} is not ahead of it",
                 safe="Nothing was changed",
             )
-        if any(start <= offset < end for start, end in records.ranges(home.gaps).get((place.topic_id, number), [])):
-            raise Conflict(f"offset {offset} of {place} is skipped already", safe="Nothing was changed")
-        gap = Gap.of(spec.name, place, (offset, offset + 1), reason, "skip")
+        if any(
+            start <= offset < end
+            for start, end in records.ranges(home.gaps).get((source_partition.topic_id, number), [])
+        ):
+            raise Conflict(f"offset {offset} of {source_partition} is skipped already", safe="Nothing was changed")
+        gap = Gap.of(spec.name, source_partition, (offset, offset + 1), reason, "skip")
         records.record(home.gaps, [gap])
     return gap
 
@@ -164,30 +180,36 @@ def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
     name, former = runner.spec.name, runner.checkpoint.load()
     gone = _gone(runner, former)
     found = _unread(runner, former, gone, "skip-gap")
-    kept = former.without(lambda place: place in gone)
-    committed, changed = stands.with_new_leaders(stands.with_new_places(kept, runner.extents), runner.extents)
+    kept = former.without(lambda source_partition: source_partition in gone)
+    committed, changed = stands.with_new_leaders(stands.with_new_partitions(kept, runner.available), runner.available)
     for each in runner.replaced(changed):
-        found.append(Gap.of(name, each.place, (each.start, each.end), "log truncated", "skip-gap"))
-    standing = runner.standing(committed, runner.extents)
-    for each in stands.missing(standing, runner.extents):
-        found.append(Gap.of(name, each.place, (each.start, each.end), "retention", "skip-gap"))
+        found.append(Gap.of(name, each.source_partition, (each.start, each.end), "log truncated", "skip-gap"))
+    standing = runner.standing(committed, runner.available)
+    for each in stands.missing(standing, runner.available):
+        found.append(Gap.of(name, each.source_partition, (each.start, each.end), "retention", "skip-gap"))
     return committed, found
 
 
-def _gone(runner: Runner, former: Committed) -> dict[Place, str]:
+def _gone(runner: Runner, former: Committed) -> dict[SourcePartition, str]:
     """Give the places that are not there any more, each with the reason; a topic that the file left out is no such."""
     ids = runner.feed.topic_ids()
     deleted = deleted_topics(runner.feed, former, ids)
-    anew = [place for place in former.starts if ids.get(place.topic) not in (None, place.topic_id)]
+    anew = [
+        source_partition
+        for source_partition in former.starts
+        if ids.get(source_partition.topic) not in (None, source_partition.topic_id)
+    ]
     return {
         **dict.fromkeys(anew, "topic recreated"),
-        **{place: TOPIC_DELETED for place in former.starts if place.topic in deleted},
+        **{source_partition: TOPIC_DELETED for source_partition in former.starts if source_partition.topic in deleted},
     }
 
 
-def _unread(runner: Runner, former: Committed, gone: dict[Place, str], by: Literal["skip-gap", "rebuild"]) -> list[Gap]:
+def _unread(
+    runner: Runner, former: Committed, gone: dict[SourcePartition, str], by: Literal["skip-gap", "rebuild"]
+) -> list[Gap]:
     """Describe what was left unread of places that are gone: where that ended, nobody knows any more."""
     return [
-        Gap.of(runner.spec.name, place, (former.lowest(runner.keepers, place), None), reason, by)
-        for place, reason in gone.items()
+        Gap.of(runner.spec.name, source_partition, (former.lowest(runner.keepers, source_partition), None), reason, by)
+        for source_partition, reason in gone.items()
     ]

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from penstock.record.positions import Place
+from penstock.record.positions import SourcePartition
 
 
 @dataclass(frozen=True)
-class Extent:
+class AvailableRange:
     """The first offset that is still there, and the one that the next committed record will get."""
 
-    place: Place
+    source_partition: SourcePartition
     first: int
     end: int
     leader_epoch: int | None = None

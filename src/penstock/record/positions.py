@@ -13,7 +13,7 @@ from penstock.errors import PositionsMoved
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class SourcePartition:
     """One partition of one topic. A topic that was deleted and made again has another id, so it is another place."""
 
     topic: str
@@ -30,38 +30,44 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class OffsetRange:
     """Offsets from `start` up to, not including, `end`, at one place."""
 
-    place: Place
+    source_partition: SourcePartition
     start: int
     end: int
 
     def __str__(self) -> str:
         offsets = f"offset {self.start}" if self.end == self.start + 1 else f"offsets {self.start} to {self.end - 1}"
-        return f"{self.place} {offsets}"
+        return f"{self.source_partition} {offsets}"
 
 
-Positions = dict[Place, int]
+Positions = dict[SourcePartition, int]
 
 
-def require_unmoved(sink: str, expected: Mapping[Place, int | None], found: Mapping[Place, int]) -> None:
+def require_unmoved(
+    sink: str, expected: Mapping[SourcePartition, int | None], found: Mapping[SourcePartition, int]
+) -> None:
     """Raise unless the sink stands where this driver left it: otherwise another driver has written there."""
-    for place, offset in expected.items():
-        if found.get(place) != offset:
+    for source_partition, offset in expected.items():
+        if found.get(source_partition) != offset:
             raise PositionsMoved(
-                f"another driver has written to sink '{sink}': {place} stands at {found.get(place)},"
+                f"another driver has written to sink '{sink}': {source_partition} stands at"
+                f" {found.get(source_partition)},"
                 f" and this driver expected {offset}",
                 safe="Nothing of this batch was written to it",
                 fix="Let only one driver of a pipeline run",
             )
 
 
-def to_json(positions: Mapping[Place, int]) -> list[list[Any]]:
+def to_json(positions: Mapping[SourcePartition, int]) -> list[list[Any]]:
     """Write positions as plain lists."""
-    return [[place.topic, place.topic_id, place.partition, offset] for place, offset in sorted(positions.items())]
+    return [
+        [source_partition.topic, source_partition.topic_id, source_partition.partition, offset]
+        for source_partition, offset in sorted(positions.items())
+    ]
 
 
 def from_json(rows: Iterable[list[Any]]) -> Positions:
     """Read positions back."""
-    return {Place(topic, topic_id, partition): offset for topic, topic_id, partition, offset in rows}
+    return {SourcePartition(topic, topic_id, partition): offset for topic, topic_id, partition, offset in rows}

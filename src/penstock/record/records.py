@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from penstock.kafka.topic_limits import NO_TIMESTAMP
 from penstock.record.columns import HEADERS
-from penstock.record.positions import Place
+from penstock.record.positions import SourcePartition
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MS = datetime.timedelta(milliseconds=1)
@@ -17,7 +17,7 @@ _LAST_MS = (datetime.datetime.max.replace(tzinfo=datetime.UTC) - _EPOCH) // _MS
 
 
 def records(
-    place: Place,
+    source_partition: SourcePartition,
     offsets: pa.Array,
     timestamps_ms: pa.Array,
     keys: pa.Array,
@@ -27,9 +27,9 @@ def records(
     """Put together records of one place that are read for the first time; headers are pairs, or None."""
     count = len(offsets)
     columns = {
-        "_topic": pa.repeat(place.topic, count),
-        "_topic_id": pa.repeat(place.topic_id, count),
-        "_partition": pa.repeat(pa.scalar(place.partition, pa.int32()), count),
+        "_topic": pa.repeat(source_partition.topic, count),
+        "_topic_id": pa.repeat(source_partition.topic_id, count),
+        "_partition": pa.repeat(pa.scalar(source_partition.partition, pa.int32()), count),
         "_offset": offsets,
         "_timestamp": times(timestamps_ms),
         "_timestamp_ms": timestamps_ms,

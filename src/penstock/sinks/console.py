@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import Fault
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink
 from penstock.terminal import write_data
@@ -47,7 +47,7 @@ class ConsoleSink(Sink):
     def open(self, _schema: pa.Schema) -> None:
         """Nothing to open."""
 
-    def positions(self, _places: Iterable[Place]) -> None:
+    def positions(self, _source_partitions: Iterable[SourcePartition]) -> None:
         """Give none: it keeps no positions."""
 
     def stager(self) -> "ConsoleStagerFactory":
@@ -68,7 +68,7 @@ class ConsoleStagerFactory:
     def __init__(self, limit: int) -> None:
         self._limit = limit
 
-    def __call__(self, _stretch: Stretch) -> "ConsoleStager":
+    def __call__(self, _offset_range: OffsetRange) -> "ConsoleStager":
         """Start with no rows."""
         return ConsoleStager(self._limit)
 

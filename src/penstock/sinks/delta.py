@@ -28,7 +28,7 @@ from penstock.delivery.durable import locked, make_folder, sync, write_json
 from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import Fault
-from penstock.record.positions import Place, Positions, Stretch, require_unmoved
+from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.secret import PathFromFile
 from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.delta_restore import Restores
@@ -78,7 +78,7 @@ class DeltaSink(Sink):
         self._restores = Restores(spec.path, pipeline)
         self._asked: frozenset[str] = frozenset()
         """The transaction actions that positions were asked of, which every commit leaves true."""
-        self._replaced: Mapping[Place, Stretch] | None = None
+        self._replaced: Mapping[SourcePartition, OffsetRange] | None = None
         self._log: int | None = None
         """The folder of the table's log, held open: no other folder can be mistaken for it."""
 
@@ -98,14 +98,14 @@ class DeltaSink(Sink):
         self._require_fitting()
         self._staging.open(self._withdraw)
 
-    def positions(self, places: Iterable[Place]) -> Positions | None:
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions from the newest snapshot."""
         if self._log is None:
             return {}
         self._require_same_table(self._log)
         self._table.update_incremental()
         self._require_fitting()
-        apps = {self._app(place): place for place in places}
+        apps = {self._app(source_partition): source_partition for source_partition in source_partitions}
         self._asked |= apps.keys()
         found = self._restores.positions(self._table, self._asked)
         return {apps[app]: version for app, version in found.items() if app in apps}
@@ -135,10 +135,10 @@ class DeltaSink(Sink):
                 fix=f"To fill it again from the source's start, run: penstock pipeline rebuild {self._pipeline}",
             )
 
-    def _app(self, place: Place) -> str:
-        return f"penstock/{self._pipeline}/{self.name}/{place.topic_id}/{place.partition}"
+    def _app(self, source_partition: SourcePartition) -> str:
+        return f"penstock/{self._pipeline}/{self.name}/{source_partition.topic_id}/{source_partition.partition}"
 
-    def replace(self, real: Mapping[Place, Stretch]) -> None:
+    def replace(self, real: Mapping[SourcePartition, OffsetRange]) -> None:
         """Let rows take the place of those with the same coordinates."""
         self._replaced = real
 
@@ -152,7 +152,7 @@ class DeltaSink(Sink):
         from deltalake.exceptions import CommitFailedError
 
         now_ms = int(time.time() * 1000)
-        moved = {self._app(each.stretch.place): each.stretch.end for each in self._staged}
+        moved = {self._app(each.offset_range.source_partition): each.offset_range.end for each in self._staged}
         with table_lock(self.path):
             require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
             self._require_all_staged()
@@ -192,7 +192,11 @@ class DeltaSink(Sink):
         """Put the staged files where the table's log can name them; which these are is on record before."""
         self._withdraw(self._staging.path)
         offered = [
-            {"file": each.detail["file"], "app": self._app(each.stretch.place), "end": each.stretch.end}
+            {
+                "file": each.detail["file"],
+                "app": self._app(each.offset_range.source_partition),
+                "end": each.offset_range.end,
+            }
             for each in self._staged
             if each.rows
         ]
@@ -226,7 +230,10 @@ class DeltaSink(Sink):
         tables = [pq.read_table(file, schema=self._schema) for file in files]
         rows = pa.concat_tables([self._schema.empty_table(), *tables])
         real = self._replaced or {}
-        condition = " OR ".join(_within(each.stretch, real[each.stretch.place].place) for each in self._staged)
+        condition = " OR ".join(
+            _within(each.offset_range, real[each.offset_range.source_partition].source_partition)
+            for each in self._staged
+        )
         write_deltalake(self._table, rows, mode="overwrite", predicate=condition, commit_properties=properties)
 
     def _require_all_staged(self) -> None:
@@ -252,9 +259,11 @@ class DeltaStagerFactory:
         self._path = path
         self._schema = schema
 
-    def __call__(self, stretch: Stretch) -> "DeltaStager":
+    def __call__(self, offset_range: OffsetRange) -> "DeltaStager":
         """Open the file at the first row."""
-        return DeltaStager(self._path / f"part-{stretch.place.partition:05d}-{uuid.uuid4()}.parquet", self._schema)
+        return DeltaStager(
+            self._path / f"part-{offset_range.source_partition.partition:05d}-{uuid.uuid4()}.parquet", self._schema
+        )
 
 
 class DeltaStager:
@@ -351,10 +360,10 @@ def table_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _within(stretch: Stretch, real: Place) -> str:
+def _within(offset_range: OffsetRange, real: SourcePartition) -> str:
     return (
         f"(_topic_id = '{real.topic_id}' AND _partition = {real.partition}"
-        f" AND _offset >= {stretch.start} AND _offset < {stretch.end})"
+        f" AND _offset >= {offset_range.start} AND _offset < {offset_range.end})"
     )
 
 

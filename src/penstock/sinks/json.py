@@ -26,7 +26,7 @@ from penstock.delivery.durable import locked, sync, write_json
 from penstock.errors import BatchAborted, PositionsMoved
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import Fault
-from penstock.record.positions import Place, Positions, Stretch, require_unmoved
+from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.secret import PathFromFile
 from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink, Staged
@@ -78,10 +78,14 @@ class JsonSink(Sink):
             self._seen = self._looked_through()
             write_json(self._spec.path / _NEWEST, {key: [name] for key, name in self._seen.items()})
 
-    def positions(self, places: Iterable[Place]) -> Positions | None:
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions from the names of the newest files."""
         newest = self._newest()
-        return {place: _end(newest[_key(place)]) for place in places if _key(place) in newest}
+        return {
+            source_partition: _end(newest[_key(source_partition)])
+            for source_partition in source_partitions
+            if _key(source_partition) in newest
+        }
 
     def _newest(self) -> dict[str, str]:
         """Name the newest file of each partition.
@@ -129,7 +133,11 @@ class JsonSink(Sink):
         try:
             with locked(self._spec.path / ".penstock.lock"):
                 newest = self._newest()
-                found = {place: _end(newest[_key(place)]) for place in self._expected if _key(place) in newest}
+                found = {
+                    source_partition: _end(newest[_key(source_partition)])
+                    for source_partition in self._expected
+                    if _key(source_partition) in newest
+                }
                 require_unmoved(self.name, self._expected, found)
                 self._put_in_place(newest)
                 self._staging.clear()
@@ -144,13 +152,13 @@ class JsonSink(Sink):
             ) from None
 
     def _put_in_place(self, newest: dict[str, str]) -> None:
-        finals = {_key(each.stretch.place): self._final_name(each) for each in self._staged}
+        finals = {_key(each.offset_range.source_partition): self._final_name(each) for each in self._staged}
         listed = {key: [name] for key, name in newest.items()}
         for key, name in finals.items():
             listed[key] = [*listed.get(key, []), name]
         write_json(self._spec.path / _NEWEST, listed)
         for each in self._staged:
-            key = _key(each.stretch.place)
+            key = _key(each.offset_range.source_partition)
             final = self._spec.path / finals[key]
             if each.rows:
                 os.link(self._staging.path / each.detail["file"], final)
@@ -169,15 +177,16 @@ class JsonSink(Sink):
         self._staging.close()
 
     def _final_name(self, each: Staged) -> str:
-        place = each.stretch.place
+        source_partition = each.offset_range.source_partition
         # The id is what identifies; the topic is there for people. Readers of folders skip names that begin with _ or .
-        topic = re.sub(r"[^A-Za-z0-9._-]", "_", place.topic)[-_LONGEST_TOPIC:].lstrip("._") or "topic"
-        core = f"{topic}.{place.topic_id}.p{place.partition}.{each.stretch.start:020d}-{each.stretch.end:020d}"
+        topic = re.sub(r"[^A-Za-z0-9._-]", "_", source_partition.topic)[-_LONGEST_TOPIC:].lstrip("._") or "topic"
+        offsets = f"{each.offset_range.start:020d}-{each.offset_range.end:020d}"
+        core = f"{topic}.{source_partition.topic_id}.p{source_partition.partition}.{offsets}"
         return f"{core}.jsonl{'.gz' if self._spec.gzip else ''}" if each.rows else f"_{core}.empty"
 
 
-def _key(place: Place) -> str:
-    return f"{place.topic_id}.p{place.partition}"
+def _key(source_partition: SourcePartition) -> str:
+    return f"{source_partition.topic_id}.p{source_partition.partition}"
 
 
 def _end(name: str) -> int:
@@ -192,7 +201,7 @@ class JsonStagerFactory:
         self._folder = folder
         self._compress = compress
 
-    def __call__(self, _stretch: Stretch) -> "JsonStager":
+    def __call__(self, _offset_range: OffsetRange) -> "JsonStager":
         """Open the file."""
         return JsonStager(self._folder / uuid.uuid4().hex, compress=self._compress)
 

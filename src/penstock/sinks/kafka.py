@@ -25,7 +25,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.topic_limits import TopicLimits, limits_of
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import Fault, fault
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink
 
@@ -95,10 +95,10 @@ class KafkaSink(Sink):
         self._limits = limits_of(self._admin, self._spec.topic)
         self._outbox.batch_max_bytes = self._limits.max_bytes
 
-    def positions(self, places: Iterable[Place]) -> Positions | None:
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions from the group. Those of a topic that was deleted and made again are lost, not expired."""
         self._outbox.target_id = self._topic_id()
-        found = self._outbox.positions(places)
+        found = self._outbox.positions(source_partitions)
         self.positions_expire = not self._outbox.has_other_target
         return found
 
@@ -130,7 +130,9 @@ class KafkaSink(Sink):
                 fix="Start again, which says how to fill it from the source's start",
             )
         files = [Path(each.detail["file"]) for each in self._staged if each.detail.get("file")]
-        self._outbox.send(files, self._expected, {each.stretch.place: each.stretch.end for each in self._staged})
+        self._outbox.send(
+            files, self._expected, {each.offset_range.source_partition: each.offset_range.end for each in self._staged}
+        )
         for path in files:
             path.unlink()
 
@@ -147,7 +149,7 @@ class KafkaStagerFactory:
     limits: TopicLimits
     folder: Path
 
-    def __call__(self, _stretch: Stretch) -> "KafkaStager":
+    def __call__(self, _offset_range: OffsetRange) -> "KafkaStager":
         """Open the file at the first row."""
         return KafkaStager(self.spec, self.limits, self.folder / f"{uuid.uuid4().hex}.arrow")
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from penstock.errors import Conflict, PipelineHalted, SinkUnavailable
-from penstock.record.positions import Place, require_unmoved
+from penstock.record.positions import SourcePartition, require_unmoved
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta, is_table, make_table, table_lock
 from penstock.sinks.delta_demands import require_plain
@@ -27,7 +27,7 @@ from penstock.sinks.postgres_types import column_type, row_values
 from penstock.sinks.rows import plain_rows
 from penstock.terminal import write_data
 
-PLACE = Place("state", "state", 0)
+PLACE = SourcePartition("state", "state", 0)
 _ATTEMPTS = 10
 _NUMBER = "_row"
 _TRANSACTION = "SELECT txid_current() & (2::bigint ^ 32 - 1)::bigint"

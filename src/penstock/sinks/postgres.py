@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, model_validator
 from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable
 from penstock.record.columns import COORDINATES
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.postgres_insert import insert, insert_statement, refused_rows, take_out
 from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
 from penstock.sinks.postgres_refusals import may_be_of_a_row, refusal_of
@@ -81,8 +81,8 @@ class PostgresSink(Sink):
         self._connection: PostgresConnection | None = None
         schema, _, table = spec.table.rpartition(".")
         mark = hashlib.sha256(f"{pipeline}/{name}/{spec.table}{suffix}".encode()).hexdigest()[:12]
-        place = (schema,) if schema else ()
-        self.table = sql.Identifier(*place, table)
+        prefix = (schema,) if schema else ()
+        self.table = sql.Identifier(*prefix, table)
         self._stage = Stage(schema, f"{mark}_{secrets.token_hex(4)}", self.table)
         self._positions = PostgresPositions(
             spec.table, pipeline, name, is_upsert=bool(spec.key), has_coordinates=has_coordinates
@@ -91,7 +91,7 @@ class PostgresSink(Sink):
         self._fitting: Identity | None = None
         """The table as it was when its columns were compared."""
         self._prepared: psycopg.Connection[Any] | None = None
-        self._replaced: Mapping[Place, Stretch] | None = None
+        self._replaced: Mapping[SourcePartition, OffsetRange] | None = None
         self._is_in_doubt = False
         """Whether a commit was sent whose answer never came."""
 
@@ -158,11 +158,11 @@ class PostgresSink(Sink):
             connection.rollback()
             raise SinkUnavailable(f"a table of sink '{self.name}' is in use") from None
 
-    def positions(self, places: Iterable[Place]) -> Positions | None:
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions that are true of the table as it is now; those of a table that is gone are none."""
         with self._session() as connection:
             self._begin(connection)
-            found = self._positions.read(connection, places)
+            found = self._positions.read(connection, source_partitions)
             if self._schema.names and self._positions.seen is not None:
                 if self._positions.seen != self._fitting:
                     require_fitting(connection, self.table, self._spec.table, self._schema)
@@ -172,18 +172,18 @@ class PostgresSink(Sink):
             self._prepared = None
             return found
 
-    def recover(self, places: Iterable[Place]) -> None:
+    def recover(self, source_partitions: Iterable[SourcePartition]) -> None:
         """Give up positions of a table that is gone; a table restored from an older dump goes on behind its rows."""
         with self._session() as connection, self._explained(connection):
             self._begin(connection)
-            self._positions.recover(connection, list(places))
+            self._positions.recover(connection, list(source_partitions))
             connection.commit()
 
     def stager(self) -> PostgresStagerFactory:
         """Give what tasks copy rows with."""
         return PostgresStagerFactory(self._spec.server, self._stage.name, self._schema.names)
 
-    def prepare(self, staged: list[Staged], expected: Mapping[Place, int | None]) -> list[Refusal]:
+    def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
         """Do everything but the commit, in one open transaction; rows that the table refuses are found here."""
         super().prepare(staged, expected)
         if not staged:
@@ -194,17 +194,19 @@ class PostgresSink(Sink):
             self._begin(connection)
             self._positions.hold(connection)
             for each in staged:
-                self._move(connection, each, expected[each.stretch.place])
+                self._move(connection, each, expected[each.offset_range.source_partition])
             self._require_all_staged(connection, stages, sum(each.rows for each in staged))
             if self._replaced is not None:
                 names = {"table": self.table, "stage": self._stage.name}
                 for each in staged:
-                    take_out(connection, names, self._spec.key, each, self._replaced[each.stretch.place])
+                    take_out(
+                        connection, names, self._spec.key, each, self._replaced[each.offset_range.source_partition]
+                    )
             refusals = self._insert(connection, stages)
             if refusals:
                 return refusals
             for real in (self._replaced or {}).values():
-                self._positions.replaced(connection, real.place, real.start, real.end)
+                self._positions.replaced(connection, real.source_partition, real.start, real.end)
             self._clear(connection)
             self._prepared = connection
         return []
@@ -212,10 +214,14 @@ class PostgresSink(Sink):
     def _move(self, connection: "psycopg.Connection[Any]", staged: Staged, expected: int | None) -> None:
         row = staged.detail.get("row")
         self.move_position(
-            connection, staged.stretch.place, expected, staged.stretch.end, None if row is None else Row(*row)
+            connection,
+            staged.offset_range.source_partition,
+            expected,
+            staged.offset_range.end,
+            None if row is None else Row(*row),
         )
 
-    def replace(self, real: Mapping[Place, Stretch]) -> None:
+    def replace(self, real: Mapping[SourcePartition, OffsetRange]) -> None:
         """Let rows take the place of those with the same coordinates."""
         self._replaced = real
 
@@ -224,16 +230,22 @@ class PostgresSink(Sink):
         self._positions.hold(connection)
 
     def move_position(
-        self, connection: "psycopg.Connection[Any]", place: Place, expected: int | None, end: int, row: Row | None
+        self,
+        connection: "psycopg.Connection[Any]",
+        source_partition: SourcePartition,
+        expected: int | None,
+        end: int,
+        row: Row | None,
     ) -> None:
         """Compare and set, after `hold_table`; `row` was written last before `end`."""
-        if self._positions.move(connection, place, expected, end, row):
+        if self._positions.move(connection, source_partition, expected, end, row):
             return
         if self._is_in_doubt:
             # The server has worked off, after its positions were read, what it was sent before it stopped answering.
             raise BatchAborted(f"a commit to sink '{self.name}' that went unanswered has come through")
         raise PositionsMoved(
-            f"another driver has written to sink '{self.name}': {place} no longer stands where this driver left it",
+            f"another driver has written to sink '{self.name}': {source_partition} no longer stands where this"
+            " driver left it",
             safe="Nothing of this batch was written to it",
             fix="Let only one driver of a pipeline run",
         )
@@ -278,8 +290,8 @@ class PostgresSink(Sink):
         connection.rollback()
         if not found:
             raise BatchAborted(f"the rows that the table of sink '{self.name}' refused are not refused any more")
-        places = {each.detail["stage"]: each.stretch.place for each in self._staged}
-        return [Refusal(places[stage], offset, refusal_of(error)) for stage, offset, error in found]
+        source_partitions = {each.detail["stage"]: each.offset_range.source_partition for each in self._staged}
+        return [Refusal(source_partitions[stage], offset, refusal_of(error)) for stage, offset, error in found]
 
     def _clear(self, connection: "psycopg.Connection[Any]") -> None:
         """Leave nothing staged, neither what is in the table now nor what lost attempts of tasks have copied."""

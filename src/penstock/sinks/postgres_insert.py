@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from penstock.record.positions import Stretch
+from penstock.record.positions import OffsetRange
 from penstock.sinks.postgres_refusals import find_refused
 from penstock.sinks.sink import Staged
 
@@ -55,7 +55,7 @@ def insert_statement(table: Any, stage: Any, columns: list[str], key: list[str],
 
 
 def take_out(
-    connection: "psycopg.Connection[Any]", names: dict[str, Any], key: list[str], staged: Staged, real: Stretch
+    connection: "psycopg.Connection[Any]", names: dict[str, Any], key: list[str], staged: Staged, real: OffsetRange
 ) -> None:
     """Make room for staged rows of the past: those of the same records go.
 
@@ -64,11 +64,13 @@ def take_out(
     """
     from psycopg import sql
 
-    place = [real.place.topic_id, real.place.partition]
-    connection.execute(sql.SQL(_WITHIN).format(**names), [*place, staged.stretch.start, staged.stretch.end])
+    source_partition = [real.source_partition.topic_id, real.source_partition.partition]
+    connection.execute(
+        sql.SQL(_WITHIN).format(**names), [*source_partition, staged.offset_range.start, staged.offset_range.end]
+    )
     if key and staged.rows:
         columns = identifiers(name.replace("%", "%%") for name in key)
-        bounds = [*place, staged.stretch.end, real.end, [staged.detail["stage"]]]
+        bounds = [*source_partition, staged.offset_range.end, real.end, [staged.detail["stage"]]]
         connection.execute(sql.SQL(_WITHIN_OF_KEYS).format(key=columns, **names), bounds)
 
 

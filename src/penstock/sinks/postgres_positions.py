@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.errors import BatchAborted, Conflict
-from penstock.record.positions import Place, Positions
+from penstock.record.positions import Positions, SourcePartition
 
 if TYPE_CHECKING:
     import psycopg
@@ -138,13 +138,13 @@ class PostgresPositions:
         from psycopg import sql
 
         schema, _, name = table.rpartition(".")
-        place = (schema,) if schema else ()
+        prefix = (schema,) if schema else ()
         self._name = table
         self._owner = [pipeline, sink]
         self._is_upsert = is_upsert
         self._has_coordinates = has_coordinates
-        self._positions = sql.Identifier(*place, _TABLE)
-        self._table = sql.Identifier(*place, name)
+        self._positions = sql.Identifier(*prefix, _TABLE)
+        self._table = sql.Identifier(*prefix, name)
         self._batch = 1
         self.seen: Identity | None = None
         """The table as it was when positions were read last."""
@@ -171,9 +171,12 @@ class PostgresPositions:
             )
         return found is not None
 
-    def read(self, connection: "psycopg.Connection[Any]", places: Iterable[Place]) -> Positions:
+    def read(self, connection: "psycopg.Connection[Any]", source_partitions: Iterable[SourcePartition]) -> Positions:
         """Give the positions that are true of the table as it is now, and adopt those that turn out to be."""
-        wanted = {(place.topic_id, place.partition): place for place in places}
+        wanted = {
+            (source_partition.topic_id, source_partition.partition): source_partition
+            for source_partition in source_partitions
+        }
         table = self.look(connection)
         found = [each for each in self._all(connection) if each.key in wanted] if table else []
         if table and not all(each.belongs_to(table) for each in found):
@@ -241,8 +244,8 @@ class PostgresPositions:
         if not positions or not self._has_coordinates:
             return None
         oids = [table.oid, *(each.oid for each in positions)]
-        places = [list(each) for each in zip(*(each.key for each in positions), strict=True)]
-        return connection.execute(self._sql(_SHARERS), [*self._owner, oids, *places]).fetchone()
+        source_partitions = [list(each) for each in zip(*(each.key for each in positions), strict=True)]
+        return connection.execute(self._sql(_SHARERS), [*self._owner, oids, *source_partitions]).fetchone()
 
     def _beyond(
         self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]
@@ -272,28 +275,36 @@ class PostgresPositions:
         (self._batch,) = connection.execute(self._sql(_NEXT_BATCH), self._owner).fetchone() or (1,)
 
     def move(
-        self, connection: "psycopg.Connection[Any]", place: Place, expected: int | None, end: int, row: Row | None
+        self,
+        connection: "psycopg.Connection[Any]",
+        source_partition: SourcePartition,
+        expected: int | None,
+        end: int,
+        row: Row | None,
     ) -> bool:
         """Compare and set, after `hold`; the row lock keeps a second driver waiting until this transaction ends."""
         assert self.seen is not None  # noqa: S101 - `hold` has looked
-        key = [*self._owner, place.topic_id, place.partition]
+        key = [*self._owner, source_partition.topic_id, source_partition.partition]
         table = [self.seen.oid, self.seen.files]
         last = (*row, self._batch) if row else (None, None, None, None)
         if expected is None:
-            moved = connection.execute(self._sql(_INSERT), [*key, place.topic, end, *table, *last])
+            moved = connection.execute(self._sql(_INSERT), [*key, source_partition.topic, end, *table, *last])
         else:
             moved = connection.execute(self._sql(_UPDATE), [end, *last, *key, expected, *table])
         return moved.rowcount == 1
 
-    def recover(self, connection: "psycopg.Connection[Any]", places: Iterable[Place]) -> None:
+    def recover(self, connection: "psycopg.Connection[Any]", source_partitions: Iterable[SourcePartition]) -> None:
         """Replace positions of a table that is gone: each goes on behind the last row that this table has before it.
 
         That is where a table stands that was restored from an older dump. Where it has no row, or takes rows twice
         without harm, the position is forgotten. Rows beyond a position of another table are refused: whose they are
         is not known.
         """
-        known = self.read(connection, places)
-        wanted = {(place.topic_id, place.partition): place for place in places}
+        known = self.read(connection, source_partitions)
+        wanted = {
+            (source_partition.topic_id, source_partition.partition): source_partition
+            for source_partition in source_partitions
+        }
         lost = [each for each in self._all(connection) if each.key in wanted and wanted[each.key] not in known]
         sharer = self._sharer(connection, self.seen, lost) if self.seen else None
         beyond = self._beyond(connection, self.seen, lost) if self.seen and not sharer else None
@@ -321,21 +332,27 @@ class PostgresPositions:
                 connection.execute(self._sql(_RECOVER), values)
 
     def _not_told_apart(
-        self, connection: "psycopg.Connection[Any]", place: Place, sharer: tuple[str, str, str, int]
+        self,
+        connection: "psycopg.Connection[Any]",
+        source_partition: SourcePartition,
+        sharer: tuple[str, str, str, int],
     ) -> Conflict:
         pipeline, sink = self._owner
         return Conflict(
             f"the table {self._name} was rewritten, replaced or restored, and sink '{sharer[1]}' of pipeline"
-            f" '{sharer[0]}' writes rows of {place} to it, too: which of them this sink has written is not known",
+            f" '{sharer[0]}' writes rows of {source_partition} to it, too: which of them this sink has written is"
+            " not known",
             safe="Nothing was changed",
             fix="Name another table. Or, if no row is missing or penstock_positions is from the same dump, too, run:"
             f" UPDATE {self._positions.as_string(connection)} SET row_offset = NULL"
             f" WHERE pipeline = '{pipeline}' AND sink = '{sink}'",
         )
 
-    def replaced(self, connection: "psycopg.Connection[Any]", place: Place, start: int, end: int) -> None:
+    def replaced(
+        self, connection: "psycopg.Connection[Any]", source_partition: SourcePartition, start: int, end: int
+    ) -> None:
         """Name other rows as the last ones, where those of a range were taken out."""
-        record = [place.topic_id, place.partition]
+        record = [source_partition.topic_id, source_partition.partition]
         connection.execute(self._sql(_NAME_ANOTHER), [*record, *self._owner, *record, start, end])
 
     def _sql(self, text: str) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.errors import BatchAborted
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import Fault
-from penstock.record.positions import Stretch
+from penstock.record.positions import OffsetRange
 from penstock.sinks.postgres_refusals import find_refused, refusal_of
 from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_types import row_values
@@ -25,7 +25,7 @@ class PostgresStagerFactory:
         self._stage = stage
         self._columns = columns
 
-    def __call__(self, _stretch: Stretch) -> "PostgresStager":
+    def __call__(self, _offset_range: OffsetRange) -> "PostgresStager":
         """Connect."""
         return PostgresStager(self._server, self._stage, self._columns)
 
@@ -49,9 +49,9 @@ class PostgresStager:
         """Copy the rows; halve what is refused until the rows to blame stand alone."""
         import psycopg
 
-        places = offsets.to_pylist()
+        source_partitions = offsets.to_pylist()
         listed, indexes, refused = fitting(rows, lambda some: list(row_values(some)))
-        values = [[*row, self._name, places[index]] for index, row in zip(indexes, listed, strict=True)]
+        values = [[*row, self._name, source_partitions[index]] for index, row in zip(indexes, listed, strict=True)]
 
         def write(first: int, last: int) -> None:
             with self._connection.transaction(), self._connection.cursor().copy(self._copy) as copy:

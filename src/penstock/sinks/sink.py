@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from penstock.errors import BadInput
 from penstock.record.decoded import Fault
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
 
 @dataclass(frozen=True)
 class Staged:
     """What one winning task left aside for one sink."""
 
-    stretch: Stretch
+    offset_range: OffsetRange
     rows: int
     detail: dict[str, Any]
 
@@ -31,7 +31,7 @@ class Staged:
 class Refusal:
     """A row that a sink refuses for its data, found only when the driver prepared the commit."""
 
-    place: Place
+    source_partition: SourcePartition
     offset: int
     fault: Fault
 
@@ -46,7 +46,7 @@ class Stager(Protocol):
         """Make the rows durable aside, and say what the driver needs to find them."""
 
 
-StagerFactory = Callable[[Stretch], Stager]
+StagerFactory = Callable[[OffsetRange], Stager]
 """Opens a stager for one stretch. Travels to the tasks: small, picklable, and without a secret."""
 
 
@@ -58,7 +58,7 @@ class Sink(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
         self._staged: list[Staged] = []
-        self._expected: dict[Place, int | None] = {}
+        self._expected: dict[SourcePartition, int | None] = {}
 
     def reach(self) -> None:  # noqa: B027 - most sinks are files
         """Connect to what the sink needs; called first, so that a mistake there shows before Spark starts."""
@@ -68,10 +68,10 @@ class Sink(ABC):
         """Make the table if it is not there; raise if it cannot take this schema."""
 
     @abstractmethod
-    def positions(self, places: Iterable[Place]) -> Positions | None:
+    def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions that the sink keeps; None if it keeps none, and is therefore at least once."""
 
-    def recover(self, places: Iterable[Place]) -> None:  # noqa: B027 - most sinks keep positions inside of their data
+    def recover(self, source_partitions: Iterable[SourcePartition]) -> None:  # noqa: B027 - most sinks keep positions inside of their data
         """Before a checkpoint is rebuilt: give up positions that are not true of what the sink holds now."""
 
     def take_over(self) -> None:  # noqa: B027 - most sinks compare positions, which is enough
@@ -83,7 +83,7 @@ class Sink(ABC):
     def refresh(self) -> None:  # noqa: B027
         """Write positions that could be forgotten again, as they stand; called now and then while nothing comes."""
 
-    def replace(self, real: Mapping[Place, Stretch]) -> None:
+    def replace(self, real: Mapping[SourcePartition, OffsetRange]) -> None:
         """From here on, let the rows of each stretch take the place of those that its records gave before.
 
         The places are a replay's own; `real` tells for each where its records lie, and how far the replay reaches.
@@ -95,7 +95,7 @@ class Sink(ABC):
     def stager(self) -> StagerFactory:
         """Give what tasks stage with."""
 
-    def prepare(self, staged: list[Staged], expected: Mapping[Place, int | None]) -> list[Refusal]:
+    def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
         """Do all that can fail for the rows' sake; give the rows that are refused."""
         self._staged, self._expected = staged, dict(expected)
         return []

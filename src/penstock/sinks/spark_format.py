@@ -13,7 +13,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from penstock.record.columns import COORDINATES
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.secret import PathFromFile
 from penstock.sinks.delta import DeltaStager
 from penstock.sinks.sink import Sink
@@ -60,7 +60,7 @@ class SparkFormatSink(Sink):
         self._schema = schema
         self._scratch.mkdir(parents=True, exist_ok=True)
 
-    def positions(self, _places: Iterable[Place]) -> None:
+    def positions(self, _source_partitions: Iterable[SourcePartition]) -> None:
         """Give none: it keeps no positions."""
 
     def stager(self) -> "ParquetStagerFactory":
@@ -86,6 +86,6 @@ class ParquetStagerFactory:
         self._folder = folder
         self._schema = schema
 
-    def __call__(self, _stretch: Stretch) -> DeltaStager:
+    def __call__(self, _offset_range: OffsetRange) -> DeltaStager:
         """Open the file at the first row."""
         return DeltaStager(self._folder / f"{uuid.uuid4().hex}.parquet", self._schema)

@@ -18,8 +18,8 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from penstock.errors import BadInput, NotFound
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import records
 from penstock.secret import PathFromFile
 
@@ -54,17 +54,20 @@ class FilesFeed:
                 )
         return list(dict.fromkeys(path.resolve() for path in named if path.is_file()))
 
-    def extents(self) -> list[Extent]:
+    def available(self) -> list[AvailableRange]:
         """Count the lines of each file."""
-        return [Extent(_place(path), 0, _count(path)) for path in self._files()]
+        return [AvailableRange(_source_partition(path), 0, _count(path)) for path in self._files()]
 
     def topic_ids(self) -> dict[str, str]:
         """Give the files' ids."""
-        return {place.topic: place.topic_id for place in map(_place, self._files())}
+        return {
+            source_partition.topic: source_partition.topic_id
+            for source_partition in map(_source_partition, self._files())
+        }
 
-    def starts(self, extents: list[Extent]) -> Positions:
+    def starts(self, available: list[AvailableRange]) -> Positions:
         """Begin with the first line."""
-        return {each.place: 0 for each in extents}
+        return {each.source_partition: 0 for each in available}
 
     def reader(self) -> "FilesReader":
         """Give what tasks read with."""
@@ -75,29 +78,29 @@ class FilesReader:
     """Reads stretches of lines inside of a task."""
 
     def chunks(
-        self, stretch: Stretch, max_bytes: int | None = None, _rejected: Collection[int] = ()
+        self, offset_range: OffsetRange, max_bytes: int | None = None, _rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give lines as columns, each chunk with the offset it reaches."""
-        read_bytes, yielded_bytes, values, first = 0, 0, [], stretch.start
-        for number, line in enumerate(_lines(Path(stretch.place.topic))):
-            if number < stretch.start:
+        read_bytes, yielded_bytes, values, first = 0, 0, [], offset_range.start
+        for number, line in enumerate(_lines(Path(offset_range.source_partition.topic))):
+            if number < offset_range.start:
                 continue
-            if number >= stretch.end:
+            if number >= offset_range.end:
                 break
             values.append(line.rstrip(b"\r\n"))
             read_bytes += len(line)
             full = max_bytes is not None and read_bytes >= max_bytes
             if full or len(values) == _CHUNK_EVENTS or read_bytes - yielded_bytes >= _LONGEST_LINE:
-                yield _columns(values, first, stretch.place), number + 1
+                yield _columns(values, first, offset_range.source_partition), number + 1
                 values, first, yielded_bytes = [], number + 1, read_bytes
             if full:
                 return
-        yield _columns(values, first, stretch.place), stretch.end
+        yield _columns(values, first, offset_range.source_partition), offset_range.end
 
 
-def _place(path: Path) -> Place:
+def _source_partition(path: Path) -> SourcePartition:
     resolved = str(path.resolve())
-    return Place(resolved, f"file-{hashlib.sha256(resolved.encode()).hexdigest()[:16]}", 0)
+    return SourcePartition(resolved, f"file-{hashlib.sha256(resolved.encode()).hexdigest()[:16]}", 0)
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -127,11 +130,11 @@ def _count(path: Path) -> int:
     return sum(1 for _ in _lines(path))
 
 
-def _columns(values: list[bytes], first: int, place: Place) -> pa.RecordBatch:
+def _columns(values: list[bytes], first: int, source_partition: SourcePartition) -> pa.RecordBatch:
     count = len(values)
-    written_ms = Path(place.topic).stat().st_mtime_ns // 1_000_000
+    written_ms = Path(source_partition.topic).stat().st_mtime_ns // 1_000_000
     return records(
-        place,
+        source_partition,
         offsets=pa.array(range(first, first + count), pa.int64()),
         timestamps_ms=pa.repeat(pa.scalar(written_ms, pa.int64()), count),
         keys=pa.nulls(count, pa.binary()),

@@ -23,10 +23,10 @@ from penstock.kafka.headers import read_headers
 from penstock.kafka.positions import Position, committed_bounds, resolve
 from penstock.kafka.reader import reading
 from penstock.kafka.topic_limits import NO_TIMESTAMP
-from penstock.record.available_range import Extent
+from penstock.record.available_range import AvailableRange
 from penstock.record.columns import ERROR
 from penstock.record.decoded import fault
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import records
 
 _CHUNK_EVENTS = 10_000
@@ -89,12 +89,20 @@ class KafkaFeed:
         self._skipped = skipped or {}
         self._admin = Admin(connection)
 
-    def extents(self) -> list[Extent]:
+    def available(self) -> list[AvailableRange]:
         """Look up topic ids, partitions, and what can be read now without waiting for an open transaction."""
         known = self._identified()
-        places = [Place(name, topic_id, number) for name, (topic_id, numbers) in known.items() for number in numbers]
-        limits = committed_bounds(self._admin, [(place.topic, place.partition) for place in places])
-        return [Extent(place, *limits[place.topic, place.partition]) for place in places]
+        source_partitions = [
+            SourcePartition(name, topic_id, number) for name, (topic_id, numbers) in known.items() for number in numbers
+        ]
+        limits = committed_bounds(
+            self._admin,
+            [(source_partition.topic, source_partition.partition) for source_partition in source_partitions],
+        )
+        return [
+            AvailableRange(source_partition, *limits[source_partition.topic, source_partition.partition])
+            for source_partition in source_partitions
+        ]
 
     def topic_ids(self) -> dict[str, str]:
         """Ask for the topics' ids alone; asked again before every commit."""
@@ -126,32 +134,44 @@ class KafkaFeed:
         found = [each.topic for each in topics.list_topics(self._admin)]
         return [name for name in found if wanted.fullmatch(name) and not name.endswith(".dead")]
 
-    def require_some(self, extents: list[Extent]) -> None:
+    def require_some(self, available: list[AvailableRange]) -> None:
         """Raise if no topic matches the pattern; a pipeline that has begun can wait for one, as after a deletion."""
-        if not extents:
+        if not available:
             raise NotFound(f"no topic matches '{self.spec.pattern}'", fix="List them with: penstock topic list")
 
-    def starts(self, extents: list[Extent]) -> Positions:
+    def starts(self, available: list[AvailableRange]) -> Positions:
         """Settle where a new pipeline begins; with a pattern that nothing matches it cannot."""
-        self.require_some(extents)
+        self.require_some(available)
         if self.spec.offsets:
-            return {each.place: self._given(each) for each in extents}
+            return {each.source_partition: self._given(each) for each in available}
         position = Position.parse(self.spec.start)
         if position.kind == "earliest":
-            return {each.place: each.first for each in extents}
+            return {each.source_partition: each.first for each in available}
         if position.kind == "latest":
-            return {each.place: each.end for each in extents}
-        found = resolve(self._admin, position, [(each.place.topic, each.place.partition) for each in extents])
-        return {each.place: found[each.place.topic, each.place.partition] for each in extents}
+            return {each.source_partition: each.end for each in available}
+        found = resolve(
+            self._admin,
+            position,
+            [(each.source_partition.topic, each.source_partition.partition) for each in available],
+        )
+        return {
+            each.source_partition: found[each.source_partition.topic, each.source_partition.partition]
+            for each in available
+        }
 
-    def _given(self, extent: Extent) -> int:
-        place = extent.place
-        offset = self.spec.offsets.get(place.topic, {}).get(place.partition, extent.first)
-        if not extent.first <= offset <= extent.end:
-            raise BadInput(f"offset {offset} is not in {place}, which holds {extent.first} to {extent.end}")
+    def _given(self, available_range: AvailableRange) -> int:
+        source_partition = available_range.source_partition
+        offset = self.spec.offsets.get(source_partition.topic, {}).get(
+            source_partition.partition, available_range.first
+        )
+        if not available_range.first <= offset <= available_range.end:
+            raise BadInput(
+                f"offset {offset} is not in {source_partition}, which holds {available_range.first} to"
+                f" {available_range.end}"
+            )
         return offset
 
-    def replaced(self, read: Mapping[Place, tuple[int, int]]) -> list[Stretch]:
+    def replaced(self, read: Mapping[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
         """Give what was read and is not in the log any more, though it reaches as far: other records are there.
 
         `read` has, for each place, how far it was read, and the epoch of the leader then. The present leader is asked
@@ -161,23 +181,26 @@ class KafkaFeed:
         try:
             client.assign(
                 [
-                    TopicPartition(place.topic, place.partition, offset, leader_epoch=epoch)
-                    for place, (offset, epoch) in read.items()
+                    TopicPartition(source_partition.topic, source_partition.partition, offset, leader_epoch=epoch)
+                    for source_partition, (offset, epoch) in read.items()
                 ]
             )
-            waiting, found = {(place.topic, place.partition): place for place in read}, []
+            waiting, found = (
+                {(source_partition.topic, source_partition.partition): source_partition for source_partition in read},
+                [],
+            )
             deadline = time.monotonic() + _SILENCE_S
             while waiting:
                 for message in client.consume(len(waiting), _PATIENCE_S):
                     # A record or the end: the client has asked for the epoch before it fetches.
-                    place = waiting.pop((str(message.topic()), int(message.partition() or 0)), None)
-                    if place is None:
+                    source_partition = waiting.pop((str(message.topic()), int(message.partition() or 0)), None)
+                    if source_partition is None:
                         continue
-                    client.pause([TopicPartition(place.topic, place.partition)])
-                    start = _cut_off_at(message, place, self.connection)
+                    client.pause([TopicPartition(source_partition.topic, source_partition.partition)])
+                    start = _cut_off_at(message, source_partition, self.connection)
                     if start is not None:
-                        end = read[place][0]
-                        found.append(Stretch(place, start if 0 <= start < end else end, end))
+                        end = read[source_partition][0]
+                        found.append(OffsetRange(source_partition, start if 0 <= start < end else end, end))
                 if waiting and time.monotonic() > deadline:
                     raise causes.timeout(f"comparing the epochs of {next(iter(waiting.values()))}")
         finally:
@@ -189,13 +212,13 @@ class KafkaFeed:
         return KafkaReader(self.connection, self._skipped)
 
 
-def _cut_off_at(message: Message, place: Place, connection: Connection) -> int | None:
+def _cut_off_at(message: Message, source_partition: SourcePartition, connection: Connection) -> int | None:
     """Tell where the log was cut off, -1 if nobody knows; None if it was not."""
     error = message.error()
     if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
         return None
     if error.code() != KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-        raise translate(error, connection, f"comparing the epochs of {place}")
+        raise translate(error, connection, f"comparing the epochs of {source_partition}")
     # Retention may have passed meanwhile, which is noticed elsewhere. The rest is in the text alone.
     told = _CUT_OFF.search(error.str())
     return int(told[1]) if told else None
@@ -209,61 +232,63 @@ class KafkaReader:
         self._skipped = skipped or {}
 
     def chunks(
-        self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = ()
+        self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give records as columns, each chunk with the offset it reaches.
 
         Of a record at a rejected offset nothing but the offset is looked at. One that somebody has given up is not even
         asked for. Ends at the stretch's end, or earlier once `max_bytes` are read.
         """
-        place, reached, left = stretch.place, stretch.start, max_bytes
-        for part in _around(stretch, self._skipped.get((place.topic_id, place.partition), [])):
+        source_partition, reached, left = offset_range.source_partition, offset_range.start, max_bytes
+        for part in _around(
+            offset_range, self._skipped.get((source_partition.topic_id, source_partition.partition), [])
+        ):
             for batch, reached in self._chunks(part, left, rejected):
                 yield batch, reached
                 left = None if max_bytes is None else max(1, (left or 0) - batch.nbytes)
             if reached < part.end:
                 return
-        if reached < stretch.end:
-            yield _columns([], place, rejected), stretch.end
+        if reached < offset_range.end:
+            yield _columns([], source_partition, rejected), offset_range.end
 
     def _chunks(
-        self, stretch: Stretch, max_bytes: int | None, rejected: Collection[int]
+        self, offset_range: OffsetRange, max_bytes: int | None, rejected: Collection[int]
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         client, causes = _client(self._connection)
-        place = stretch.place
-        client.assign([TopicPartition(place.topic, place.partition, stretch.start)])
+        source_partition = offset_range.source_partition
+        client.assign([TopicPartition(source_partition.topic, source_partition.partition, offset_range.start)])
         try:
-            reached, read_bytes, heard_at = stretch.start, 0, time.monotonic()
-            while reached < stretch.end and (max_bytes is None or read_bytes < max_bytes):
+            reached, read_bytes, heard_at = offset_range.start, 0, time.monotonic()
+            while reached < offset_range.end and (max_bytes is None or read_bytes < max_bytes):
                 # Asked for more than there is, the client waits for the rest until its time is over.
-                heard = client.consume(min(_CHUNK_EVENTS, stretch.end - reached), _PATIENCE_S)
-                messages, reached_now = _sort(heard, stretch, self._connection)
+                heard = client.consume(min(_CHUNK_EVENTS, offset_range.end - reached), _PATIENCE_S)
+                messages, reached_now = _sort(heard, offset_range, self._connection)
                 if reached_now > reached:
                     reached, heard_at = reached_now, time.monotonic()
                 elif time.monotonic() - heard_at > _SILENCE_S:
-                    raise causes.timeout(f"reading {place}")
+                    raise causes.timeout(f"reading {source_partition}")
                 elif not heard and (refusal := causes.refusal()):
                     raise refusal
                 if messages:
                     kept, read_bytes = _within(messages, read_bytes, max_bytes)
                     if len(kept) < len(messages):
-                        yield _columns(kept, place, rejected), int(kept[-1].offset() or 0) + 1
+                        yield _columns(kept, source_partition, rejected), int(kept[-1].offset() or 0) + 1
                         return
-                    yield _columns(messages, place, rejected), reached
-                elif reached >= stretch.end:
-                    yield _columns([], place, rejected), reached
+                    yield _columns(messages, source_partition, rejected), reached
+                elif reached >= offset_range.end:
+                    yield _columns([], source_partition, rejected), reached
         finally:
             client.unassign()
 
 
-def _around(stretch: Stretch, skipped: list[tuple[int, int]]) -> list[Stretch]:
+def _around(offset_range: OffsetRange, skipped: list[tuple[int, int]]) -> list[OffsetRange]:
     """Give the parts of a stretch that lie between what is skipped."""
-    parts, start = [], stretch.start
+    parts, start = [], offset_range.start
     for first, end in sorted(skipped):
-        if first < stretch.end and end > start:
-            parts.append(Stretch(stretch.place, start, max(start, first)))
+        if first < offset_range.end and end > start:
+            parts.append(OffsetRange(offset_range.source_partition, start, max(start, first)))
             start = end
-    parts.append(Stretch(stretch.place, start, max(start, stretch.end)))
+    parts.append(OffsetRange(offset_range.source_partition, start, max(start, offset_range.end)))
     return [part for part in parts if part.start < part.end]
 
 
@@ -298,48 +323,52 @@ def _open(connection: Connection) -> tuple[Consumer, Causes]:
         return Consumer(settings, logger=logger), causes
 
 
-def _sort(heard: list[Message], stretch: Stretch, connection: Connection) -> tuple[list[Message], int]:
+def _sort(heard: list[Message], offset_range: OffsetRange, connection: Connection) -> tuple[list[Message], int]:
     """Pick the stretch's own records, and tell how far they reach. Markers and compaction leave holes."""
-    if _are_records(heard, stretch):
+    if _are_records(heard, offset_range):
         return heard, int(heard[-1].offset() or 0) + 1
     messages: list[Message] = []
-    reached = stretch.start
+    reached = offset_range.start
     for message in heard:
         error = message.error()
-        if (message.topic(), message.partition()) != (stretch.place.topic, stretch.place.partition):
+        if (message.topic(), message.partition()) != (
+            offset_range.source_partition.topic,
+            offset_range.source_partition.partition,
+        ):
             if error is not None and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                raise translate(error, connection, f"reading {stretch.place}")
+                raise translate(error, connection, f"reading {offset_range.source_partition}")
             continue
         offset = int(message.offset() or 0)
-        if error is None and stretch.start <= offset < stretch.end:
+        if error is None and offset_range.start <= offset < offset_range.end:
             messages.append(message)
             reached = offset + 1
         elif error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-            reached = max(reached, min(offset, stretch.end))
+            reached = max(reached, min(offset, offset_range.end))
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
             raise RetentionPassed(
-                f"{stretch.place} no longer holds offset {stretch.start}", safe="Nothing of this batch was written"
+                f"{offset_range.source_partition} no longer holds offset {offset_range.start}",
+                safe="Nothing of this batch was written",
             )
         elif error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}:  # noqa: SLF001
-            raise BrokerUnavailable(f"reading {stretch.place}: {error.str()}")
+            raise BrokerUnavailable(f"reading {offset_range.source_partition}: {error.str()}")
         else:
-            raise translate(error, connection, f"reading {stretch.place}")
+            raise translate(error, connection, f"reading {offset_range.source_partition}")
     return messages, reached
 
 
-def _are_records(heard: list[Message], stretch: Stretch) -> bool:
+def _are_records(heard: list[Message], offset_range: OffsetRange) -> bool:
     """Tell whether there is nothing to sort out, as it nearly always is."""
     return (
         bool(heard)
         and not any(map(Message.error, heard))
-        and {stretch.place.topic} == set(map(Message.topic, heard))
-        and {stretch.place.partition} == set(map(Message.partition, heard))
-        and stretch.start <= (heard[0].offset() or 0)
-        and (heard[-1].offset() or 0) < stretch.end
+        and {offset_range.source_partition.topic} == set(map(Message.topic, heard))
+        and {offset_range.source_partition.partition} == set(map(Message.partition, heard))
+        and offset_range.start <= (heard[0].offset() or 0)
+        and (heard[-1].offset() or 0) < offset_range.end
     )
 
 
-def _columns(messages: list[Message], place: Place, rejected: Collection[int]) -> pa.RecordBatch:
+def _columns(messages: list[Message], source_partition: SourcePartition, rejected: Collection[int]) -> pa.RecordBatch:
     """Turn messages into columns, whatever is in them; `_error` says of which not everything could be read."""
     offsets = [int(message.offset() or 0) for message in messages]
     bare = {number for number, offset in enumerate(offsets) if offset in rejected} if rejected else set()
@@ -360,7 +389,7 @@ def _columns(messages: list[Message], place: Place, rejected: Collection[int]) -
             column.insert(number, nothing)
     times_ms, keys, values, headers, faults = columns
     batch = records(
-        place,
+        source_partition,
         offsets=pa.array(offsets, pa.int64()),
         timestamps_ms=pa.array(times_ms, pa.int64()),
         keys=pa.array(keys, pa.binary()),

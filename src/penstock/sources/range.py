@@ -15,8 +15,8 @@ from penstock.errors import BadInput
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position, resolve
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sources.kafka import Kafka, KafkaFeed, KafkaReader, Skipped
 
 
@@ -42,16 +42,16 @@ class Range(BaseModel, frozen=True):
         """How many offsets it spans."""
         return sum(part.end - part.start for part in self.parts)
 
-    def place_id(self, topic_id: str) -> str:
+    def source_id(self, topic_id: str) -> str:
         """Give what stands for a topic's id."""
         return range_place_id(self.id, topic_id)
 
     @property
-    def real(self) -> dict[Place, Stretch]:
+    def real(self) -> dict[SourcePartition, OffsetRange]:
         """Tell for each of its places where the records lie."""
         return {
-            Place(part.topic, self.place_id(part.topic_id), part.partition): Stretch(
-                Place(part.topic, part.topic_id, part.partition), part.start, part.end
+            SourcePartition(part.topic, self.source_id(part.topic_id), part.partition): OffsetRange(
+                SourcePartition(part.topic, part.topic_id, part.partition), part.start, part.end
             )
             for part in self.parts
         }
@@ -59,16 +59,25 @@ class Range(BaseModel, frozen=True):
 
 def choose(source: Kafka, connection: Connection, since: str, until: str) -> list[Part]:
     """Turn times or offsets into offsets of every partition, once and for all."""
-    extents = KafkaFeed(source, connection).extents()
-    places = [(each.place.topic, each.place.partition) for each in extents]
+    available = KafkaFeed(source, connection).available()
+    source_partitions = [(each.source_partition.topic, each.source_partition.partition) for each in available]
     admin = Admin(connection)
-    starts, ends = (resolve(admin, Position.parse(text), places) for text in (since, until))
+    starts, ends = (resolve(admin, Position.parse(text), source_partitions) for text in (since, until))
     parts = []
-    for each in extents:
-        place = each.place
-        start, end = starts[place.topic, place.partition], min(each.end, ends[place.topic, place.partition])
+    for each in available:
+        source_partition = each.source_partition
+        start, end = (
+            starts[source_partition.topic, source_partition.partition],
+            min(each.end, ends[source_partition.topic, source_partition.partition]),
+        )
         if start < end:
-            part = Part(topic=place.topic, topic_id=place.topic_id, partition=place.partition, start=start, end=end)
+            part = Part(
+                topic=source_partition.topic,
+                topic_id=source_partition.topic_id,
+                partition=source_partition.partition,
+                start=start,
+                end=end,
+            )
             parts.append(part)
     if not parts:
         raise BadInput(f"there is no record from {since} to {until}")
@@ -84,12 +93,15 @@ class RangeFeed:
         self._skipped = skipped
         self._live = KafkaFeed(Kafka(topics=sorted({part.topic for part in chosen.parts})), connection)
 
-    def extents(self) -> list[Extent]:
+    def available(self) -> list[AvailableRange]:
         """Give the range, less what the topic has lost in the meantime: that is then a gap."""
-        firsts = {(each.place.topic, each.place.partition): each.first for each in self._live.extents()}
+        firsts = {
+            (each.source_partition.topic, each.source_partition.partition): each.first
+            for each in self._live.available()
+        }
         return [
-            Extent(
-                Place(part.topic, self._range.place_id(part.topic_id), part.partition),
+            AvailableRange(
+                SourcePartition(part.topic, self._range.source_id(part.topic_id), part.partition),
                 max(part.start, firsts.get((part.topic, part.partition), part.end)),
                 part.end,
             )
@@ -100,13 +112,13 @@ class RangeFeed:
         """Give the range's id for each topic that is still the one it was chosen from."""
         chosen = {part.topic: part.topic_id for part in self._range.parts}
         return {
-            topic: self._range.place_id(topic_id) if topic_id == chosen[topic] else topic_id
+            topic: self._range.source_id(topic_id) if topic_id == chosen[topic] else topic_id
             for topic, topic_id in self._live.topic_ids().items()
         }
 
-    def starts(self, _extents: list[Extent]) -> Positions:
+    def starts(self, _available: list[AvailableRange]) -> Positions:
         """Begin with the first record of the range."""
-        return {place: stretch.start for place, stretch in self._range.real.items()}
+        return {source_partition: offset_range.start for source_partition, offset_range in self._range.real.items()}
 
     def reader(self) -> "RangeReader":
         """Give what tasks read with."""
@@ -122,9 +134,11 @@ class RangeReader:
         self._topic_ids = topic_ids
 
     def chunks(
-        self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = ()
+        self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give the records with their own coordinates."""
-        place = stretch.place
-        real = Place(place.topic, self._topic_ids[place.topic], place.partition)
-        return self._reader.chunks(Stretch(real, stretch.start, stretch.end), max_bytes, rejected)
+        source_partition = offset_range.source_partition
+        real = SourcePartition(
+            source_partition.topic, self._topic_ids[source_partition.topic], source_partition.partition
+        )
+        return self._reader.chunks(OffsetRange(real, offset_range.start, offset_range.end), max_bytes, rejected)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from penstock.delivery.dead_letters import ENVELOPE, envelope
 from penstock.delivery.ledger import Replay
 from penstock.kafka.connection import Connection
-from penstock.record.available_range import Extent
-from penstock.record.positions import Place, Positions, Stretch
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import times
 from penstock.sources.kafka import KafkaReader
 
@@ -25,25 +25,25 @@ class ReplayFeed:
         self._replay = replay
         self._connection = connection
 
-    def _place_id(self, topic: str) -> str:
+    def _source_id(self, topic: str) -> str:
         """Name the replay's part in one topic: sinks know a place by its id and partition, not by the topic's name."""
         return f"replay-{self._replay.id}-{topic}"
 
-    def extents(self) -> list[Extent]:
+    def available(self) -> list[AvailableRange]:
         """Give the stretch of each dead-letter partition in which selected letters lie."""
         return [
-            Extent(Place(topic, self._place_id(topic), partition), min(offsets), max(offsets) + 1)
+            AvailableRange(SourcePartition(topic, self._source_id(topic), partition), min(offsets), max(offsets) + 1)
             for topic, parts in self._replay.letters.items()
             for partition, offsets in parts.items()
         ]
 
     def topic_ids(self) -> dict[str, str]:
         """Give the replay's id for each topic: it never changes."""
-        return {topic: self._place_id(topic) for topic in self._replay.letters}
+        return {topic: self._source_id(topic) for topic in self._replay.letters}
 
-    def starts(self, extents: list[Extent]) -> Positions:
+    def starts(self, available: list[AvailableRange]) -> Positions:
         """Begin with the first selected letter."""
-        return {each.place: each.first for each in extents}
+        return {each.source_partition: each.first for each in available}
 
     def reader(self) -> "ReplayReader":
         """Give what tasks read with."""
@@ -58,11 +58,11 @@ class ReplayReader:
         self._letters = letters
 
     def chunks(
-        self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = ()
+        self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give the selected records with their own coordinates, and the attempt raised."""
-        chosen = set(self._letters[stretch.place.topic][stretch.place.partition])
-        for batch, reached in self._reader.chunks(stretch, max_bytes, rejected):
+        chosen = set(self._letters[offset_range.source_partition.topic][offset_range.source_partition.partition])
+        for batch, reached in self._reader.chunks(offset_range, max_bytes, rejected):
             selected = (row for row in batch.to_pylist() if row["_at"] in chosen)
             rows = [row if row["_at"] in rejected else _restored(row) for row in selected]
             restored = pa.RecordBatch.from_pylist(rows, schema=batch.schema)

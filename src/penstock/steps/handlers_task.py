@@ -119,7 +119,7 @@ class _Handling:
         yield from self._released()
 
     def _handle(self, chunk: _Chunk) -> None:
-        places = chunk.rows.column("_at").to_pylist()
+        source_partitions = chunk.rows.column("_at").to_pylist()
         good = [message for message in chunk.messages if message.is_good]
         failed: list[Message] = []
         self._counts["messages"] += len(good)
@@ -128,11 +128,11 @@ class _Handling:
         for number, message in enumerate(chunk.messages):
             gathered = False
             if message.is_good and self.stopped is None:
-                self._notebook.note(places[number])
+                self._notebook.note(source_partitions[number])
                 self._one(message)
                 if message.is_good and self._spec.batchers:
-                    gathered = self._gather(message, chunk, places[number])
-            self._stop_if_told(message, places[number])
+                    gathered = self._gather(message, chunk, source_partitions[number])
+            self._stop_if_told(message, source_partitions[number])
             # Of one that went into a batch, which may be through by now, the batch tells.
             if message.fault is not None and not gathered:
                 failed.append(message)
@@ -151,7 +151,7 @@ class _Handling:
             message.fault, message.is_dropped = blame(error, STAGE), False
         self._seconds["handle_message"] += time.perf_counter() - began
 
-    def _gather(self, message: Message, chunk: _Chunk, place: int) -> bool:
+    def _gather(self, message: Message, chunk: _Chunk, source_partition: int) -> bool:
         """Put a message into the batch of its batcher and key; tell whether there is one."""
         name = message.batcher
         batcher = self._spec.batchers.get(name) if isinstance(name, str) else None
@@ -165,7 +165,7 @@ class _Handling:
         except Exception:  # noqa: BLE001 - a key of the user's own may raise anything when it is hashed or compared
             message.fault = fault("TypeError", "a batch key must be hashable: a string, a number, a tuple", STAGE)
             return False
-        bucket.members.append((message, chunk, place))
+        bucket.members.append((message, chunk, source_partition))
         bucket.size_bytes += len(message.value) if isinstance(message.value, bytes) else 0
         bucket.must_flush |= message.batch_mode == "flush"
         chunk.waiting += 1
@@ -182,9 +182,9 @@ class _Handling:
         info = BatchInfo(*key, partition=messages[0].partition, size=len(messages), trigger=trigger)
         self._batches[key[0]][trigger] += 1
         self._all(messages, "handle_batch", key[0], messages, info)
-        for message, chunk, place in members:
+        for message, chunk, source_partition in members:
             chunk.waiting -= 1
-            self._stop_if_told(message, place)
+            self._stop_if_told(message, source_partition)
         self._failed([message for message in messages if message.fault is not None])
 
     def _all(self, messages: list[Message], handler: str, *arguments: Any) -> None:
@@ -226,11 +226,11 @@ class _Handling:
                 pause_ms *= policy.growth
         raise AssertionError
 
-    def _stop_if_told(self, message: Message, place: int) -> None:
+    def _stop_if_told(self, message: Message, source_partition: int) -> None:
         if self._spec.on_failure.then == "stop" and self.stopped is None:
             problem = message.fault
             if problem is not None and problem["stage"] == STAGE:
-                self.stopped = (place, f"{problem['error']}: {problem['message']}")
+                self.stopped = (source_partition, f"{problem['error']}: {problem['message']}")
 
     def _failed(self, messages: list[Message]) -> None:
         """Show failed messages to `handle_failed`, which may drop one or name another reason, and mends nothing."""
@@ -260,9 +260,9 @@ class _Handling:
             columns = columns_of(self._columns, results, faults, [], STAGE).columns
             for message, found in zip(chunk.messages, faults, strict=True):
                 message.fault = found
-            places = chunk.rows.column("_at").to_pylist()
-            for message, place in zip(chunk.messages, places, strict=True):
-                self._stop_if_told(message, place)
+            source_partitions = chunk.rows.column("_at").to_pylist()
+            for message, source_partition in zip(chunk.messages, source_partitions, strict=True):
+                self._stop_if_told(message, source_partition)
             self._failed([message for message in good if message.fault is not None])
             whole = whole_rows(
                 columns, chunk.rows, pa.array([each.fault for each in chunk.messages], ERROR), self._schema

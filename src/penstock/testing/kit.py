@@ -29,7 +29,7 @@ from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import where_column
 from penstock.record.decoded import Fault
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.records import records
 from penstock.steps.sql import Sql
 from penstock.worker.tasks import DeadTask, ReadTask, SinkTask, Task, WriteTask, added_up, event_schema
@@ -101,8 +101,8 @@ def run(
     partitions = sorted({each.partition for each in listed}) or [0]
     with tempfile.TemporaryDirectory(prefix="penstock-testing-") as scratch:
         reader = _MemoryReader({each: _columns(listed, each) for each in partitions})
-        stretches = [Stretch(_place(each), 0, reader.count(each)) for each in partitions]
-        read, write = _tasks(spec, reader, stretches)
+        offset_ranges = [OffsetRange(_source_partition(each), 0, reader.count(each)) for each in partitions]
+        read, write = _tasks(spec, reader, offset_ranges)
         told = _manifests(spec, folder, Path(scratch), read, write, spark)
     return _outcome(spec, [orjson.loads(each) for each in told])
 
@@ -137,8 +137,8 @@ def _look_first_in(folder: Path, spec: PipelineSpec) -> None:
             del sys.modules[name]
 
 
-def _place(partition: int) -> Place:
-    return Place(_TOPIC, _TOPIC, partition)
+def _source_partition(partition: int) -> SourcePartition:
+    return SourcePartition(_TOPIC, _TOPIC, partition)
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -151,7 +151,7 @@ def _columns(listed: list[Record], partition: int) -> pa.RecordBatch:
     chosen = [each for each in listed if each.partition == partition]
     times = [each.timestamp or clock().now() for each in chosen]
     return records(
-        _place(partition),
+        _source_partition(partition),
         offsets=pa.array(range(len(chosen)), pa.int64()),
         timestamps_ms=pa.array(times, pa.timestamp("ms", tz="UTC")).cast(pa.int64()),
         keys=pa.array([_bytes(each.key) for each in chosen], pa.binary()),
@@ -170,15 +170,20 @@ class _MemoryReader:
         return int(self.batches[partition].num_rows)
 
     def chunks(
-        self, stretch: Stretch, _max_bytes: int | None = None, _rejected: Collection[int] = ()
+        self, offset_range: OffsetRange, _max_bytes: int | None = None, _rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        yield self.batches[stretch.place.partition].slice(stretch.start, stretch.end - stretch.start), stretch.end
+        yield (
+            self.batches[offset_range.source_partition.partition].slice(
+                offset_range.start, offset_range.end - offset_range.start
+            ),
+            offset_range.end,
+        )
 
 
 class _MemoryStager:
     """Keeps rows, and hands them over with the manifest."""
 
-    def __init__(self, _stretch: Stretch) -> None:
+    def __init__(self, _offset_range: OffsetRange) -> None:
         self._batches: list[pa.RecordBatch] = []
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array, /) -> list[tuple[int, Fault]]:
@@ -192,7 +197,7 @@ class _MemoryStager:
 class _DeadStager:
     """Keeps dead letters, and hands them over with the manifest."""
 
-    def __init__(self, _stretch: Stretch) -> None:
+    def __init__(self, _offset_range: OffsetRange) -> None:
         self._letters: list[dict[str, Any]] = []
 
     def write(self, rows: pa.RecordBatch, errors: pa.Array, sink: str | None) -> None:
@@ -227,29 +232,29 @@ def _unpacked(text: str) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if not name.startswith("_")} for row in listed]
 
 
-def _tasks(spec: PipelineSpec, reader: _MemoryReader, stretches: list[Stretch]) -> tuple[ReadTask, WriteTask]:
+def _tasks(spec: PipelineSpec, reader: _MemoryReader, offset_ranges: list[OffsetRange]) -> tuple[ReadTask, WriteTask]:
     if spec.decode is None:
         raise BadInput("a stateful pipeline works on a table: test it with Spark and a small table")
-    read = ReadTask(reader, spec.decode, stretches, [{} for _ in stretches], [[0] for _ in stretches])
+    read = ReadTask(reader, spec.decode, offset_ranges, [{} for _ in offset_ranges], [[0] for _ in offset_ranges])
     sinks = [
         SinkTask(
             name,
             _MemoryStager,
             model.reserved_columns,
             where_column(number) if model.where else None,
-            [0] * len(stretches),
+            [0] * len(offset_ranges),
         )
         for number, (name, model) in enumerate(zip(spec.sink_names, spec.sinks, strict=True))
     ]
-    dead = DeadTask(_DeadStager, [set() for _ in stretches])
-    return read, WriteTask(sinks, dead, spec.expect, stretches, [{} for _ in stretches], driver_pid=0)
+    dead = DeadTask(_DeadStager, [set() for _ in offset_ranges])
+    return read, WriteTask(sinks, dead, spec.expect, offset_ranges, [{} for _ in offset_ranges], driver_pid=0)
 
 
 def _manifests(
     spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, spark: "SparkSession | None"
 ) -> list[str]:
     if spark is None and not needs_spark(spec):
-        return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.stretches))]
+        return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.offset_ranges))]
     from penstock.driver import session
     from penstock.driver.failures import cause_of, job_errors
     from penstock.driver.spark_job import Frame

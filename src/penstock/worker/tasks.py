@@ -20,7 +20,7 @@ from penstock.errors import PenstockError
 from penstock.pipeline.expectation import Expectation
 from penstock.record.columns import ERROR, TALLY, rule_column, tally, user_columns, whole_rows, whole_schema
 from penstock.record.decoded import Decoded, Fault, fault
-from penstock.record.positions import Stretch
+from penstock.record.positions import OffsetRange
 from penstock.sinks.sink import Stager, StagerFactory
 
 MANIFEST = "manifest string"
@@ -39,7 +39,7 @@ class Reader(Protocol):
     """Reads stretches of a source."""
 
     def chunks(
-        self, stretch: Stretch, max_bytes: int | None = None, rejected: Collection[int] = (), /
+        self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = (), /
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Give the reserved columns of each chunk, `_error` only if a record could not be read, and how far it reaches.
 
@@ -107,7 +107,7 @@ class ReadTask:
 
     reader: Reader
     decode: Decode
-    stretches: list[Stretch]
+    offset_ranges: list[OffsetRange]
     rejected: list[RejectedRecords]
     counted_from: list[list[int]]
     """Per stretch, the offsets from which some sink still needs events: how many were read is counted for each."""
@@ -119,11 +119,11 @@ class ReadTask:
             pass
         schema = event_schema(self.decode)
         decoder = self.decode.decoder()
-        stretch, rejected = self.stretches[index], self.rejected[index]
+        offset_range, rejected = self.offset_ranges[index], self.rejected[index]
         read = dict.fromkeys(self.counted_from[index], 0)
-        reached = stretch.start
+        reached = offset_range.start
         passed_over = _passed_over(rejected)
-        for raw, reached in self.reader.chunks(stretch, self.max_bytes, passed_over):  # noqa: B007 - told at the end
+        for raw, reached in self.reader.chunks(offset_range, self.max_bytes, passed_over):  # noqa: B007 - told at the end
             if not raw.num_rows:
                 continue
             offsets = raw.column("_at").to_numpy()
@@ -141,8 +141,8 @@ class ReadTask:
 
     def on(self, index: int, start: int, end: int) -> "ReadTask":
         """Give the same over a part of one stretch, whatever its size."""
-        part = replace(self.stretches[index], start=start, end=end)
-        return replace(self, stretches=[part], rejected=[self.rejected[index]], counted_from=[[]], max_bytes=None)
+        part = replace(self.offset_ranges[index], start=start, end=end)
+        return replace(self, offset_ranges=[part], rejected=[self.rejected[index]], counted_from=[[]], max_bytes=None)
 
 
 def _passed_over(rejected: RejectedRecords) -> set[int]:
@@ -203,7 +203,7 @@ class DeadStager(Protocol):
 class DeadTask:
     """What a task needs to know of the dead letters."""
 
-    stager: Callable[[Stretch], DeadStager]
+    stager: Callable[[OffsetRange], DeadStager]
     recorded: list[set[tuple[int, str | None]]]
     """Per stretch, the offsets and sinks that are dead letters already, from a batch that did not get to its end."""
 
@@ -235,16 +235,16 @@ class WriteTask:
     sinks: list[SinkTask]
     dead: DeadTask
     rules: list[Expectation]
-    stretches: list[Stretch]
+    offset_ranges: list[OffsetRange]
     rejected: list[RejectedRecords]
     driver_pid: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
         """Stage everything; give one row, the manifest."""
-        stretch = self.stretches[index]
+        offset_range = self.offset_ranges[index]
         progress = _Progress(
-            stagers={sink.name: sink.stager(stretch) for sink in self.sinks},
-            dead=self.dead.stager(stretch),
+            stagers={sink.name: sink.stager(offset_range) for sink in self.sinks},
+            dead=self.dead.stager(offset_range),
             recorded=self.dead.recorded[index],
             counts={sink.name: _Counts() for sink in self.sinks},
             rules={rule.name: 0 for rule in self.rules},
@@ -273,7 +273,7 @@ class WriteTask:
             self,
             sinks=[replace(sink, trims=[sink.trims[index]]) for sink in self.sinks],
             dead=replace(self.dead, recorded=[self.dead.recorded[index]]),
-            stretches=[replace(self.stretches[index], start=start, end=end)],
+            offset_ranges=[replace(self.offset_ranges[index], start=start, end=end)],
             rejected=[self.rejected[index]],
         )
 

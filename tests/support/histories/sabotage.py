@@ -54,10 +54,10 @@ def _data_without_position() -> None:
 
 
 def _skip_gaps_in_silence() -> None:
-    def jump(_pipeline: str, found: Any, extents: Any) -> None:
-        for each in extents:
+    def jump(_pipeline: str, found: Any, available: Any) -> None:
+        for each in available:
             for positions in found.trims.values():
-                positions[each.place] = max(positions[each.place], each.first)
+                positions[each.source_partition] = max(positions[each.source_partition], each.first)
 
     _replace(standing, "require_readable", jump)
 

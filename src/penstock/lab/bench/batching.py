@@ -13,7 +13,7 @@ from penstock.lab.bench.throwaway import running
 from penstock.lab.bench.throwaway_kafka import Step
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.columns import COORDINATES, RESERVED
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Staged
@@ -45,8 +45,8 @@ def run(*, events: int, rounds: int, step: Step) -> list[Line]:
         }
         seconds: dict[str, list[float]] = {name: [] for name in contenders}
         for number in range(rounds + 1):
-            for place, (name, contender) in enumerate(contenders.items()):
-                done = number * len(contenders) + place
+            for source_partition, (name, contender) in enumerate(contenders.items()):
+                done = number * len(contenders) + source_partition
                 step(f"round {number} of {rounds}: {name}", done, (rounds + 1) * len(contenders))
                 server = postgres.database("bench")
                 began = time.perf_counter()
@@ -90,16 +90,18 @@ def _batches(server: Server, events: int, size: int) -> None:
     """Let the sink do for each batch what a pipeline lets it do: stage, prepare, commit with the position."""
     sink = Postgres(table="events", server=server).sink("postgres", "bench")
     sink.open(_SCHEMA)
-    place, position = Place("bench", "bench", 0), None
+    source_partition, position = SourcePartition("bench", "bench", 0), None
     try:
         for start in range(0, events, size):
-            stretch = Stretch(place, start, min(start + size, events))
-            rows = [_event(number) for number in range(stretch.start, stretch.end)]
-            stager = sink.stager()(stretch)
-            stager.write(pa.RecordBatch.from_pylist(rows, schema=_SCHEMA), pa.array(range(stretch.start, stretch.end)))
-            sink.prepare([Staged(stretch, len(rows), stager.finish())], {place: position})
+            offset_range = OffsetRange(source_partition, start, min(start + size, events))
+            rows = [_event(number) for number in range(offset_range.start, offset_range.end)]
+            stager = sink.stager()(offset_range)
+            stager.write(
+                pa.RecordBatch.from_pylist(rows, schema=_SCHEMA), pa.array(range(offset_range.start, offset_range.end))
+            )
+            sink.prepare([Staged(offset_range, len(rows), stager.finish())], {source_partition: position})
             sink.commit()
-            position = stretch.end
+            position = offset_range.end
     finally:
         sink.close()
 

@@ -21,7 +21,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.reader import Reader
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.lab.scenarios.judge import Letter, Place
+from penstock.lab.scenarios.judge import Letter, RecordId
 from penstock.lab.scenarios.sinks import Read, SinkKind, add_sink, delta_rows
 from penstock.lab.scenarios.worker_files import worker_folder
 from penstock.lab.simulator import events
@@ -117,7 +117,7 @@ class Arena:
         except Transient:
             return False
 
-    def sent(self) -> dict[Place, bytes]:
+    def sent(self) -> dict[RecordId, bytes]:
         """Read every record of the topic."""
         with Reader(self.connection, events.TOPIC) as reader:
             return {
@@ -136,8 +136,8 @@ class Arena:
                 listed: Any = each.headers() or ()
                 told = {name.removeprefix(_MARKERS): value for name, value in listed}
                 if told["pipeline"] == COMBAT.encode():
-                    place = int(told["partition"]), int(told["offset"])
-                    found.append(Letter(place, bytes(each.value() or b"")))
+                    record_id = int(told["partition"]), int(told["offset"])
+                    found.append(Letter(record_id, bytes(each.value() or b"")))
         return found
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from penstock.lab.simulator.heroes import BY_ID
 from penstock.lab.simulator.truth import TrueStanding
 
-Place = tuple[int, int]
+RecordId = tuple[int, int]
 """Partition and offset."""
 
 _SHOWN = 3
@@ -38,7 +38,7 @@ class Difference(BaseModel, frozen=True):
 class Landed:
     """A row of a sink: the record that it says it came from, and the event in it."""
 
-    place: Place
+    record_id: RecordId
     event: Mapping[str, Any]
 
 
@@ -46,7 +46,7 @@ class Landed:
 class Letter:
     """A dead letter: the record that it says it came from, and its bytes."""
 
-    place: Place
+    record_id: RecordId
     value: bytes
 
 
@@ -78,7 +78,7 @@ def meant(value: bytes) -> dict[str, Any] | None:
     return event
 
 
-def judge_sending(sent: Mapping[Place, bytes], *, events: int, malformed: int) -> list[Difference]:
+def judge_sending(sent: Mapping[RecordId, bytes], *, events: int, malformed: int) -> list[Difference]:
     """Compare the topic with what the simulator says it sent."""
     found = _Differences("topic")
     bad = sum(meant(value) is None for value in sent.values())
@@ -89,26 +89,26 @@ def judge_sending(sent: Mapping[Place, bytes], *, events: int, malformed: int) -
 
 
 def judge_landing(
-    sink: str, sent: Mapping[Place, bytes], rows: Iterable[Landed], letters: Iterable[Letter]
+    sink: str, sent: Mapping[RecordId, bytes], rows: Iterable[Landed], letters: Iterable[Letter]
 ) -> list[Difference]:
     """Nothing lost, doubled, invented, moved or changed: each record is one row or one dead letter, as it was sent."""
     found = _Differences(sink)
-    landed: dict[Place, list[Landed]] = defaultdict(list)
-    dead: dict[Place, list[Letter]] = defaultdict(list)
+    landed: dict[RecordId, list[Landed]] = defaultdict(list)
+    dead: dict[RecordId, list[Letter]] = defaultdict(list)
     for row in rows:
-        landed[row.place].append(row)
+        landed[row.record_id].append(row)
     for letter in letters:
-        dead[letter.place].append(letter)
-    for place, value in sent.items():
-        here, buried = landed.get(place, []), dead.get(place, [])
+        dead[letter.record_id].append(letter)
+    for record_id, value in sent.items():
+        here, buried = landed.get(record_id, []), dead.get(record_id, [])
         if len(here) + len(buried) != 1:
-            found.add("there more than once" if here or buried else "lost", _named(place))
+            found.add("there more than once" if here or buried else "lost", _named(record_id))
         elif wrong := _misplaced(value, here, buried):
-            found.add(wrong, _named(place))
+            found.add(wrong, _named(record_id))
         elif here and (changed := _changed(meant(value) or {}, here[0].event)):
-            found.add("not what was sent", f"{_named(place)}: {changed}")
-    for place in sorted((landed.keys() | dead.keys()) - sent.keys()):
-        found.add("never sent", _named(place))
+            found.add("not what was sent", f"{_named(record_id)}: {changed}")
+    for record_id in sorted((landed.keys() | dead.keys()) - sent.keys()):
+        found.add("never sent", _named(record_id))
     return found.listed()
 
 
@@ -194,8 +194,8 @@ def _judge_table(
     return found.listed()
 
 
-def _named(place: Place) -> str:
-    return f"partition {place[0]} offset {place[1]}"
+def _named(record_id: RecordId) -> str:
+    return f"partition {record_id[0]} offset {record_id[1]}"
 
 
 def _changed(event: Mapping[str, Any], row: Mapping[str, Any]) -> str:
