@@ -9,7 +9,7 @@ from penstock.config.project import LocalCluster
 from penstock.delivery import gaps
 from penstock.errors import BrokerUnavailable, LogTruncated
 from penstock.operate import repair
-from penstock.sources.kafka import Kafka, KafkaFeed
+from penstock.sources.kafka import Kafka, KafkaSource
 
 from conftest import RunningKafka
 from support.pipelines import Lab
@@ -61,8 +61,8 @@ def test_a_partition_whose_only_leader_is_dead_is_an_outage_and_does_not_look_cu
     three_nodes: RunningKafka,
 ) -> None:
     topic = three_nodes.topic("lone", partitions=3, replication=1)
-    feed = KafkaFeed(Kafka(topics=[topic]), three_nodes.connection)
-    before = feed.available()
+    source = KafkaSource(Kafka(topics=[topic]), three_nodes.connection)
+    before = source.available()
     node = three_nodes.cluster.node(2).process()
     assert node is not None
     node.kill()
@@ -70,7 +70,7 @@ def test_a_partition_whose_only_leader_is_dead_is_an_outage_and_does_not_look_cu
 
     try:
         with pytest.raises(BrokerUnavailable, match=f"topic '{topic}'"):
-            feed.available()
+            source.available()
     finally:
         three_nodes.cluster.up(LocalCluster())
 

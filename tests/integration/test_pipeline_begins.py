@@ -82,7 +82,7 @@ class Begun:
                     )
                     sink.commit()
             if is_done:
-                positions = {name: {source_partition: EVENTS} for name in runner.keepers}
+                positions = {name: {source_partition: EVENTS} for name in runner.stores}
                 runner.checkpoint.commit(replace(committed, batch=1, sinks=positions))
                 runner.lag_report.tell({source_partition: EVENTS})
 

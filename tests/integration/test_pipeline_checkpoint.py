@@ -195,7 +195,7 @@ def test_a_driver_that_was_overtaken_from_another_home_stops_and_nothing_is_doub
         with lab.runner(spec, elsewhere) as other:
             other.run(lambda _progress: other.stopping.set())
         if is_cut_off_first:
-            monkeypatch.setattr(stale.feed, "available", cut_off)
+            monkeypatch.setattr(stale.source, "available", cut_off)
 
     def cut_off() -> None:
         monkeypatch.undo()

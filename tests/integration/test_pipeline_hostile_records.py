@@ -23,7 +23,7 @@ from penstock.operate import replay as replays
 from penstock.record.decoded import Fault
 from penstock.record.positions import OffsetRange
 from penstock.sinks.json import JsonSink
-from penstock.sources.kafka import KafkaFeed, KafkaReader
+from penstock.sources.kafka import KafkaReader, KafkaSource
 
 from support.landing import headers
 from support.pipelines import Lab, faults, total
@@ -263,10 +263,10 @@ def test_a_record_that_fails_even_when_it_is_passed_over_ends_the_run_and_says_h
 
 
 def _break_reading(monkeypatch: pytest.MonkeyPatch, *, even_if_rejected: bool) -> None:
-    real = KafkaFeed.reader
+    real = KafkaSource.reader
 
-    def reader(feed: KafkaFeed) -> Any:
-        kafka: KafkaReader = real(feed)
+    def reader(source: KafkaSource) -> Any:
+        kafka: KafkaReader = real(source)
 
         class Failing:
             """Fails on one offset. Travels to the tasks by value, for it is nobody's module's."""
@@ -280,7 +280,7 @@ def _break_reading(monkeypatch: pytest.MonkeyPatch, *, even_if_rejected: bool) -
 
         return Failing()
 
-    monkeypatch.setattr(KafkaFeed, "reader", reader)
+    monkeypatch.setattr(KafkaSource, "reader", reader)
 
 
 def _numbers(count: Any) -> tuple[int, int, int, int]:

@@ -10,16 +10,16 @@ import pytest
 from penstock.errors import BadInput
 from penstock.record.positions import OffsetRange
 from penstock.sources import files
-from penstock.sources.files import Files, FilesFeed
+from penstock.sources.files import Files, FilesSource
 
 MB = 2**20
 READ = """
 import re, sys
 from pathlib import Path
 from penstock.errors import BadInput
-from penstock.sources.files import Files, FilesFeed
+from penstock.sources.files import Files, FilesSource
 try:
-    FilesFeed(Files(path=Path(sys.argv[1]))).extents()
+    FilesSource(Files(path=Path(sys.argv[1]))).available()
 except BadInput as error:
     print(error, file=sys.stderr)
 print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
@@ -50,12 +50,12 @@ def test_a_chunk_ends_where_memory_does(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(files, "_LONGEST_LINE", 64)
     file = tmp_path / "lines"
     file.write_bytes(b"".join(b"%d" % number * 30 + b"\n" for number in range(5)))
-    feed = FilesFeed(Files(path=file))
-    (available_range,) = feed.available()
+    source = FilesSource(Files(path=file))
+    (available_range,) = source.available()
 
     chunks = [
         (rows.num_rows, reached)
-        for rows, reached in feed.reader().chunks(OffsetRange(available_range.source_partition, 1, 5))
+        for rows, reached in source.reader().chunks(OffsetRange(available_range.source_partition, 1, 5))
     ]
 
     assert [(3, 4), (1, 5)] == chunks
@@ -75,7 +75,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, said: str) -> N
     file.write_bytes(content)
 
     with pytest.raises(BadInput, match=said) as refused:
-        FilesFeed(Files(path=file)).available()
+        FilesSource(Files(path=file)).available()
 
     assert str(file) in str(refused.value)
 
@@ -86,32 +86,32 @@ def test_a_link_that_leads_out_of_the_folder_is_refused_and_one_within_is_one_fi
     folder.mkdir()
     (folder / "events").write_text("1\n2\n")
     (folder / "same").symlink_to("events")
-    feed = FilesFeed(Files(path=folder))
+    source = FilesSource(Files(path=folder))
 
-    within = [(each.source_partition.topic, each.end) for each in feed.available()]
+    within = [(each.source_partition.topic, each.end) for each in source.available()]
     (folder / "theirs").symlink_to(tmp_path / "private")
 
     assert [(str(folder / "events"), 2)] == within
     with pytest.raises(BadInput, match=r"theirs is a link that leads out of the folder"):
-        feed.available()
+        source.available()
 
 
 def test_a_file_that_became_a_link_since_it_was_listed_is_not_followed(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text("1\n")
-    feed = FilesFeed(Files(path=tmp_path))
-    (available_range,) = feed.available()
+    source = FilesSource(Files(path=tmp_path))
+    (available_range,) = source.available()
     file.rename(tmp_path / "_other")
     file.symlink_to(tmp_path / "_other")
 
     with pytest.raises(BadInput, match="symbolic links"):
-        list(feed.reader().chunks(OffsetRange(available_range.source_partition, 0, 1)))
+        list(source.reader().chunks(OffsetRange(available_range.source_partition, 0, 1)))
 
 
 def test_a_file_that_is_named_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "events").write_text("1\n")
     (tmp_path / "link").symlink_to("events")
 
-    (available_range,) = FilesFeed(Files(path=tmp_path / "link")).available()
+    (available_range,) = FilesSource(Files(path=tmp_path / "link")).available()
 
     assert 1 == available_range.end

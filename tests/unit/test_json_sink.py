@@ -242,7 +242,7 @@ CRASH = """
 import sys
 from pathlib import Path
 import pyarrow as pa
-from penstock.record.positions import Place, Stretch
+from penstock.record.positions import SourcePartition, OffsetRange
 from penstock.sinks.json import Json
 from penstock.sinks.sink import Staged
 sink = Json(path=Path(sys.argv[1])).sink("json", "combat")
@@ -250,11 +250,11 @@ schema = pa.schema([("id", pa.int64())])
 sink.open(schema)
 parts = []
 for number in range(2):
-    stretch = Stretch(Place("orders", "Ab-_9", number), 0, 3)
-    stager = sink.stager()(stretch)
+    offset_range = OffsetRange(SourcePartition("orders", "Ab-_9", number), 0, 3)
+    stager = sink.stager()(offset_range)
     stager.write(pa.RecordBatch.from_pylist([{"id": number}], schema), pa.array([0]))
-    parts.append(Staged(stretch, 1, stager.finish()))
-sink.prepare(parts, {part.stretch.place: None for part in parts})
+    parts.append(Staged(offset_range, 1, stager.finish()))
+sink.prepare(parts, {part.offset_range.source_partition: None for part in parts})
 sink.commit()
 """
 

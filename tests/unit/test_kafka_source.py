@@ -4,7 +4,7 @@ from penstock.errors import Refused
 from penstock.kafka import topics
 from penstock.kafka.connection import Connection
 from penstock.record.positions import OffsetRange, SourcePartition
-from penstock.sources.kafka import Kafka, KafkaFeed, _around
+from penstock.sources.kafka import Kafka, KafkaSource, _around
 
 PLACE = SourcePartition("orders", "id-1", 0)
 
@@ -12,12 +12,12 @@ PLACE = SourcePartition("orders", "id-1", 0)
 @pytest.mark.parametrize("topic_id", ["AAAAAAAAAAAAAAAAAAAAAA", "None"])
 def test_a_broker_that_gives_topics_no_ids_is_refused(topic_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "identify", lambda *_: {"orders": (topic_id, [0])})
-    feed = KafkaFeed(Kafka(topics=["orders"]), Connection(bootstrap_servers="127.0.0.1:1"))
+    source = KafkaSource(Kafka(topics=["orders"]), Connection(bootstrap_servers="127.0.0.1:1"))
 
     with pytest.raises(Refused, match="gives topic 'orders' no id"):
-        feed.available()
+        source.available()
     with pytest.raises(Refused):
-        feed.topic_ids()
+        source.topic_ids()
 
 
 @pytest.mark.parametrize(

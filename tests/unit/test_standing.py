@@ -126,13 +126,13 @@ def test_a_sink_that_has_never_written_begins_where_the_pipeline_does() -> None:
     actual = stands.read("p", {"one": Kept(), "two": Forgetful()}, Committed(0, {A: 3, B: 4}), [A, B])
 
     assert {"one": {A: None, B: None}, "two": {A: None, B: None}} == actual.expected
-    assert {"one": {A: 3, B: 4}, "two": {A: 3, B: 4}} == actual.trims
+    assert {"one": {A: 3, B: 4}, "two": {A: 3, B: 4}} == actual.resume_offsets
 
 
 def test_a_sink_that_is_ahead_of_the_checkpoint_is_believed() -> None:
     actual = stands.read("p", {"one": Kept({A: 9})}, Committed(1, {A: 0}, {"one": {A: 5}}), [A])
 
-    assert ({"one": {A: 9}}, {"one": {A: 9}}) == (actual.expected, actual.trims)
+    assert ({"one": {A: 9}}, {"one": {A: 9}}) == (actual.expected, actual.resume_offsets)
 
 
 def test_a_sink_that_was_set_back_is_believed_too_and_filled_from_there() -> None:
@@ -145,7 +145,7 @@ def test_a_sink_that_keeps_nothing_stands_where_the_checkpoint_says() -> None:
     actual = stands.read("p", {"one": Forgetful()}, Committed(1, {A: 0, B: 0}, {"one": {A: 5}}), [A, B])
 
     assert {"one": {A: 5, B: None}} == actual.expected
-    assert {"one": {A: 5, B: 0}} == actual.trims
+    assert {"one": {A: 5, B: 0}} == actual.resume_offsets
 
 
 def test_a_sink_that_lost_its_position_stops_the_pipeline() -> None:
@@ -159,7 +159,7 @@ def test_a_sink_that_lost_its_position_stops_the_pipeline() -> None:
 def test_a_place_that_is_no_longer_read_is_not_missed() -> None:
     actual = stands.read("p", {"one": Kept({B: 7})}, Committed(1, {A: 0, B: 0}, {"one": {A: 5, B: 7}}), [B])
 
-    assert {"one": {B: 7}} == actual.trims
+    assert {"one": {B: 7}} == actual.resume_offsets
 
 
 def test_a_sink_that_came_later_begins_where_the_slowest_of_the_others_stands() -> None:
@@ -168,13 +168,13 @@ def test_a_sink_that_came_later_begins_where_the_slowest_of_the_others_stands() 
     actual = stands.read("p", {"one": Kept({A: 5}), "two": Kept({A: 4}), "new": Kept()}, committed, [A])
 
     assert {A: None} == actual.expected["new"]
-    assert {A: 4} == actual.trims["new"]
+    assert {A: 4} == actual.resume_offsets["new"]
 
 
 def test_a_sink_that_did_not_get_to_commit_in_the_first_batch_still_begins_at_the_start() -> None:
     actual = stands.read("p", {"one": Kept({A: 5}), "two": Kept()}, Committed(0, {A: 0}), [A])
 
-    assert ({A: 5}, {A: 0}) == (actual.trims["one"], actual.trims["two"])
+    assert ({A: 5}, {A: 0}) == (actual.resume_offsets["one"], actual.resume_offsets["two"])
 
 
 def test_reading_begins_where_the_slowest_sink_stands() -> None:
@@ -269,7 +269,7 @@ def test_a_place_is_not_starved_by_those_before_it() -> None:
         offset_ranges = stands.plan(standing, [AvailableRange(each, 0, 10**6) for each in (A, B, C)], 1)
         got |= {each.source_partition for each in offset_ranges}
         moved = {each.source_partition: each.end for each in offset_ranges}
-        standing = Standing({}, {"sink": {**standing.trims["sink"], **moved}})
+        standing = Standing({}, {"sink": {**standing.resume_offsets["sink"], **moved}})
 
     assert {A, B, C} == got
 
@@ -306,15 +306,15 @@ def test_shares_are_fair_and_never_exceed_the_batch(seed: int) -> None:
 
 def test_a_position_that_kafka_forgot_is_taken_from_the_checkpoint_where_no_batch_was_left_unfinished() -> None:
     committed = Committed(3, {A: 0, B: 0}, {"kafka": {A: 70, B: 7}})
-    keepers = {"kafka": Kept({B: 8}, positions_expire=True)}
+    stores = {"kafka": Kept({B: 8}, positions_expire=True)}
 
-    standing = stands.read("p", keepers, committed, [A, B], settled={A})
+    standing = stands.read("p", stores, committed, [A, B], settled={A})
 
     assert {"kafka": {A: None, B: 8}} == standing.expected
-    assert {"kafka": {A: 70, B: 8}} == standing.trims == standing.held
+    assert {"kafka": {A: 70, B: 8}} == standing.resume_offsets == standing.held
     assert ["kafka"] == standing.forgotten()
     with pytest.raises(PositionLost):
-        stands.read("p", keepers, committed, [A, B], settled={B})
+        stands.read("p", stores, committed, [A, B], settled={B})
 
 
 def test_a_sink_that_has_never_written_somewhere_has_nothing_to_hold_there() -> None:

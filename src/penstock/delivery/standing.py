@@ -14,7 +14,7 @@ from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
 
-class Keeper(Protocol):
+class PositionStore(Protocol):
     """Whatever keeps positions: a sink, or the dead letters."""
 
     positions_expire: bool
@@ -35,7 +35,7 @@ class Standing:
     """Per sink (the dead letters are one), its position at each place; None where it has never written."""
 
     expected: dict[str, dict[SourcePartition, int | None]]
-    trims: dict[str, Positions]
+    resume_offsets: dict[str, Positions]
     """The same with a number everywhere: where each sink's part of a stretch begins."""
     held: dict[str, Positions] = field(default_factory=dict)
     """Per sink, the positions that it has, or had before Kafka forgot them."""
@@ -55,12 +55,12 @@ class Standing:
 
     def start(self, source_partition: SourcePartition) -> int:
         """Give the first offset that any sink still needs."""
-        return min(positions[source_partition] for positions in self.trims.values())
+        return min(positions[source_partition] for positions in self.resume_offsets.values())
 
 
 def begin(
     checkpoint: Checkpoint,
-    keepers: Mapping[str, Keeper],
+    stores: Mapping[str, PositionStore],
     available: list[AvailableRange],
     beginning: Committed,
     reported: Positions,
@@ -76,8 +76,8 @@ def begin(
     # The report first: reading it waits for no transaction that a driver elsewhere has open.
     if reported:
         raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and its lag has been reported before")
-    for name, keeper in keepers.items():
-        if keeper.positions(source_partitions):
+    for name, store in stores.items():
+        if store.positions(source_partitions):
             raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and sink '{name}' has positions")
     checkpoint.create(beginning)
     return beginning
@@ -134,7 +134,7 @@ def require_same_topics(pipeline: str, committed: Committed, topic_ids: Mapping[
 
 def read(
     pipeline: str,
-    keepers: Mapping[str, Keeper],
+    stores: Mapping[str, PositionStore],
     committed: Committed,
     source_partitions: list[SourcePartition],
     settled: Container[SourcePartition] = (),
@@ -145,12 +145,12 @@ def read(
     Kafka has forgotten is taken from it.
     """
     expected: dict[str, dict[SourcePartition, int | None]] = {}
-    trims: dict[str, Positions] = {}
+    resume_offsets: dict[str, Positions] = {}
     held: dict[str, Positions] = {}
     kept = set()
-    for name, keeper in keepers.items():
+    for name, store in stores.items():
         known = committed.sinks.get(name, {})
-        found = keeper.positions(source_partitions)
+        found = store.positions(source_partitions)
         if found is not None:
             kept.add(name)
         if found is None:
@@ -159,7 +159,7 @@ def read(
                 for source_partition in source_partitions
                 if source_partition in known
             }
-        elif keeper.positions_expire:
+        elif store.positions_expire:
             # Of files, no group can have a position: the checkpoint has it, and what was judged is looked up.
             unsettled = [each for each in source_partitions if each.in_kafka and each not in settled]
             _require_found(pipeline, name, known, found, unsettled)
@@ -174,13 +174,13 @@ def read(
             },
             **found,
         }
-        trims[name] = {
+        resume_offsets[name] = {
             source_partition: held[name][source_partition]
             if source_partition in held[name]
             else committed.reached(name, source_partition)
             for source_partition in source_partitions
         }
-    return Standing(expected, trims, held, frozenset(kept))
+    return Standing(expected, resume_offsets, held, frozenset(kept))
 
 
 def _require_found(
@@ -203,13 +203,15 @@ def recorded(standing: Standing, committed: Committed) -> Committed:
     To be written down before a plan takes the place of the unfinished one's.
     """
     sinks = {name: {**committed.sinks.get(name, {}), **held} for name, held in standing.held.items()}
-    return replace(committed, sinks={**committed.sinks, **sinks}, begins={**committed.begins, **standing.trims})
+    return replace(
+        committed, sinks={**committed.sinks, **sinks}, begins={**committed.begins, **standing.resume_offsets}
+    )
 
 
 def require_readable(pipeline: str, standing: Standing, available: list[AvailableRange]) -> None:
     """Raise if records were deleted from a topic before they were read, or if it ends before what was read."""
     for each in available:
-        furthest = max(positions[each.source_partition] for positions in standing.trims.values())
+        furthest = max(positions[each.source_partition] for positions in standing.resume_offsets.values())
         if furthest > each.end:
             raise LogTruncated(
                 f"{each.source_partition} ends at {each.end}, and pipeline '{pipeline}' has read up to {furthest}:"

@@ -31,7 +31,7 @@ from penstock.sinks.sink import Sink, Staged
 from penstock.worker.tasks import RECORDED, DeadTask, Reader, ReadTask, RejectedRecords, SinkTask, WriteTask, added_up
 
 
-class Feed(Protocol):
+class Source(Protocol):
     """The driver's view of a source."""
 
     def available(self) -> list[AvailableRange]:
@@ -81,7 +81,7 @@ class Parts:
     """What a batch works with; made once per driver."""
 
     spec: PipelineSpec
-    feed: Feed
+    source: Source
     frame: Frame
     sinks: list[Sink]
     dead: DeadLetters
@@ -151,12 +151,12 @@ def _recorded(
         OffsetRange(
             each.source_partition,
             each.start,
-            min(each.end, standing.trims[SINK_NAME][each.source_partition])
+            min(each.end, standing.resume_offsets[SINK_NAME][each.source_partition])
             if each.source_partition.in_kafka
             else each.end,
         )
         for each in offset_ranges
-        if standing.trims[SINK_NAME][each.source_partition] > each.start or not each.source_partition.in_kafka
+        if standing.resume_offsets[SINK_NAME][each.source_partition] > each.start or not each.source_partition.in_kafka
     ]
     return dead.recorded(judged)
 
@@ -184,7 +184,7 @@ def _tasks(
 ) -> tuple[ReadTask, WriteTask]:
     spec = parts.spec
     read = ReadTask(
-        reader=parts.feed.reader(),
+        reader=parts.source.reader(),
         decode=spec.decode,  # type: ignore[arg-type]  # the frame was made, so there is one
         offset_ranges=offset_ranges,
         rejected=rejected,
@@ -197,7 +197,7 @@ def _tasks(
             stager=sink.stager(),
             reserved_columns=model.reserved_columns,
             where=where_column(position) if model.where else None,
-            trims=[standing.trims[sink.name][each.source_partition] for each in offset_ranges],
+            resume_offsets=[standing.resume_offsets[sink.name][each.source_partition] for each in offset_ranges],
         )
         for position, (sink, model) in enumerate(zip(parts.sinks, spec.sinks, strict=True))
     ]
@@ -210,7 +210,7 @@ def _tasks(
 
 
 def _trims_at(standing: Standing, offset_range: OffsetRange) -> list[int]:
-    return [positions[offset_range.source_partition] for positions in standing.trims.values()]
+    return [positions[offset_range.source_partition] for positions in standing.resume_offsets.values()]
 
 
 def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], offset_ranges: list[OffsetRange]) -> None:
@@ -243,7 +243,7 @@ def _staged(
     for each in manifests:
         source_partition, end = offset_ranges[each["index"]].source_partition, int(each["end"])
         for name, told in each["sinks"].items():
-            start = standing.trims[name][source_partition]
+            start = standing.resume_offsets[name][source_partition]
             if end > start:
                 staged[name].append(Staged(OffsetRange(source_partition, start, end), told["rows"], told["detail"]))
     return staged
@@ -275,7 +275,7 @@ def _prepared(
 
 def _require_same_topics(parts: Parts, offset_ranges: list[OffsetRange]) -> None:
     """Look once more, for a topic can be made anew between two batches."""
-    current = parts.feed.topic_ids()
+    current = parts.source.topic_ids()
     for offset_range in offset_ranges:
         found = current.get(offset_range.source_partition.topic)
         if found is None:
@@ -301,7 +301,7 @@ def _commit(
 ) -> int:
     expected = standing.expected[SINK_NAME]
     moving = {
-        source_partition: max(end, standing.trims[SINK_NAME][source_partition])
+        source_partition: max(end, standing.resume_offsets[SINK_NAME][source_partition])
         for source_partition, end in ends.items()
     }
     files = [Path(each["dead"]["file"]) for each in manifests if each["dead"]["file"]]
@@ -325,7 +325,9 @@ def _counted(
         read = written = dead = dropped = 0
         for each in manifests:
             told = each["sinks"][sink.name]
-            here = int(each["read"][str(standing.trims[sink.name][offset_ranges[each["index"]].source_partition])])
+            here = int(
+                each["read"][str(standing.resume_offsets[sink.name][offset_ranges[each["index"]].source_partition])]
+            )
             left_out = here - told["rows"] - told["dead"] - told["dropped"]
             if left_out < 0 or (left_out and not parts.frame.can_filter):
                 raise PenstockError(

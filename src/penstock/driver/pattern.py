@@ -9,26 +9,26 @@ from collections.abc import Callable, Collection
 from penstock.delivery import gaps
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.gaps import TOPIC_DELETED, Gap
-from penstock.driver.batch import Feed
+from penstock.driver.batch import Source
 from penstock.driver.paths import Home
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import Positions, SourcePartition
-from penstock.sources.kafka import KafkaFeed
+from penstock.sources.kafka import KafkaSource
 
 
-def deleted_topics(feed: Feed, committed: Committed, present: Collection[str]) -> set[str]:
+def deleted_topics(source: Source, committed: Committed, present: Collection[str]) -> set[str]:
     """Name the topics of a pattern that were read and are in the cluster no more; without a pattern there are none."""
-    if not isinstance(feed, KafkaFeed) or feed.spec.pattern is None:
+    if not isinstance(source, KafkaSource) or source.spec.pattern is None:
         return set()
     missing = {source_partition.topic for source_partition in committed.starts}.difference(present)
-    return {topic for topic in missing if not feed.has(topic)}
+    return {topic for topic in missing if not source.has(topic)}
 
 
 class PatternTopics:
     """What a driver has seen of the topics, and what it lets go of."""
 
-    def __init__(self, feed: Feed, checkpoint: Checkpoint, home: Home, sink_names: Collection[str]) -> None:
-        self._feed = feed
+    def __init__(self, source: Source, checkpoint: Checkpoint, home: Home, sink_names: Collection[str]) -> None:
+        self._source = source
         self._checkpoint = checkpoint
         self._home = home
         self._sink_names = sink_names
@@ -40,13 +40,13 @@ class PatternTopics:
             each.source_partition.topic for each in available
         }
         self._seen |= {each.source_partition: each.end for each in available}
-        return bool(gone) and isinstance(self._feed, KafkaFeed) and self._feed.spec.pattern is not None
+        return bool(gone) and isinstance(self._source, KafkaSource) and self._source.spec.pattern is not None
 
     def without_deleted(
         self, committed: Committed, available: list[AvailableRange], require_same_cluster: Callable[[Committed], None]
     ) -> Committed:
         """Let go of topics that are gone; what was left unread of them is recorded as a gap first."""
-        deleted = deleted_topics(self._feed, committed, {each.source_partition.topic for each in available})
+        deleted = deleted_topics(self._source, committed, {each.source_partition.topic for each in available})
         if not deleted:
             return committed
         require_same_cluster(committed)

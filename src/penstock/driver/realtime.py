@@ -42,7 +42,7 @@ from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.positions import Positions
 from penstock.sinks.kafka import Kafka as KafkaSink
-from penstock.sources.kafka import Kafka, KafkaFeed
+from penstock.sources.kafka import Kafka, KafkaSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,9 +83,9 @@ class RealtimeRunner:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.home.locked(self.spec.name))
-            self._feed = KafkaFeed(self._source, self._connection)
-            self.available = self._feed.available()
-            self._feed.require_some(self.available)
+            self._kafka_source = KafkaSource(self._source, self._connection)
+            self.available = self._kafka_source.available()
+            self._kafka_source.require_some(self.available)
             self._lag_report = LagReport(self._connection, self.spec.name)
             stack.callback(self._lag_report.close)
             self._stack = stack.pop_all()
@@ -106,7 +106,7 @@ class RealtimeRunner:
             if self._reported():
                 reason = f"there is none in {self.home.checkpoint}, and its lag has been reported before"
                 raise lost(self.spec.name, reason)
-            starts = self._feed.starts(self.available)
+            starts = self._kafka_source.starts(self.available)
             self._remember(self._beginning(starts))
             self._lag_report.tell(starts)
             return
@@ -160,7 +160,7 @@ class RealtimeRunner:
         last says where to go on, for everything before it was sent; without that, the file.
         """
         self._spark.set_aside()
-        starts = self._feed.starts(self.available)
+        starts = self._kafka_source.starts(self.available)
         if reported := self._reported():
             starts = {
                 each.source_partition: max(reported.get(each.source_partition, 0), each.first)
@@ -246,7 +246,7 @@ class RealtimeRunner:
             if is_new or time.monotonic() - looked > self.spec.realtime.commit_every / 1000:
                 looked = time.monotonic()
                 with suppress(Transient):  # Spark's own clients wait for a broker that is down, or end the query
-                    self.available = self._feed.available()
+                    self.available = self._kafka_source.available()
                 self._require_same_topics()
                 self._require_cores(cores)
             if is_new:

@@ -21,9 +21,9 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
-from penstock.delivery.standing import Keeper, Standing
+from penstock.delivery.standing import PositionStore, Standing
 from penstock.driver import session
-from penstock.driver.batch import BatchReport, Feed, Parts, run_batch
+from penstock.driver.batch import BatchReport, Parts, Source, run_batch
 from penstock.driver.paths import Home, Progress, Tell
 from penstock.driver.pattern import PatternTopics
 from penstock.driver.rate import RateLimit
@@ -48,10 +48,10 @@ from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.sink import Sink
 from penstock.sinks.spark_format import SparkFormat
-from penstock.sources.files import Files, FilesFeed
-from penstock.sources.kafka import Kafka, KafkaFeed
-from penstock.sources.range import Range, RangeFeed
-from penstock.sources.replay import ReplayFeed
+from penstock.sources.files import Files, FilesSource
+from penstock.sources.kafka import Kafka, KafkaSource
+from penstock.sources.range import Range, RangeSource
+from penstock.sources.replay import ReplaySource
 from penstock.worker import spill
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ class Runner:
             if self.checkpoint.exists and not self._any_cluster:
                 with suppress(CheckpointLost):  # which is told by `begin`, and mended by a rebuild
                     self._require_same_cluster(self.checkpoint.load())
-            self.feed = self._make_feed()
+            self.source = self._open_source()
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
-            self.available = self.feed.available()
+            self.available = self.source.available()
             self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
             for sink in self.sinks:
                 stack.callback(sink.close)
@@ -143,7 +143,7 @@ class Runner:
             self.lag_report = LagReport(self._connection, self.spec.name + self._suffix)
             stack.callback(self.lag_report.close)
             self.parts = Parts(
-                self.spec, self.feed, frame, self.sinks, self.dead, self.home.scratch / "notes", self.stopping
+                self.spec, self.source, frame, self.sinks, self.dead, self.home.scratch / "notes", self.stopping
             )
             self.dead.open(self._dead_topics(self.available))
             self._stack = stack.pop_all()
@@ -163,7 +163,7 @@ class Runner:
             return False
         try:
             committed = (
-                self.checkpoint.load() if self.checkpoint.exists else Committed(0, self.feed.starts(self.available))
+                self.checkpoint.load() if self.checkpoint.exists else Committed(0, self.source.starts(self.available))
             )
         except CheckpointLost:
             return False  # which `begin` will tell
@@ -171,16 +171,16 @@ class Runner:
         names = [*self.spec.sink_names, SINK_NAME]
         return any(each.end > committed.lowest(names, each.source_partition) for each in self.available)
 
-    def _make_feed(self) -> Feed:
-        source = self.spec.source
+    def _open_source(self) -> Source:
+        model = self.spec.source
         if isinstance(self._replay, Replay):
-            return ReplayFeed(self._replay, self._connection)
+            return ReplaySource(self._replay, self._connection)
         if isinstance(self._replay, Range):
-            return RangeFeed(self._replay, self._connection, gaps.ranges(self.home.gaps))
-        if isinstance(source, Kafka):
-            return KafkaFeed(source, self._connection, gaps.ranges(self.home.gaps))
-        if isinstance(source, Files):
-            return FilesFeed(source)
+            return RangeSource(self._replay, self._connection, gaps.ranges(self.home.gaps))
+        if isinstance(model, Kafka):
+            return KafkaSource(model, self._connection, gaps.ranges(self.home.gaps))
+        if isinstance(model, Files):
+            return FilesSource(model)
         raise BadInput("a `delta` source belongs to a stateful pipeline")
 
     def _make_sink(self, number: int) -> Sink:
@@ -198,7 +198,7 @@ class Runner:
         return model.sink(name, self.spec.name)
 
     @property
-    def keepers(self) -> dict[str, Keeper]:
+    def stores(self) -> dict[str, PositionStore]:
         """Everything that has positions, by name."""
         return {**{sink.name: sink for sink in self.sinks}, SINK_NAME: self.dead}
 
@@ -219,13 +219,13 @@ class Runner:
     def begin(self) -> Committed:
         """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
         fresh = not self.checkpoint.exists
-        beginning = Committed(0, self.feed.starts(self.available) if fresh else {}, cluster_id=self.cluster_id)
+        beginning = Committed(0, self.source.starts(self.available) if fresh else {}, cluster_id=self.cluster_id)
         reported = self.lag_report.told([each.source_partition for each in self.available]) if fresh else {}
-        committed = stands.begin(self.checkpoint, self.keepers, self.available, beginning, reported)
+        committed = stands.begin(self.checkpoint, self.stores, self.available, beginning, reported)
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
             self.lag_report.tell(committed.starts)
-        stands.require_same_topics(self.spec.name, committed, self.feed.topic_ids())
+        stands.require_same_topics(self.spec.name, committed, self.source.topic_ids())
         return committed
 
     def take_over(self) -> None:
@@ -236,7 +236,7 @@ class Runner:
 
     def run(self, tell: Tell) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
-        self._topics = PatternTopics(self.feed, self.checkpoint, self.home, list(self.keepers))
+        self._topics = PatternTopics(self.source, self.checkpoint, self.home, list(self.stores))
         self._topics.see(self.available)
         committed = self._topics.without_deleted(self.begin(), self.available, self._require_same_cluster)
         self.take_over()
@@ -309,7 +309,7 @@ class Runner:
         if forgotten := standing.forgotten():
             # Put back before a batch begins: what an unfinished one has moved, the checkpoint cannot tell.
             for name in forgotten:
-                self.keepers[name].refresh()
+                self.stores[name].refresh()
             standing = self.standing(committed, available)
         self._require_alone(standing)
         # Against what the source holds, not against the targets: a sink may be past those, if another driver was here.
@@ -335,7 +335,7 @@ class Runner:
         report = run_batch(self.parts, number, offset_ranges, standing)
         self._rate.take(report.read)
         committed = self._commit(committed, standing, report)
-        stands_at = [{**standing.trims[name], **committed.sinks[name]} for name in self.keepers]
+        stands_at = [{**standing.resume_offsets[name], **committed.sinks[name]} for name in self.stores]
         self._refreshed_at = time.monotonic()
         self.lag_report.tell(
             {each.source_partition: min(at[each.source_partition] for at in stands_at) for each in available}
@@ -347,14 +347,14 @@ class Runner:
         """Ask every sink where it stands, and have those hold on to it that Kafka could make forget it."""
         source_partitions = [each.source_partition for each in available]
         settled = self.checkpoint.settled(committed, source_partitions)
-        standing = stands.read(self.spec.name, self.keepers, committed, source_partitions, settled)
-        for name, keeper in self.keepers.items():
-            keeper.hold(standing.held[name])
+        standing = stands.read(self.spec.name, self.stores, committed, source_partitions, settled)
+        for name, store in self.stores.items():
+            store.hold(standing.held[name])
         return standing
 
     def replaced(self, changed: dict[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
         """Find what was read from a leader whose log the present one has not."""
-        return self.feed.replaced(changed) if changed and isinstance(self.feed, KafkaFeed) else []
+        return self.source.replaced(changed) if changed and isinstance(self.source, KafkaSource) else []
 
     @property
     def _is_refresh_due(self) -> bool:
@@ -363,8 +363,8 @@ class Runner:
     def _refresh(self, standing: Standing) -> None:
         """Commit every position in Kafka again, now and then: one that is never touched is forgotten in the end."""
         if self._is_refresh_due:
-            for keeper in self.keepers.values():
-                keeper.refresh()
+            for store in self.stores.values():
+                store.refresh()
             self.lag_report.tell(
                 {
                     source_partition: standing.start(source_partition)
@@ -378,7 +378,7 @@ class Runner:
         wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
         pending_since = None
         while True:
-            available = self.feed.available()
+            available = self.source.available()
             has_lost_one = self._topics.see(available)
             if targets is not None or has_lost_one:
                 return available
@@ -406,7 +406,7 @@ class Runner:
                 for source_partition, at in left.items()
                 if source_partition in standing.expected[name]
             }
-            if self.keepers[name].positions_expire:
+            if self.stores[name].positions_expire:
                 # Another driver would have left a position; where there is none, Kafka has forgotten it.
                 left_at = {
                     source_partition: at for source_partition, at in left_at.items() if source_partition in found
@@ -425,9 +425,9 @@ class Runner:
 
     def _commit(self, committed: Committed, standing: Standing, report: BatchReport) -> Committed:
         sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
-        for name in self.keepers:
+        for name in self.stores:
             for source_partition, end in report.ends.items():
-                sinks.setdefault(name, {})[source_partition] = max(end, standing.trims[name][source_partition])
+                sinks.setdefault(name, {})[source_partition] = max(end, standing.resume_offsets[name][source_partition])
         done = replace(committed, batch=report.batch, sinks=sinks)
         self.checkpoint.commit(done)
         crash_point("committed")
@@ -444,7 +444,7 @@ class Runner:
 
     def _lag(self, committed: Committed, available: list[AvailableRange]) -> int:
         committed = stands.with_new_partitions(committed, available)
-        return sum(max(0, each.end - committed.lowest(self.keepers, each.source_partition)) for each in available)
+        return sum(max(0, each.end - committed.lowest(self.stores, each.source_partition)) for each in available)
 
 
 def _up_to(targets: Positions, available: list[AvailableRange]) -> list[AvailableRange]:

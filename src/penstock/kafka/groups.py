@@ -11,7 +11,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.failures import translate
 from penstock.kafka.positions import Position, bounds, resolve
 
-Place = tuple[str, int]
+TopicAndPartition = tuple[str, int]
 _UNSTABLE_PAUSE_S = 0.05
 
 
@@ -84,12 +84,14 @@ def list_groups(admin: Admin) -> list[GroupSummary]:
     )
 
 
-def committed(admin: Admin, group: str, places: list[Place] | None = None) -> dict[Place, int]:
+def committed(
+    admin: Admin, group: str, topic_partitions: list[TopicAndPartition] | None = None
+) -> dict[TopicAndPartition, int]:
     """Give the positions that the group has committed; partitions without one are left out.
 
     A position that a transaction is just moving is waited for, so that a stale one is never given.
     """
-    asked = [TopicPartition(*place) for place in places] if places else None
+    asked = [TopicPartition(*tp) for tp in topic_partitions] if topic_partitions else None
     request = ConsumerGroupTopicPartitions(group, asked) if asked else ConsumerGroupTopicPartitions(group)
     doing = f"reading the positions of group '{group}'"
     deadline = time.monotonic() + admin.timeout_s
@@ -99,28 +101,28 @@ def committed(admin: Admin, group: str, places: list[Place] | None = None) -> di
         )
         (answer,) = admin.results(futures, doing)
         found = answer.topic_partitions or []
-        errors = [place.error for place in found if place.error is not None]
+        errors = [tp.error for tp in found if tp.error is not None]
         if any(error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT for error in errors):
             raise translate(errors[0], admin.connection, doing)
         if not errors:
-            return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+            return {(tp.topic, tp.partition): tp.offset for tp in found if tp.offset >= 0}
         if time.monotonic() > deadline:
             raise translate(errors[0], admin.connection, doing)
         time.sleep(_UNSTABLE_PAUSE_S)
 
 
-def commit(admin: Admin, group: str, offsets: dict[Place, int]) -> None:
+def commit(admin: Admin, group: str, offsets: dict[TopicAndPartition, int]) -> None:
     """Set positions of a group that has no members; raise `Conflict` if it has."""
-    places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+    topic_partitions = [TopicPartition(*tp, offset) for tp, offset in offsets.items()]
     futures = admin.client.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, places)], request_timeout=admin.timeout_s
+        [ConsumerGroupTopicPartitions(group, topic_partitions)], request_timeout=admin.timeout_s
     )
     (answer,) = admin.results(futures, f"moving group '{group}'")
-    for place in answer.topic_partitions or []:
-        if place.error is not None:
-            if place.error.name() in {"UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "REBALANCE_IN_PROGRESS"}:
+    for tp in answer.topic_partitions or []:
+        if tp.error is not None:
+            if tp.error.name() in {"UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "REBALANCE_IN_PROGRESS"}:
                 raise _has_members(group)
-            raise Refused(f"moving group '{group}': {place.error.str()}")
+            raise Refused(f"moving group '{group}': {tp.error.str()}")
 
 
 def describe(admin: Admin, group: str) -> GroupDetail:
@@ -129,24 +131,24 @@ def describe(admin: Admin, group: str) -> GroupDetail:
     (found,) = admin.results(futures, f"describing group '{group}'")
     positions = committed(admin, group)
     owners = {
-        (place.topic, place.partition): member.client_id
+        (tp.topic, tp.partition): member.client_id
         for member in found.members or []
-        for place in (member.assignment.topic_partitions if member.assignment else [])
+        for tp in (member.assignment.topic_partitions if member.assignment else [])
     }
     if not owners and not positions and found.state.name in {"DEAD", "UNKNOWN"}:
         raise NotFound(f"there is no group '{group}'", fix="List them with: penstock group list")
     limits = bounds(admin, sorted({*positions, *owners}))
     lags = [
         PartitionLag(
-            topic=place[0],
-            partition=place[1],
-            committed=positions.get(place),
+            topic=tp[0],
+            partition=tp[1],
+            committed=positions.get(tp),
             start=start,
             end=end,
-            lag=max(0, end - max(positions.get(place, start), start)),
-            member=owners.get(place),
+            lag=max(0, end - max(positions.get(tp, start), start)),
+            member=owners.get(tp),
         )
-        for place, (start, end) in limits.items()
+        for tp, (start, end) in limits.items()
     ]
     members = [
         Member(
@@ -172,34 +174,42 @@ def describe(admin: Admin, group: str) -> GroupDetail:
 def plan_reset(
     admin: Admin,
     group: str,
-    places: list[Place],
+    topic_partitions: list[TopicAndPartition],
     *,
     to: Position | None = None,
     by: int | None = None,
     like: str | None = None,
 ) -> list[ResetStep]:
     """Work out a reset without doing it: to a position, by so many records, or as another group stands."""
-    current = committed(admin, group, places)
-    limits = bounds(admin, places)
+    current = committed(admin, group, topic_partitions)
+    limits = bounds(admin, topic_partitions)
     if to is not None:
-        targets = resolve(admin, to, places)
+        targets = resolve(admin, to, topic_partitions)
     elif by is not None:
         targets = {
-            place: min(max(current.get(place, limits[place][0]) + by, limits[place][0]), limits[place][1])
-            for place in places
+            tp: min(
+                max(current.get(tp, limits[tp][0]) + by, limits[tp][0]),
+                limits[tp][1],
+            )
+            for tp in topic_partitions
         }
     else:
-        targets = committed(admin, like or "", places)
+        targets = committed(admin, like or "", topic_partitions)
         if not targets:
             raise NotFound(f"group '{like}' has no positions in these topics")
-    return [_step(place, current.get(place), target) for place, target in targets.items()]
+    return [_step(tp, current.get(tp), target) for tp, target in targets.items()]
 
 
-def _step(place: Place, current: int | None, target: int) -> ResetStep:
+def _step(tp: TopicAndPartition, current: int | None, target: int) -> ResetStep:
     moved = target - current if current is not None else 0
     effect: Literal["reads again", "skips", "stays"] = "skips" if moved > 0 else "reads again" if moved < 0 else "stays"
     return ResetStep(
-        topic=place[0], partition=place[1], current=current, target=target, effect=effect, records=abs(moved)
+        topic=tp[0],
+        partition=tp[1],
+        current=current,
+        target=target,
+        effect=effect,
+        records=abs(moved),
     )
 
 

@@ -20,7 +20,7 @@ from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.headers import settle_headers
 from penstock.kafka.positions import EARLIEST, LATEST, Position, resolve, stable_ends
 
-Place = tuple[str, int]
+TopicAndPartition = tuple[str, int]
 
 _BATCH = 10_000
 _COMMIT_HEARD_S = 2.0
@@ -47,7 +47,7 @@ def reading(connection: Connection, causes: Causes, *, committed_only: bool = Tr
     }
 
 
-def _within_the_stable(admin: Admin, ends: dict[Place, int]) -> dict[Place, int]:
+def _within_the_stable(admin: Admin, ends: dict[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
     """Cut ends to the last stable offset.
 
     Kafka acknowledges a commit a moment before the partitions have heard of it: what looks open is given that moment,
@@ -56,8 +56,8 @@ def _within_the_stable(admin: Admin, ends: dict[Place, int]) -> dict[Place, int]
     deadline = time.monotonic() + _COMMIT_HEARD_S
     while True:
         stable = stable_ends(admin, list(ends))
-        if all(stable[place] >= end for place, end in ends.items()) or time.monotonic() > deadline:
-            return {place: min(end, stable[place]) for place, end in ends.items()}
+        if all(stable[tp] >= end for tp, end in ends.items()) or time.monotonic() > deadline:
+            return {tp: min(end, stable[tp]) for tp, end in ends.items()}
         time.sleep(_LOOK_EVERY_S)
 
 
@@ -78,20 +78,20 @@ class Reader:
         self._causes = Causes(connection)
         self._doing = f"reading topic '{names[0]}'" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
         admin = Admin(connection)
-        places = [place for name in names for place in self._places(admin, name, partition)]
-        starts = resolve(admin, start, places)
-        ends = resolve(admin, end, places) if end is not None else None
+        topic_partitions = [tp for name in names for tp in self._partitions(admin, name, partition)]
+        starts = resolve(admin, start, topic_partitions)
+        ends = resolve(admin, end, topic_partitions) if end is not None else None
         if ends and committed_only and not wait_for_open_transactions:
             ends = _within_the_stable(admin, ends)
-        self._open = {place: ends[place] if ends else None for place in places}
-        for place in [place for place in places if ends and starts[place] >= ends[place]]:
-            del self._open[place]
+        self._open = {tp: ends[tp] if ends else None for tp in topic_partitions}
+        for tp in [tp for tp in topic_partitions if ends and starts[tp] >= ends[tp]]:
+            del self._open[tp]
         settings = reading(connection, self._causes, committed_only=committed_only)
         with opening(connection):
             self._client = Consumer(settings, logger=logger)
-        self._client.assign([TopicPartition(*place, starts[place]) for place in self._open])
+        self._client.assign([TopicPartition(*tp, starts[tp]) for tp in self._open])
 
-    def _places(self, admin: Admin, topic: str, partition: int | None) -> list[tuple[str, int]]:
+    def _partitions(self, admin: Admin, topic: str, partition: int | None) -> list[tuple[str, int]]:
         numbers = topics.identify(admin, [topic], "reading")[topic][1]
         if partition is not None and partition not in numbers:
             raise NotFound(f"topic '{topic}' has no partition {partition}; it has 0 to {len(numbers) - 1}")
@@ -125,22 +125,22 @@ class Reader:
         self._causes.forget_outage()
 
     def _belongs(self, message: Message) -> bool:
-        place = (str(message.topic()), int(message.partition() or 0))
+        tp = (str(message.topic()), int(message.partition() or 0))
         error = message.error()
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return False  # librdkafka asks for the coordinator of any group id; a reader needs none
         if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
             raise translate(error, self._connection, self._doing)
-        if place not in self._open:
+        if tp not in self._open:
             return False
-        end = self._open[place]
+        end = self._open[tp]
         offset = int(message.offset() or 0)
         # At the end of a partition the "offset" is the next one; markers and compaction leave holes before it.
         reached = offset if error is not None else offset + 1
         if end is not None and reached >= end:
-            del self._open[place]
+            del self._open[tp]
             if self._open:
-                self._client.pause([TopicPartition(*place)])
+                self._client.pause([TopicPartition(*tp)])
         return error is None and (end is None or offset < end)
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.sink import Staged
-from penstock.sources.kafka import Kafka, KafkaFeed
+from penstock.sources.kafka import Kafka, KafkaSource
 
 
 def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
@@ -41,19 +41,19 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
     runner.take_over()
     for sink in runner.sinks:
         sink.recover(source_partitions)
-    found = {name: keeper.positions(source_partitions) for name, keeper in runner.keepers.items()}
+    found = {name: store.positions(source_partitions) for name, store in runner.stores.items()}
     known = {name: dict(positions or {}) for name, positions in found.items()}
     told = {
         name
-        for name, keeper in runner.keepers.items()
-        if found[name] is None or (keeper.positions_expire and not known[name])
+        for name, store in runner.stores.items()
+        if found[name] is None or (store.positions_expire and not known[name])
     }
     known |= {name: dict(reported) for name in told}
     for source_partition in source_partitions:
         furthest = [positions[source_partition] for positions in known.values() if source_partition in positions]
         if SINK_NAME in told and furthest:
             known[SINK_NAME][source_partition] = max(furthest)
-    starts = runner.feed.starts(runner.available)
+    starts = runner.source.starts(runner.available)
     for available_range in runner.available if reported else ():
         if not any(available_range.source_partition in (positions or {}) for positions in found.values()):
             # No sink was written to from here yet: it began where it said it did, or later, as a new partition.
@@ -96,7 +96,7 @@ def skip_gaps(runner: Runner) -> list[Gap]:
     for gap in stands.missing(standing, runner.available):
         source_partition, end = gap.source_partition, gap.end
         for sink in runner.sinks:
-            start = standing.trims[sink.name][source_partition]
+            start = standing.resume_offsets[sink.name][source_partition]
             if start < end:
                 sink.prepare(
                     [Staged(OffsetRange(source_partition, start, end), 0, {})],
@@ -104,13 +104,13 @@ def skip_gaps(runner: Runner) -> list[Gap]:
                 )
                 sink.commit()
                 crash_point("sink_committed", sink.name)
-        if standing.trims[SINK_NAME][source_partition] < end:
+        if standing.resume_offsets[SINK_NAME][source_partition] < end:
             runner.dead.commit(
                 [], {source_partition: standing.expected[SINK_NAME][source_partition]}, {source_partition: end}
             )
             crash_point("sink_committed", SINK_NAME)
-        for name in runner.keepers:
-            sinks.setdefault(name, {})[source_partition] = max(end, standing.trims[name][source_partition])
+        for name in runner.stores:
+            sinks.setdefault(name, {})[source_partition] = max(end, standing.resume_offsets[name][source_partition])
     runner.checkpoint.commit(replace(committed, sinks=sinks))
     return found
 
@@ -128,7 +128,7 @@ def skip(spec: PipelineSpec, connection: Connection, home: Home, which: str, rea
         _require_begun(checkpoint)
         committed = checkpoint.load()
         stands.require_same_cluster(spec.name, committed.cluster_id, cluster_id(Admin(connection)))
-        available = KafkaFeed(spec.source, connection).available()
+        available = KafkaSource(spec.source, connection).available()
         stands.require_same_topics(
             spec.name, committed, {each.source_partition.topic: each.source_partition.topic_id for each in available}
         )
@@ -192,8 +192,8 @@ def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
 
 def _gone(runner: Runner, former: Committed) -> dict[SourcePartition, str]:
     """Give the places that are not there any more, each with the reason; a topic that the file left out is no such."""
-    ids = runner.feed.topic_ids()
-    deleted = deleted_topics(runner.feed, former, ids)
+    ids = runner.source.topic_ids()
+    deleted = deleted_topics(runner.source, former, ids)
     anew = [
         source_partition
         for source_partition in former.starts
@@ -210,6 +210,12 @@ def _unread(
 ) -> list[Gap]:
     """Describe what was left unread of places that are gone: where that ended, nobody knows any more."""
     return [
-        Gap.of(runner.spec.name, source_partition, (former.lowest(runner.keepers, source_partition), None), reason, by)
+        Gap.of(
+            runner.spec.name,
+            source_partition,
+            (former.lowest(runner.stores, source_partition), None),
+            reason,
+            by,
+        )
         for source_partition, reason in gone.items()
     ]

@@ -34,7 +34,7 @@ class Files(BaseModel, frozen=True, extra="forbid"):
     path: PathFromFile = Field(description="A file, or a folder of files.")
 
 
-class FilesFeed:
+class FilesSource:
     """The driver's view of the source."""
 
     def __init__(self, spec: Files) -> None:

@@ -80,7 +80,7 @@ class Kafka(BaseModel, frozen=True, extra="forbid"):
         return self
 
 
-class KafkaFeed:
+class KafkaSource:
     """The driver's view of the source."""
 
     def __init__(self, spec: Kafka, connection: Connection, skipped: Skipped | None = None) -> None:

@@ -17,7 +17,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position, resolve
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
-from penstock.sources.kafka import Kafka, KafkaFeed, KafkaReader, Skipped
+from penstock.sources.kafka import Kafka, KafkaReader, KafkaSource, Skipped
 
 
 class Part(BaseModel, frozen=True):
@@ -59,7 +59,7 @@ class Range(BaseModel, frozen=True):
 
 def choose(source: Kafka, connection: Connection, since: str, until: str) -> list[Part]:
     """Turn times or offsets into offsets of every partition, once and for all."""
-    available = KafkaFeed(source, connection).available()
+    available = KafkaSource(source, connection).available()
     source_partitions = [(each.source_partition.topic, each.source_partition.partition) for each in available]
     admin = Admin(connection)
     starts, ends = (resolve(admin, Position.parse(text), source_partitions) for text in (since, until))
@@ -84,14 +84,14 @@ def choose(source: Kafka, connection: Connection, since: str, until: str) -> lis
     return parts
 
 
-class RangeFeed:
+class RangeSource:
     """The driver's view of a range."""
 
     def __init__(self, chosen: Range, connection: Connection, skipped: Skipped | None = None) -> None:
         self._range = chosen
         self._connection = connection
         self._skipped = skipped
-        self._live = KafkaFeed(Kafka(topics=sorted({part.topic for part in chosen.parts})), connection)
+        self._live = KafkaSource(Kafka(topics=sorted({part.topic for part in chosen.parts})), connection)
 
     def available(self) -> list[AvailableRange]:
         """Give the range, less what the topic has lost in the meantime: that is then a gap."""

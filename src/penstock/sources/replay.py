@@ -18,7 +18,7 @@ from penstock.record.records import times
 from penstock.sources.kafka import KafkaReader
 
 
-class ReplayFeed:
+class ReplaySource:
     """The driver's view of a replay."""
 
     def __init__(self, replay: Replay, connection: Connection) -> None:

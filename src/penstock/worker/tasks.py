@@ -185,7 +185,7 @@ class SinkTask:
     reserved_columns: tuple[str, ...]
     where: str | None
     """Name of the column that says whether a row meets the sink's condition."""
-    trims: list[int]
+    resume_offsets: list[int]
     """Per stretch, the sink's position: rows before it are in already."""
 
 
@@ -271,7 +271,7 @@ class WriteTask:
         """Give the same for a part of one stretch."""
         return replace(
             self,
-            sinks=[replace(sink, trims=[sink.trims[index]]) for sink in self.sinks],
+            sinks=[replace(sink, resume_offsets=[sink.resume_offsets[index]]) for sink in self.sinks],
             dead=replace(self.dead, recorded=[self.dead.recorded[index]]),
             offset_ranges=[replace(self.offset_ranges[index], start=start, end=end)],
             rejected=[self.rejected[index]],
@@ -287,7 +287,7 @@ class WriteTask:
         offsets = batch.column("_at").fill_null(-1).to_numpy()
         self._bury(batch, failed, batch.column("_error"), progress, None)
         for sink in self.sinks:
-            later = offsets >= sink.trims[index]
+            later = offsets >= sink.resume_offsets[index]
             progress.counts[sink.name].dead += int((failed & later).sum())
         for number, rule in enumerate(self.rules):
             good = self._judge(batch, good, number, rule, index, progress)
@@ -312,7 +312,7 @@ class WriteTask:
             problem = fault("ExpectationFailed", f"{rule.name}: {rule.that}", stage="expect")
             self._bury(batch, broken, pa.array([problem] * batch.num_rows, ERROR), progress, None)
         for sink in self.sinks:
-            count = int((broken & (offsets >= sink.trims[index])).sum())
+            count = int((broken & (offsets >= sink.resume_offsets[index])).sum())
             counts = progress.counts[sink.name]
             if rule.otherwise == "dead_letter":
                 counts.dead += count
@@ -323,7 +323,7 @@ class WriteTask:
     def _stage(self, batch: pa.RecordBatch, good: Any, sink: SinkTask, index: int, progress: _Progress) -> None:
         counts = progress.counts[sink.name]
         offsets = batch.column("_at").fill_null(-1).to_numpy()
-        wanted = good & (offsets >= sink.trims[index])
+        wanted = good & (offsets >= sink.resume_offsets[index])
         meant = wanted & _mask(
             pc.or_kleene(pc.is_null(batch.column("_sink")), pc.equal(batch.column("_sink"), sink.name))
         )

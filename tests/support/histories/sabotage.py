@@ -56,7 +56,7 @@ def _data_without_position() -> None:
 def _skip_gaps_in_silence() -> None:
     def jump(_pipeline: str, found: Any, available: Any) -> None:
         for each in available:
-            for positions in found.trims.values():
+            for positions in found.resume_offsets.values():
                 positions[each.source_partition] = max(positions[each.source_partition], each.first)
 
     _replace(standing, "require_readable", jump)
