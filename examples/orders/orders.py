@@ -99,5 +99,5 @@ class Orders(Pipeline):
     def handle_failed(self, messages: list[Message]) -> None:
         """Name the reason as the people who read dead letters know it."""
         for message in messages:
-            if message.fault is not None and message.fault["error"] == "LookupError":
-                message.failed(f"order {message.data['id']} cannot be sent: {message.fault['message']}")
+            if message.error is not None and message.error["error"] == "LookupError":
+                message.failed(f"order {message.data['id']} cannot be sent: {message.error['message']}")

@@ -12,7 +12,7 @@ from penstock.delivery.dead_letters import DeadLetters
 from penstock.kafka import topics
 from penstock.kafka.topic_limits import limits_of
 from penstock.record.columns import ERROR
-from penstock.record.decoded import fault
+from penstock.record.decoded import record_error
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.records import records
 
@@ -34,7 +34,7 @@ def bury(
     )
     rows = rows.set_column(0, "_topic", pa.repeat(source_partition.topic.removesuffix(".dead"), count))
     stager = dead.stager()(OffsetRange(source_partition, offsets.start, end))
-    stager.write(rows, pa.array([fault("Malformed", "no JSON")] * count, ERROR), None)
+    stager.write(rows, pa.array([record_error("Malformed", "no JSON")] * count, ERROR), None)
     dead.commit([Path(stager.finish()["file"])], {source_partition: expected}, {source_partition: end})
 
 

@@ -15,7 +15,7 @@ from penstock.operate import replay as replays
 from penstock.operate.status import Status
 
 from conftest import Cli
-from support.pipelines import Lab, faults
+from support.pipelines import Lab, record_errors
 
 SHARE = "SELECT *, 100 / id AS share FROM events"
 MENDED = "SELECT *, CASE WHEN id = 0 THEN 0D ELSE 100 / id END AS share FROM events"
@@ -153,7 +153,7 @@ def test_a_row_that_one_sink_refuses_is_replayed_to_that_sink_only(lab: Lab, pos
 
     _, status = replay(lab, write(lab, document), pipeline=topic, stage="sink")
 
-    assert ("postgres", [(4, "sink", "CheckViolation")]) == (letter.sink, faults([letter]))
+    assert ("postgres", [(4, "sink", "CheckViolation")]) == (letter.sink, record_errors([letter]))
     assert [0, 1, 2, 3, 4] == before
     assert (0, 1) == (status.sinks["delta"].written, status.sinks["postgres"].written)
     assert [0, 1, 2, 3, 4, 200] == lab.ids()

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import PipelineHalted
 
-from support.pipelines import Lab, faults, total
+from support.pipelines import Lab, record_errors, total
 
 
 def rule(name: str, that: str, otherwise: str) -> dict[str, str]:
@@ -33,7 +33,7 @@ def test_each_rule_does_what_it_says_and_counts_what_broke_it(lab: Lab) -> None:
     assert {"name is known": 1, "small": 2, "not seven": 1, "not nine": 0, "never": 0} == {
         each["name"]: report.rules.get(each["name"], 0) for each in expect
     }
-    assert [(10, "expect", "ExpectationFailed"), (11, "decode", "Malformed")] == faults(lab.letters(topic))
+    assert [(10, "expect", "ExpectationFailed"), (11, "decode", "Malformed")] == record_errors(lab.letters(topic))
     assert "name is known: name <> ''" == lab.letters(topic)[0].message
     assert (12, 8, 2, 2) == _shown(total(reports))
 
@@ -45,7 +45,7 @@ def test_a_rule_that_fails_on_a_record_is_no_answer_but_a_failure_of_that_record
     reports = lab.run(lab.spec(topic, expect=[rule("share", "6 / id > 1", "drop")]))
 
     assert [1, 2] == lab.ids()
-    assert [(1, "expect", "SqlFailed")] == faults(lab.letters(topic))
+    assert [(1, "expect", "SqlFailed")] == record_errors(lab.letters(topic))
     assert (3, 2, 1, 0) == _shown(total(reports))
 
 
@@ -98,7 +98,7 @@ def test_a_sinks_condition_that_fails_on_a_record_costs_that_record(lab: Lab) ->
     reports = lab.run(lab.spec(topic, sinks=[{"type": "delta", "path": str(lab.table), "where": "4 / id > 3"}]))
 
     assert [1] == lab.ids()
-    assert [(1, "where", "SqlFailed")] == faults(lab.letters(topic))
+    assert [(1, "where", "SqlFailed")] == record_errors(lab.letters(topic))
     assert (3, 1, 1, 1) == _shown(total(reports))
 
 

@@ -17,7 +17,7 @@ from penstock.driver.paths import Progress
 from penstock.errors import PipelineHalted
 from penstock.pipeline.load import load
 
-from support.pipelines import Lab, drive, faults, total
+from support.pipelines import Lab, drive, record_errors, total
 from support.waiting import until
 
 # Workers keep modules between batches, so each test has a module of its own.
@@ -82,9 +82,9 @@ class Everything(Pipeline):
 {batches}
     def handle_failed(self, messages):
         for message in messages:
-            if message.fault["stage"] == "decode" and message.partition == 1:
+            if message.error["stage"] == "decode" and message.partition == 1:
                 message.drop()
-            elif message.fault["message"] == "no five" and message.partition == 2:
+            elif message.error["message"] == "no five" and message.partition == 2:
                 message.failed("no five at all")
 """
 CHOOSY = BATCHES.replace(
@@ -232,7 +232,7 @@ def test_a_handler_that_kills_its_worker_costs_that_record_and_no_other(lab: Lab
     reports = lab.run(lab.spec(topic, steps=steps))
 
     assert [number for number in range(40) if number != 13] == lab.ids()
-    assert [(13, "step", "WorkerDied")] == faults(lab.letters(topic))
+    assert [(13, "step", "WorkerDied")] == record_errors(lab.letters(topic))
     assert (40, 39, 1, 0) == _shown(total(reports))
 
 
@@ -255,7 +255,7 @@ def test_on_failure_stop_refuses_the_batch_and_writes_nothing_until_the_handler_
     assert "MessageFailed: no" in str(refused.value)
     assert ([], []) == (landed, letters)
     assert list(range(20)) == lab.ids()
-    assert [(10, "decode", "Malformed")] == faults(lab.letters(topic))
+    assert [(10, "decode", "Malformed")] == record_errors(lab.letters(topic))
     assert (21, 20, 1, 0) == _shown(total(reports))
 
 

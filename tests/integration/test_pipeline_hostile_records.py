@@ -20,13 +20,13 @@ from penstock.kafka.reader import read_all
 from penstock.kafka.topic_limits import record_bytes
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.operate import replay as replays
-from penstock.record.decoded import Fault
+from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange
 from penstock.sinks.json import JsonSink
 from penstock.sources.kafka import KafkaReader, KafkaSource
 
 from support.landing import headers
-from support.pipelines import Lab, faults, total
+from support.pipelines import Lab, record_errors, total
 from support.raw_records import RawRecord, send_raw
 
 NANOSECONDS = 1_700_000_000_000_000_000
@@ -80,7 +80,7 @@ def test_headers_without_values_are_kept_and_names_that_are_no_utf_8_are_a_dead_
         second.key(),
         [name for name, _ in headers(second)],
     )
-    assert [(number, "decode", "HeadersUnreadable") for number in range(1, 101)] == faults(lab.letters(topic))
+    assert [(number, "decode", "HeadersUnreadable") for number in range(1, 101)] == record_errors(lab.letters(topic))
     assert (102, 2, 100, 0) == _numbers(total(reports, "kafka"))
 
 
@@ -145,7 +145,9 @@ def test_rows_that_a_topic_refuses_are_dead_letters_for_that_sink_alone(lab: Lab
     reports = lab.run(lab.spec(topic, sinks=sinks))
 
     letters = lab.letters(topic)
-    assert [(0, "sink", "RecordTooLarge"), (1, "sink", "NoKey"), (2, "sink", "TimestampRefused")] == faults(letters)
+    assert [(0, "sink", "RecordTooLarge"), (1, "sink", "NoKey"), (2, "sink", "TimestampRefused")] == record_errors(
+        letters
+    )
     assert {"kafka"} == {letter.sink for letter in letters}
     assert [3] == [json.loads(message.value() or b"")["id"] for message in read_all(lab.connection, target)]
     assert [0, 1, 2, 3] == lab.ids()
@@ -218,7 +220,7 @@ def test_a_record_that_only_the_staging_fails_on_is_found_and_the_rest_lands(
             def __init__(self, offset_range: OffsetRange) -> None:
                 self._real = factory(offset_range)
 
-            def write(self, rows: pa.RecordBatch, offsets: pa.Array) -> list[tuple[int, Fault]]:
+            def write(self, rows: pa.RecordBatch, offsets: pa.Array) -> list[tuple[int, RecordError]]:
                 if 2 in offsets.to_pylist():
                     raise RuntimeError("a defect of the stager")
                 return self._real.write(rows, offsets)
@@ -246,7 +248,7 @@ def test_a_record_that_cannot_be_read_is_passed_over_with_a_stub(lab: Lab, monke
 
     (letter,) = lab.letters(topic)
     assert [0, 1] == lab.ids()
-    assert ((2, "decode", "NotRead"), "it cannot be read") == (*faults([letter]), letter.stub)
+    assert ((2, "decode", "NotRead"), "it cannot be read") == (*record_errors([letter]), letter.stub)
 
 
 def test_a_record_that_fails_even_when_it_is_passed_over_ends_the_run_and_says_how_to_go_on(

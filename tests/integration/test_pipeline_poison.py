@@ -7,7 +7,7 @@ import pytest
 from penstock.kafka.producer import Producer
 
 from support.landing import headers
-from support.pipelines import Lab, faults, total
+from support.pipelines import Lab, record_errors, total
 
 SCHEMA = "id bigint NOT NULL, name string, small tinyint, at timestamp, tags array<string>"
 GOOD = b'{"id": 1, "name": "\xc3\xa9", "small": 127, "at": "2026-01-31T12:00:00Z", "tags": ["a", null]}'
@@ -61,7 +61,7 @@ def test_one_record_of_every_kind_of_poison_becomes_a_dead_letter_and_the_rest_l
     reports = lab.run(lab.spec(topic, decode=decode(max_record_bytes="1kB")))
 
     expected = [(2 * number, "decode", error) for number, (_, error) in enumerate(POISON)]
-    assert expected == faults(lab.letters(topic))
+    assert expected == record_errors(lab.letters(topic))
     assert [2 * number + 1 for number in range(len(POISON))] == [row["_offset"] for row in lab.rows()]
     assert {("é", 127, ("a", None))} == {(row["name"], row["small"], tuple(row["tags"])) for row in lab.rows()}
     assert (2 * len(POISON), len(POISON), len(POISON), 0) == _numbers(total(reports))
@@ -148,7 +148,7 @@ def test_unknown_fields_are_ignored_or_fail_the_record_as_the_user_says(lab: Lab
 
     assert [1, 2] == lab.ids()
     assert [1] == lab.ids(lab.folder / "strict")
-    assert [(1, "decode", "SchemaMismatch")] == faults(lab.letters(topic))
+    assert [(1, "decode", "SchemaMismatch")] == record_errors(lab.letters(topic))
 
 
 def test_text_that_is_no_utf_8_fails_and_raw_bytes_never_do(lab: Lab) -> None:
@@ -160,7 +160,7 @@ def test_text_that_is_no_utf_8_fails_and_raw_bytes_never_do(lab: Lab) -> None:
     lab.run(lab.spec(topic, name=f"{topic}-raw", decode={"type": "raw"}, sinks=[raw]))
 
     assert ["grün", ""] == [row["text"] for row in lab.rows()]
-    assert [(1, "decode", "Malformed")] == faults(lab.letters(topic))
+    assert [(1, "decode", "Malformed")] == record_errors(lab.letters(topic))
     assert ["grün".encode(), b"\xff", b""] == [row["value"] for row in lab.rows(lab.folder / "raw")]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.pipelines import Lab, faults, total
+from support.pipelines import Lab, record_errors, total
 
 # Workers keep modules between batches, so each test has a module of its own.
 _numbers = itertools.count(1)
@@ -59,7 +59,7 @@ def test_an_exception_fails_its_record_and_the_others_land(on: str, text: str, d
 
     kept = [number for number in range(8) if number != 3 and number not in dropped]
     assert [(number, f"n{number}/0/{number}") for number in kept] == [(row["id"], row["name"]) for row in lab.rows()]
-    assert [(3, "step", "LookupError")] == faults(lab.letters(topic))
+    assert [(3, "step", "LookupError")] == record_errors(lab.letters(topic))
     assert ["no three"] == [letter.message for letter in lab.letters(topic)]
     assert (8, len(kept), 1, len(dropped)) == _shown(total(reports))
 
@@ -72,7 +72,7 @@ def test_a_value_that_does_not_fit_the_promised_columns_fails_its_record(lab: La
     lab.run(lab.spec(topic, steps=[{"python": f"{module}:step", "returns": "score int"}]))
 
     assert [0, 4] == [row["score"] for row in lab.rows()]
-    assert [(1, "step", "SchemaMismatch")] == faults(lab.letters(topic))
+    assert [(1, "step", "SchemaMismatch")] == record_errors(lab.letters(topic))
 
 
 def test_python_and_sql_take_turns(lab: Lab) -> None:
@@ -95,7 +95,7 @@ def test_python_and_sql_take_turns(lab: Lab) -> None:
 
     assert [0, 1, 10, 11, 12, 13] == lab.ids()
     assert "-2.0" == next(row["text"] for row in lab.rows() if row["id"] == 0)
-    assert [(2, "step", "ZeroDivisionError")] == faults(lab.letters(topic))
+    assert [(2, "step", "ZeroDivisionError")] == record_errors(lab.letters(topic))
     assert (8, 6, 1, 1) == _shown(total(reports))
 
 
@@ -110,7 +110,7 @@ def test_a_record_that_kills_its_worker_is_the_only_one_blamed(lab: Lab) -> None
     reports = lab.run(lab.spec(topic, steps=[{"python": f"{module}:step"}]))
 
     assert [number for number in range(40) if number != 13] == lab.ids()
-    assert [(13, "step", "WorkerDied")] == faults(lab.letters(topic))
+    assert [(13, "step", "WorkerDied")] == record_errors(lab.letters(topic))
     assert (40, 39, 1, 0) == _shown(total(reports))
 
 
@@ -125,7 +125,7 @@ def test_a_record_that_kills_its_worker_in_a_table_is_found_among_its_neighbours
     lab.run(lab.spec(topic, steps=[{"python": f"{module}:step", "on": "arrow"}]))
 
     assert [0, 2] == lab.ids()
-    assert [(1, "step", "WorkerDied")] == faults(lab.letters(topic))
+    assert [(1, "step", "WorkerDied")] == record_errors(lab.letters(topic))
 
 
 def test_a_worker_that_dies_only_once_costs_nobody_anything(lab: Lab) -> None:

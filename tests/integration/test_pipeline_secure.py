@@ -21,7 +21,7 @@ from penstock.private import write_private
 from penstock.secret import Secret
 
 from conftest import RunningKafka
-from support.pipelines import Lab, faults
+from support.pipelines import Lab, record_errors
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_a_user_with_the_least_rights_lands_events_and_its_password_is_nowhere(
     secure.run(spec, connection=connection)
 
     assert [1, 2, 3, 4] == secure.ids()
-    assert [(0, "sql", "SqlFailed"), (0, "decode", "Malformed")] == faults(secure.letters(topic))
+    assert [(0, "sql", "SqlFailed"), (0, "decode", "Malformed")] == record_errors(secure.letters(topic))
     assert plans
     assert [] == [plan for plan in plans if CANARY in plan]
     assert [] == [line for line in lines if CANARY in line]

@@ -11,7 +11,7 @@ from penstock.kafka import topics
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.topic_spec import TopicSpec
 
-from support.pipelines import Lab, faults, total
+from support.pipelines import Lab, record_errors, total
 
 
 def source(topic: str, **parts: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_new_partitions_are_read_from_their_start_even_by_one_that_began_at_the_
     reports = lab.run(spec)
 
     assert [2, 3] == lab.ids()
-    assert [(1, "decode", "Malformed")] == faults(lab.letters(topic))
+    assert [(1, "decode", "Malformed")] == record_errors(lab.letters(topic))
     assert 3 == total(reports).read
 
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import BadInput
 from penstock.kafka.producer import Producer
 
-from support.pipelines import Lab, faults, total
+from support.pipelines import Lab, record_errors, total
 
 
 def test_rows_that_where_leaves_out_are_counted_as_dropped(lab: Lab) -> None:
@@ -35,7 +35,7 @@ def test_an_expression_that_fails_on_a_record_sends_that_record_away_and_is_name
     assert [(4, 8, 25.0, 1), (5, 5, 20.0, 1)] == [
         (row["id"], row["number"], row["share"], row["after"]) for row in lab.rows()
     ]
-    assert [(1, "sql", "SqlFailed"), (2, "sql", "SqlFailed")] == faults(lab.letters(topic))
+    assert [(1, "sql", "SqlFailed"), (2, "sql", "SqlFailed")] == record_errors(lab.letters(topic))
     assert ["fails on this record: 100 / id", "fails on this record: CAST(name AS int)"] == [
         letter.message for letter in lab.letters(topic)
     ]
@@ -49,7 +49,7 @@ def test_a_condition_that_fails_on_a_record_is_named_too(lab: Lab) -> None:
     lab.run(lab.spec(topic, steps=[{"sql": "SELECT id FROM events WHERE 6 / id > 2"}]))
 
     assert [1] == lab.ids()
-    assert [(1, "sql", "SqlFailed")] == faults(lab.letters(topic))
+    assert [(1, "sql", "SqlFailed")] == record_errors(lab.letters(topic))
     assert "6 / id > 2" in lab.letters(topic)[0].message
 
 

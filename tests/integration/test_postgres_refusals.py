@@ -45,7 +45,7 @@ def test_a_row_that_a_column_refuses_is_named_and_the_others_go_in(
         found = driver.positions
 
     assert [0, 5, 6] == sorted(index for index, _ in refused)
-    assert {("sink", error)} == {(fault["stage"], fault["error"]) for _, fault in refused}
+    assert {("sink", error)} == {(record_error["stage"], record_error["error"]) for _, record_error in refused}
     assert 5 == staged.rows
     assert {PLACE: 108} == found
     assert [(1, 101), (2, 102), (3, 103), (4, 104), (7, 107)] == ask(
@@ -59,10 +59,10 @@ def test_the_value_that_is_refused_is_not_in_the_fault(postgres: RunningPostgres
     ask(server, f"CREATE TABLE orders (value {column}, {COORDINATES})")
 
     with Driver(server, {"value": pa.string()}) as driver:
-        _, ((_, fault),) = driver.try_stage([(CANARY,)])
+        _, ((_, record_error),) = driver.try_stage([(CANARY,)])
 
-    assert CANARY not in str(fault)
-    assert fault["message"]
+    assert CANARY not in str(record_error)
+    assert record_error["message"]
 
 
 def test_every_row_of_a_chunk_may_be_refused_and_the_position_still_moves(postgres: RunningPostgres) -> None:
@@ -180,7 +180,7 @@ def test_a_row_that_the_table_refuses_at_the_merge_is_named_and_nothing_is_writt
         driver.land(here, driver.stage([(2, "c"), (4, "e")], start=70, source_partition=OTHER))
 
     assert [(OTHER, 71, "sink", error)] == [
-        (each.source_partition, each.offset, each.fault["stage"], each.fault["error"]) for each in refused
+        (each.source_partition, each.offset, each.error["stage"], each.error["error"]) for each in refused
     ]
     assert {} == found
     assert [(0,)] == written
@@ -207,7 +207,7 @@ def test_a_row_that_a_policy_forbids_is_refused_alone(postgres: RunningPostgres,
         refused = driver.prepare(driver.stage(rows))
 
     assert [rows.index(next(row for row in rows if row[0] == 3))] == [each.offset for each in refused]
-    assert {"InsufficientPrivilege"} == {each.fault["error"] for each in refused}
+    assert {"InsufficientPrivilege"} == {each.error["error"] for each in refused}
 
 
 @pytest.mark.parametrize(

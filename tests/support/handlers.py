@@ -53,7 +53,7 @@ class Obeying(Pipeline):
         return cast("list[Message]", told("handle_batch", messages))
 
     def handle_failed(self, messages: list[Message]) -> None:
-        seen.extend((message.offset, message.data, message.fault and message.fault["error"]) for message in messages)
+        seen.extend((message.offset, message.data, message.error and message.error["error"]) for message in messages)
         told("handle_failed", messages)
 
 

@@ -154,6 +154,6 @@ def total(reports: list[BatchReport], sink: str = "delta") -> SinkCount:
     )
 
 
-def faults(letters: Iterable[DeadLetter]) -> list[tuple[int, str, str]]:
+def record_errors(letters: Iterable[DeadLetter]) -> list[tuple[int, str, str]]:
     """Give offset, stage and error of each letter."""
     return [(letter.offset, letter.stage, letter.error) for letter in letters]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.columns import COORDINATES, RESERVED
-from penstock.record.decoded import Fault
+from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.postgres_server import Server
@@ -104,7 +104,7 @@ class Driver:
         source_partition: SourcePartition = PLACE,
         *,
         offsets: Sequence[int] | None = None,
-    ) -> tuple[Staged, list[tuple[int, Fault]]]:
+    ) -> tuple[Staged, list[tuple[int, RecordError]]]:
         """Stage rows as a task would; give those that are refused, too."""
         offset_range = OffsetRange(source_partition, start, start + len(rows))
         stager = self.sink.stager()(offset_range)

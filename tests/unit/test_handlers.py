@@ -130,7 +130,7 @@ class Nosy(Landing):
 
     def handle_message(self, message: Message) -> Message:
         calls.append(("seen", {name: getattr(message, name) for name in ("topic", "partition", "offset", "key")}))
-        calls.append(("value", (message.value, message.headers, message.data, message.fault, message.is_dropped)))
+        calls.append(("value", (message.value, message.headers, message.data, message.error, message.is_dropped)))
         return message
 
 
@@ -421,5 +421,5 @@ def test_a_message_knows_how_to_be_chained_and_shown() -> None:
 def test_a_message_that_failed_or_was_dropped_is_no_longer_good() -> None:
     failed, dropped = Message({}).failed("why"), Message({}).drop()
 
-    assert (False, {"stage": "handler", "error": "MessageFailed", "message": "why"}) == (failed.is_good, failed.fault)
-    assert (False, None) == (dropped.is_good, dropped.fault)
+    assert (False, {"stage": "handler", "error": "MessageFailed", "message": "why"}) == (failed.is_good, failed.error)
+    assert (False, None) == (dropped.is_good, dropped.error)

@@ -333,24 +333,24 @@ def test_values_that_do_not_fit_are_dead_letters_that_are_counted_and_shown(data
     assert ([1], 1) == ([number for number, _, _ in seen], outcome.handlers["failed"])
 
 
-@pytest.mark.parametrize("fault", ["text", {}, {"error": "x"}, {"stage": "handler", "error": "x"}, 5])
-def test_a_fault_that_says_too_little_is_refused_and_its_message_not_written(fault: Any) -> None:
+@pytest.mark.parametrize("record_error", ["text", {}, {"error": "x"}, {"stage": "handler", "error": "x"}, 5])
+def test_an_error_that_says_too_little_is_refused_and_its_message_not_written(record_error: Any) -> None:
     def handle(message: Message) -> Message:
         if message.offset == 1:
-            message.fault = fault
+            message.error = record_error
         return message
 
     behaviour["handle_message"] = handle
 
     outcome = run(Threes, numbered(3))
 
-    expected = "a fault has a stage, an error and a message: use message.failed(reason)"
+    expected = "an error has a stage, a class and a message: use message.failed(reason)"
     assert ([0, 2], [(1, "TypeError", expected)]) == (ids(outcome), dead(outcome))
 
 
 def test_a_fault_of_a_stage_of_its_own_may_be_given() -> None:
-    fault = {"stage": "pricing", "error": "NoPrice", "message": "sold out"}
-    behaviour["handle_message"] = setting("fault", fault)
+    record_error = {"stage": "pricing", "error": "NoPrice", "message": "sold out"}
+    behaviour["handle_message"] = setting("error", record_error)
 
     (letter,) = run(Handled, numbered(1)).dead
 
@@ -429,7 +429,7 @@ def test_handle_failed_may_name_another_reason() -> None:
 def test_handle_failed_mends_nothing() -> None:
     def mend(messages: list[Message]) -> None:
         for message in messages:
-            message.fault, message.data = None, {"id": 7}
+            message.error, message.data = None, {"id": 7}
 
     behaviour["handle_failed"] = mend
 

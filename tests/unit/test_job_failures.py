@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.driver.failures import cause_of, fault_of
+from penstock.driver.failures import cause_of, record_error_of
 from penstock.errors import BatchAborted, EnvironmentNotReady, PenstockError
 from penstock.kafka import failures
 
@@ -41,7 +41,7 @@ def test_anything_else_may_be_a_records_fault(text: str) -> None:
 
 
 def test_the_fault_of_a_record_is_one_line_of_bounded_length() -> None:
-    fault = fault_of(Exception("\n\nfirst " + "x" * 1000 + "\nsecond"))
+    record_error = record_error_of(Exception("\n\nfirst " + "x" * 1000 + "\nsecond"))
 
-    assert ("sql", "Exception", 500) == (fault["stage"], fault["error"], len(fault["message"]))
-    assert fault["message"].startswith("first x")
+    assert ("sql", "Exception", 500) == (record_error["stage"], record_error["error"], len(record_error["message"]))
+    assert record_error["message"].startswith("first x")

@@ -24,7 +24,7 @@ def decode(schema: str, *values: bytes | None, **options: Any) -> Decoded:
 def value_of(schema: str, value: bytes, **options: Any) -> Any:
     """Give the one column of the one record, which must not fail."""
     decoded = decode(schema, value, **options)
-    assert [None] == decoded.faults
+    assert [None] == decoded.record_errors
     return decoded.columns[0].to_pylist()[0]
 
 
@@ -80,7 +80,7 @@ def test_white_space_around_the_object_is_no_fault() -> None:
 def test_a_field_that_is_missing_and_not_required_is_null() -> None:
     decoded = decode("a int, b string", b'{"a": 1}', b'{"b": "x"}', b"{}", b'{"a": null}')
 
-    assert [None] * 4 == decoded.faults
+    assert [None] * 4 == decoded.record_errors
     assert [[1, None, None, None], [None, "x", None, None]] == [each.to_pylist() for each in decoded.columns]
 
 
@@ -139,7 +139,7 @@ def test_keys_that_are_no_identifiers_are_fields_like_any_other() -> None:
 
     decoded = decode(schema, value, unknown_fields="dead_letter")
 
-    assert [None] == decoded.faults
+    assert [None] == decoded.record_errors
     assert [[number] for number in range(len(names))] == [each.to_pylist() for each in decoded.columns]
 
 
@@ -178,7 +178,7 @@ def test_columns_have_exactly_the_types_of_the_schema_whatever_failed() -> None:
 
         assert [field.type for field in spec.arrow_schema] == [column.type for column in decoded.columns]
         assert {len(values)} == {len(column) for column in decoded.columns}
-        assert len(values) == len(decoded.faults) == len(decoded.dropped)
+        assert len(values) == len(decoded.record_errors) == len(decoded.dropped)
 
 
 def test_the_model_travels_to_the_tasks_and_decodes_there() -> None:
@@ -219,7 +219,7 @@ def test_what_is_written_as_json_is_read_back_the_same(seed: int) -> None:
 
     decoded = decode(schema, *(json.dumps(row, default=str, ensure_ascii=dice.random() < 0.5).encode() for row in rows))
 
-    assert [None] * 50 == decoded.faults
+    assert [None] * 50 == decoded.record_errors
     names = ["i", "s", "d", "b", "m", "t", "l", "k"]
     table = pa.RecordBatch.from_arrays(decoded.columns, names).to_pylist(maps_as_pydicts="strict")
     assert [{name: row.get(name) for name in names} for row in rows] == table
@@ -273,5 +273,6 @@ def test_damaged_records_fail_or_pass_and_never_break_the_decoder(seed: int) -> 
     batch = pa.RecordBatch.from_arrays(decoded.columns, spec.arrow_schema.names)
     batch.validate(full=True)
     assert [True] * 200 == [
-        fault is not None or row["i"] is not None for fault, row in zip(decoded.faults, plain_rows(batch), strict=True)
+        record_error is not None or row["i"] is not None
+        for record_error, row in zip(decoded.record_errors, plain_rows(batch), strict=True)
     ]

@@ -17,11 +17,11 @@ def error_of(schema: str, value: bytes | None, **options: Any) -> str | None:
     """Give the class of the error; a failed record has no values, and is not dropped."""
     decoded = decode(schema, value, **options)
     assert [False] == decoded.dropped
-    (fault,) = decoded.faults
-    if fault is not None:
-        assert "decode" == fault["stage"]
+    (record_error,) = decoded.record_errors
+    if record_error is not None:
+        assert "decode" == record_error["stage"]
         assert [[None]] * len(decoded.columns) == [column.to_pylist() for column in decoded.columns]
-    return fault["error"] if fault is not None else None
+    return record_error["error"] if record_error is not None else None
 
 
 WIDTHS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -107,9 +107,9 @@ def test_a_decimal_that_does_not_fit_fails_inside_of_others_too(kind: str, writt
 def test_a_value_that_does_not_fit_fails_its_own_record_only() -> None:
     decoded = decode("a decimal(3,1), b string", b'{"a":1,"b":"x"}', b'{"a":1.25,"b":"y"}', b'{"a":2,"b":"z"}')
 
-    assert [False, True, False] == [fault is not None for fault in decoded.faults]
+    assert [False, True, False] == [record_error is not None for record_error in decoded.record_errors]
     assert [Decimal("1.0"), None, Decimal("2.0")] == decoded.columns[0].to_pylist()
-    assert "a: " == (decoded.faults[1] or {})["message"][:3]
+    assert "a: " == (decoded.record_errors[1] or {})["message"][:3]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,9 @@ def test_a_tombstone_is_dropped_if_it_is_to_be_and_only_a_tombstone() -> None:
     decoded = decode("a int NOT NULL", None, b'{"a": 1}', b"null", b"", None, tombstones="drop")
 
     assert [True, False, False, False, True] == decoded.dropped
-    assert [None, None, "SchemaMismatch", "EmptyValue", None] == [each and each["error"] for each in decoded.faults]
+    assert [None, None, "SchemaMismatch", "EmptyValue", None] == [
+        each and each["error"] for each in decoded.record_errors
+    ]
 
 
 def test_a_record_as_large_as_allowed_passes_and_a_larger_one_fails() -> None:
@@ -261,7 +263,7 @@ def test_a_column_without_a_zone_does_not_move_the_clock_of_a_time_that_has_one(
 def test_a_time_that_its_zone_moves_beyond_the_calendar_fails_here_and_not_in_a_sink(kind: str, written: bytes) -> None:
     decoded = decode(f"a {kind}", b'{"a": ' + (b"[%s]" % written if "array" in kind else written) + b"}")
 
-    assert ["SchemaMismatch"] == [each and each["error"] for each in decoded.faults]
+    assert ["SchemaMismatch"] == [each and each["error"] for each in decoded.record_errors]
     assert [{"a": None}] == list(plain_rows(pa.RecordBatch.from_arrays(decoded.columns, ["a"])))
 
 
@@ -279,7 +281,7 @@ def test_a_key_that_stands_twice_is_checked_each_time() -> None:
 def test_a_long_complaint_is_cut_for_it_travels_in_a_header() -> None:
     decoded = decode("a int", b'{"' + b"x" * 10_000 + b'": 1}', unknown_fields="dead_letter")
 
-    assert 500 >= len((decoded.faults[0] or {})["message"])
+    assert 500 >= len((decoded.record_errors[0] or {})["message"])
 
 
 def test_a_complaint_can_be_written_as_text_whatever_the_record_held() -> None:
@@ -287,4 +289,4 @@ def test_a_complaint_can_be_written_as_text_whatever_the_record_held() -> None:
         "a int", b'{"\\ud83d\\ude00\xc3\xbc": 1}', b'{"\xed\xa0\x80": 1}', b"\xff", unknown_fields="dead_letter"
     )
 
-    assert all((fault or {})["message"].encode() for fault in decoded.faults)
+    assert all((record_error or {})["message"].encode() for record_error in decoded.record_errors)

@@ -33,7 +33,7 @@ def decoded(*values: str, strict: bool) -> Any:
 
 @pytest.mark.parametrize(("value", "message"), INEXACT.items())
 def test_what_a_column_cannot_hold_exactly_fails_if_strict_and_is_taken_otherwise(value: str, message: str) -> None:
-    (strict,), (lenient,) = decoded(value, strict=True).faults, decoded(value, strict=False).faults
+    (strict,), (lenient,) = decoded(value, strict=True).record_errors, decoded(value, strict=False).record_errors
 
     assert lenient is None
     assert strict is not None
@@ -44,13 +44,13 @@ def test_what_a_column_cannot_hold_exactly_fails_if_strict_and_is_taken_otherwis
 def test_what_a_column_holds_exactly_is_the_same_strict_or_not(value: str) -> None:
     strict, lenient = decoded(value, strict=True), decoded(value, strict=False)
 
-    assert [None] == strict.faults == lenient.faults
+    assert [None] == strict.record_errors == lenient.record_errors
     assert [column.to_pylist() for column in lenient.columns] == [column.to_pylist() for column in strict.columns]
 
 
 @pytest.mark.parametrize("value", NEVER)
 def test_what_is_no_time_or_number_fails_strict_or_not(value: str) -> None:
-    assert [True, True] == [decoded(value, strict=strict).faults[0] is not None for strict in (True, False)]
+    assert [True, True] == [decoded(value, strict=strict).record_errors[0] is not None for strict in (True, False)]
 
 
 def test_what_is_taken_is_what_the_decoder_says() -> None:

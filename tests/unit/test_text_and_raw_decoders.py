@@ -12,7 +12,7 @@ from penstock.record.decoded import Decoded
 
 
 def errors(decoded: Decoded) -> list[str | None]:
-    return [None if fault is None else fault["error"] for fault in decoded.faults]
+    return [None if record_error is None else record_error["error"] for record_error in decoded.record_errors]
 
 
 def values(decoded: Decoded) -> list[Any]:
@@ -35,9 +35,13 @@ def test_bytes_that_are_no_utf_8_are_malformed(value: bytes) -> None:
 
 
 def test_the_place_of_the_first_wrong_byte_is_told_and_the_bytes_are_not() -> None:
-    (fault,) = Text().decoder().decode([b"secret\xff"]).faults
+    (record_error,) = Text().decoder().decode([b"secret\xff"]).record_errors
 
-    assert {"stage": "decode", "error": "Malformed", "message": "no UTF-8: invalid start byte at byte 6"} == fault
+    assert {
+        "stage": "decode",
+        "error": "Malformed",
+        "message": "no UTF-8: invalid start byte at byte 6",
+    } == record_error
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,7 @@ def test_raw_bytes_are_not_looked_at(value: bytes) -> None:
 def test_no_values_give_no_rows_of_the_right_type(model: Text | Raw, kind: pa.DataType) -> None:
     decoded = model.decoder().decode([])
 
-    assert ([kind], [], []) == ([each.type for each in decoded.columns], decoded.faults, decoded.dropped)
+    assert ([kind], [], []) == ([each.type for each in decoded.columns], decoded.record_errors, decoded.dropped)
     assert [kind] == [field.type for field in model.arrow_schema]
 
 

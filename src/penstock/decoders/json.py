@@ -28,7 +28,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from penstock.decoders.exactly import exact, exact_type
 from penstock.quantities import SizeBytes
-from penstock.record.decoded import FLOAT_END, Decoded, Fault, arrays_of, fault
+from penstock.record.decoded import FLOAT_END, Decoded, RecordError, arrays_of, record_error
 from penstock.record.schema import parse
 
 _RANGES = {
@@ -88,7 +88,7 @@ class JsonDecoder:
         self._schema = spec.arrow_schema
         self._max_bytes = spec.max_record_bytes
         self._max_depth = spec.max_depth
-        self._tombstone = None if spec.tombstones == "drop" else fault("Tombstone", "the value is null")
+        self._tombstone = None if spec.tombstones == "drop" else record_error("Tombstone", "the value is null")
         event = _structure("event", self._schema, forbid=spec.unknown_fields == "dead_letter", strict=spec.strict)
         self._decode = msgspec.json.Decoder(event, dec_hook=exact).decode
         self._getters = [operator.attrgetter(name) for name in event.__struct_fields__]
@@ -97,33 +97,35 @@ class JsonDecoder:
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Give the columns, a fault for each failed value, and which values to drop."""
         events: list[Any] = []
-        faults: list[Fault | None] = [None] * len(values)
+        record_errors: list[RecordError | None] = [None] * len(values)
         dropped = [False] * len(values)
         for number, value in enumerate(values):
             if value is None:
-                faults[number], dropped[number] = self._tombstone, self._tombstone is None
+                record_errors[number], dropped[number] = self._tombstone, self._tombstone is None
             elif len(value) > self._max_bytes:
-                faults[number] = fault("TooLarge", f"{len(value)} bytes, and at most {self._max_bytes} are accepted")
+                record_errors[number] = record_error(
+                    "TooLarge", f"{len(value)} bytes, at most {self._max_bytes} are accepted"
+                )
             elif value.count(b"{") + value.count(b"[") > self._max_depth and _depth(value) > self._max_depth:
-                faults[number] = fault("TooDeep", f"brackets nested deeper than {self._max_depth}")
+                record_errors[number] = record_error("TooDeep", f"brackets nested deeper than {self._max_depth}")
             else:
                 try:
                     events.append(self._decode(value))
                 except msgspec.ValidationError as error:
-                    faults[number] = fault("SchemaMismatch", str(error))
+                    record_errors[number] = record_error("SchemaMismatch", str(error))
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                    faults[number] = _unreadable(value, error)
+                    record_errors[number] = _unreadable(value, error)
                 else:
                     continue
             events.append(self._blank)
         by_column = (list(map(getter, events)) for getter in self._getters)
-        return Decoded(arrays_of(self._schema, by_column, faults), faults, dropped)
+        return Decoded(arrays_of(self._schema, by_column, record_errors), record_errors, dropped)
 
 
-def _unreadable(value: bytes, error: Exception) -> Fault:
+def _unreadable(value: bytes, error: Exception) -> RecordError:
     if not value.strip():
-        return fault("EmptyValue", "the value has no bytes but white space")
-    return fault("Malformed", str(error))
+        return record_error("EmptyValue", "the value has no bytes but white space")
+    return record_error("Malformed", str(error))
 
 
 def _depth(value: bytes) -> int:

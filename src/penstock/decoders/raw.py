@@ -10,7 +10,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from penstock.quantities import SizeBytes
-from penstock.record.decoded import Decoded, Fault, fault
+from penstock.record.decoded import Decoded, RecordError, record_error
 
 
 class Raw(BaseModel, frozen=True, extra="forbid"):
@@ -41,11 +41,11 @@ class RawDecoder:
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Give the column, a fault for each failed value, and which values to drop."""
         dropped = [value is None and self._spec.tombstones == "drop" for value in values]
-        return Decoded([pa.array(values, pa.binary())], [self._fault(value) for value in values], dropped)
+        return Decoded([pa.array(values, pa.binary())], [self._record_error(value) for value in values], dropped)
 
-    def _fault(self, value: bytes | None) -> Fault | None:
+    def _record_error(self, value: bytes | None) -> RecordError | None:
         if value is None:
-            return fault("Tombstone", "the value is null") if self._spec.tombstones == "dead_letter" else None
+            return record_error("Tombstone", "the value is null") if self._spec.tombstones == "dead_letter" else None
         if len(value) > self._spec.max_record_bytes:
-            return fault("TooLarge", f"{len(value)} bytes, at most {self._spec.max_record_bytes} are accepted")
+            return record_error("TooLarge", f"{len(value)} bytes, at most {self._spec.max_record_bytes} are accepted")
         return None

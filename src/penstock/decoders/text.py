@@ -10,7 +10,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from penstock.quantities import SizeBytes
-from penstock.record.decoded import Decoded, Fault, columns_of, fault
+from penstock.record.decoded import Decoded, RecordError, columns_of, record_error
 
 
 class Text(BaseModel, frozen=True, extra="forbid"):
@@ -37,7 +37,7 @@ class TextDecoder:
 
     def __init__(self, spec: Text) -> None:
         self._spec = spec
-        self._tombstone = None if spec.tombstones == "drop" else fault("Tombstone", "the value is null")
+        self._tombstone = None if spec.tombstones == "drop" else record_error("Tombstone", "the value is null")
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Give the columns, a fault for each failed value, and which values to drop."""
@@ -47,12 +47,14 @@ class TextDecoder:
             self._spec.arrow_schema, [row for row, _ in found], [problem for _, problem in found], dropped
         )
 
-    def _one(self, value: bytes | None) -> tuple[tuple[str | None], Fault | None]:
+    def _one(self, value: bytes | None) -> tuple[tuple[str | None], RecordError | None]:
         if value is None:
             return (None,), self._tombstone
         if len(value) > self._spec.max_record_bytes:
-            return (None,), fault("TooLarge", f"{len(value)} bytes, at most {self._spec.max_record_bytes} are accepted")
+            return (None,), record_error(
+                "TooLarge", f"{len(value)} bytes, at most {self._spec.max_record_bytes} are accepted"
+            )
         try:
             return (value.decode(),), None
         except UnicodeDecodeError as error:
-            return (None,), fault("Malformed", f"no UTF-8: {error.reason} at byte {error.start}")
+            return (None,), record_error("Malformed", f"no UTF-8: {error.reason} at byte {error.start}")

@@ -25,7 +25,7 @@ from penstock.errors import BatchAborted, NotFound, PenstockError, PipelineHalte
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.available_range import AvailableRange
 from penstock.record.columns import where_column
-from penstock.record.decoded import Fault, fault
+from penstock.record.decoded import RecordError, record_error
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.sink import Sink, Staged
 from penstock.worker.tasks import RECORDED, DeadTask, Reader, ReadTask, RejectedRecords, SinkTask, WriteTask, added_up
@@ -96,7 +96,7 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], stand
     recorded = _recorded(parts.dead, offset_ranges, standing)
     for index, offset_range in enumerate(offset_ranges):
         for offset, sink in recorded.get(offset_range.source_partition, ()):
-            rejected[index].setdefault(offset, {})[sink] = fault(RECORDED, "judged dead before", stage="dead")
+            rejected[index].setdefault(offset, {})[sink] = record_error(RECORDED, "judged dead before", stage="dead")
     while True:
         read, write = _tasks(parts, offset_ranges, standing, rejected, recorded)
         started = time.monotonic()
@@ -162,7 +162,7 @@ def _recorded(
 
 
 def _require_first_time(
-    pipeline: str, source_partition: SourcePartition, offset: int, problem: Fault, rejected: RejectedRecords
+    pipeline: str, source_partition: SourcePartition, offset: int, problem: RecordError, rejected: RejectedRecords
 ) -> None:
     """Raise if a record that is condemned already still makes the job fail: that would never end."""
     if None in rejected.get(offset, {}):
@@ -265,7 +265,7 @@ def _prepared(
         }
         refusals = sink.prepare(staged[sink.name], expected)
         for refusal in refusals:
-            rejected[index_of[refusal.source_partition]].setdefault(refusal.offset, {})[sink.name] = refusal.fault
+            rejected[index_of[refusal.source_partition]].setdefault(refusal.offset, {})[sink.name] = refusal.error
         if refusals:
             for each in parts.sinks:
                 each.abandon()

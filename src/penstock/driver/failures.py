@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock import errors
 from penstock.errors import BatchAborted, EnvironmentNotReady, PenstockError
-from penstock.record.decoded import Fault, fault
+from penstock.record.decoded import RecordError, record_error
 
 _OURS = re.compile(r"penstock\.errors\.(\w+): (.*)")
 _CRASHED = "Python worker exited unexpectedly"
@@ -47,11 +47,11 @@ def _is_cut_off(error: Exception) -> bool:
     return isinstance(error, Py4JNetworkError)
 
 
-def fault_of(error: Any) -> Fault:
+def record_error_of(error: Any) -> RecordError:
     """Describe the failure of one record."""
     text = str(error)
     if _CRASHED in text:
-        return fault("WorkerDied", "the Python worker died twice on this record alone", stage="step")
+        return record_error("WorkerDied", "the Python worker died twice on this record alone", stage="step")
     condition = error.getCondition() if hasattr(error, "getCondition") else None
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    return fault(condition or type(error).__name__, first, stage="sql")
+    return record_error(condition or type(error).__name__, first, stage="sql")

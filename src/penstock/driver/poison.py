@@ -8,10 +8,10 @@ record is guilty only if it fails twice, alone. An outage on the way is an outag
 from pathlib import Path
 
 from penstock.delivery.dead_letters import NOT_READ
-from penstock.driver.failures import cause_of, fault_of, job_errors
+from penstock.driver.failures import cause_of, job_errors, record_error_of
 from penstock.driver.spark_job import Frame
 from penstock.errors import BatchAborted, PipelineHalted
-from penstock.record.decoded import Fault, fault
+from penstock.record.decoded import RecordError, record_error
 from penstock.steps.python import HANDLERS, noted
 from penstock.worker.tasks import DrainTask, ReadTask, WriteTask
 
@@ -28,21 +28,23 @@ class Isolation:
         self._write = write
         self._notes = notes
 
-    def poison_records(self, failure: Exception) -> list[tuple[int, int, Fault]]:
+    def poison_records(self, failure: Exception) -> list[tuple[int, int, RecordError]]:
         """Give stretch, offset and fault of every record to blame; raise if it is no record's fault."""
         suspects = self._noted()  # before anything else runs, for every run keeps notes
         start = self._read.offset_ranges[0].start
         without_records = self._fails(0, start, start, _DRAIN)
         if without_records is not None:
             raise PipelineHalted(
-                f"a step fails without any record: {fault_of(without_records)['message']}",
+                f"a step fails without any record: {record_error_of(without_records)['message']}",
                 safe="Nothing of this batch was written",
                 fix="Mend the step",
             )
         found = [each for index, offset in suspects for each in self._alone(index, offset, _DRAIN)]
         found = found or self._searched(_DRAIN) or self._searched(self._write)
         if not found:
-            raise BatchAborted(f"a job failed, and no record alone makes it fail: {fault_of(failure)['message']}")
+            raise BatchAborted(
+                f"a job failed, and no record alone makes it fail: {record_error_of(failure)['message']}"
+            )
         return found
 
     def _noted(self) -> list[tuple[int, int]]:
@@ -59,8 +61,8 @@ class Isolation:
             and self._read.offset_ranges[index].start <= offset < self._read.offset_ranges[index].end
         ]
 
-    def _searched(self, ending: DrainTask | WriteTask) -> list[tuple[int, int, Fault]]:
-        found: list[tuple[int, int, Fault]] = []
+    def _searched(self, ending: DrainTask | WriteTask) -> list[tuple[int, int, RecordError]]:
+        found: list[tuple[int, int, RecordError]] = []
         waiting = [(index, each.start, each.end) for index, each in enumerate(self._read.offset_ranges)]
         while waiting:
             index, start, end = waiting.pop()
@@ -77,17 +79,17 @@ class Isolation:
                 )
         return found
 
-    def _alone(self, index: int, offset: int, ending: DrainTask | WriteTask) -> list[tuple[int, int, Fault]]:
+    def _alone(self, index: int, offset: int, ending: DrainTask | WriteTask) -> list[tuple[int, int, RecordError]]:
         """Try one record twice."""
         first = self._fails(index, offset, offset + 1, ending)
         again = self._fails(index, offset, offset + 1, ending) if first is not None else None
         if again is None:
             return []
-        problem = fault_of(again)
+        problem = record_error_of(again)
         if ending is self._write:
             problem = {**problem, "stage": "sink"}
         elif self._unreadable(index, offset):
-            problem = fault(NOT_READ, f"reading this record fails: {problem['message']}")
+            problem = record_error(NOT_READ, f"reading this record fails: {problem['message']}")
         return [(index, offset, problem)]
 
     def _unreadable(self, index: int, offset: int) -> bool:

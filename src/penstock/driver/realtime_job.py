@@ -51,18 +51,22 @@ def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str])
         required = [field.name for field in decode.arrow_schema if not field.nullable]
         missing = [F.col(f"_parsed.`{name}`").isNull() for name in required]
         malformed = F.col("_parsed").isNull() | F.col(f"_parsed.{_CORRUPT}").isNotNull() | (F.length("value") == 0)
-        fault = F.when(malformed, _fault("decode", "Malformed", F.lit("from_json cannot read it")))
+        record_error = F.when(malformed, _record_error("decode", "Malformed", F.lit("from_json cannot read it")))
         for name, is_missing in zip(required, missing, strict=True):
-            fault = fault.when(is_missing, _fault("decode", "SchemaMismatch", F.lit(f"{name}: missing or null")))
+            record_error = record_error.when(
+                is_missing, _record_error("decode", "SchemaMismatch", F.lit(f"{name}: missing or null"))
+            )
         columns = [F.col(f"_parsed.`{name}`").alias(name) for name in names]
     else:
         columns = [value.cast("string").alias("text") if isinstance(decode, Text) else value.alias("value")]
-        fault = F.when(F.lit(False), _fault("", "", F.lit("")))  # noqa: FBT003 - none, and of the right type
+        record_error = F.when(F.lit(False), _record_error("", "", F.lit("")))  # noqa: FBT003 - none, and of the right type
     tombstones = getattr(decode, "tombstones", "dead_letter")
     if tombstones == "drop":
         source = source.where("value IS NOT NULL")
     elif tombstones == "dead_letter":
-        fault = F.when(value.isNull(), _fault("decode", "Tombstone", F.lit("the value is null"))).otherwise(fault)
+        record_error = F.when(
+            value.isNull(), _record_error("decode", "Tombstone", F.lit("the value is null"))
+        ).otherwise(record_error)
     ids = F.lit("")
     for topic, topic_id in topic_ids.items():
         ids = F.when(F.col("topic") == topic, F.lit(topic_id)).otherwise(ids)
@@ -79,11 +83,11 @@ def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str])
         F.col("value").alias("_value"),
         headers.alias("_headers"),
         F.col("headers").alias(_HEADERS),
-        fault.alias("_error"),
+        record_error.alias("_error"),
     )
 
 
-def _fault(stage: str, error: str, message: "Column") -> "Column":
+def _record_error(stage: str, error: str, message: "Column") -> "Column":
     return F.struct(F.lit(stage).alias("stage"), F.lit(error).alias("error"), message.alias("message"))
 
 
@@ -92,8 +96,8 @@ def _with_rule(frame: "DataFrame", column: str, name: str, that: str, otherwise:
     if otherwise == "drop":
         return frame.where(~broken).drop(column)
     if otherwise == "dead_letter":
-        fault = _fault("expect", "ExpectationFailed", F.lit(f"{name}: {that}"))
-        frame = frame.withColumn("_error", F.when(broken, fault).otherwise(F.col("_error")))
+        record_error = _record_error("expect", "ExpectationFailed", F.lit(f"{name}: {that}"))
+        frame = frame.withColumn("_error", F.when(broken, record_error).otherwise(F.col("_error")))
     return frame.drop(column)
 
 

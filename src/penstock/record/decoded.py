@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Fault = dict[str, str]
+RecordError = dict[str, str]
 """Why a record failed: stage, error (a class) and message."""
 
 FLOAT_END = 2.0**128 - 2.0**103
@@ -25,7 +25,7 @@ _FIRST_US = (datetime.datetime.min.replace(tzinfo=datetime.UTC) - _EPOCH) // _US
 _LAST_US = (datetime.datetime.max.replace(tzinfo=datetime.UTC) - _EPOCH) // _US
 
 
-def fault(error: str, message: str, stage: str = "decode") -> Fault:
+def record_error(error: str, message: str, stage: str = "decode") -> RecordError:
     """Describe a failure; long messages are cut, for they travel in headers, and halves of characters replaced."""
     text = message[:_LONGEST_MESSAGE].encode(errors="replace").decode()
     return {"stage": stage, "error": error, "message": text}
@@ -36,34 +36,39 @@ class Decoded:
     """The columns of one chunk."""
 
     columns: list[pa.Array]
-    faults: list[Fault | None]
+    record_errors: list[RecordError | None]
     dropped: list[bool]
 
 
 def columns_of(
     schema: pa.Schema,
     rows: list[tuple[Any, ...]],
-    faults: list[Fault | None],
+    record_errors: list[RecordError | None],
     dropped: list[bool],
     stage: str = "decode",
 ) -> Decoded:
     """Turn rows into columns; a row whose values do not fit their type after all becomes a failed one."""
     by_column = zip(*rows, strict=True) if rows else [()] * len(schema)
-    return Decoded(arrays_of(schema, by_column, faults, stage), faults, dropped)
+    return Decoded(arrays_of(schema, by_column, record_errors, stage), record_errors, dropped)
 
 
 def arrays_of(
-    schema: pa.Schema, by_column: Iterable[Sequence[Any]], faults: list[Fault | None], stage: str = "decode"
+    schema: pa.Schema,
+    by_column: Iterable[Sequence[Any]],
+    record_errors: list[RecordError | None],
+    stage: str = "decode",
 ) -> list[pa.Array]:
     """Turn the values of each column into an array; a value that does not fit its type fails its row."""
-    return [_column(field, values, faults, stage) for field, values in zip(schema, by_column, strict=True)]
+    return [_column(field, values, record_errors, stage) for field, values in zip(schema, by_column, strict=True)]
 
 
-def _column(field: pa.Field, values: Sequence[Any], faults: list[Fault | None], stage: str) -> pa.Array:
+def _column(field: pa.Field, values: Sequence[Any], record_errors: list[RecordError | None], stage: str) -> pa.Array:
     try:
         return _array(values, field.type)
     except _UNFIT:
-        return _array([_fitting(field, value, index, faults, stage) for index, value in enumerate(values)], field.type)
+        return _array(
+            [_fitting(field, value, index, record_errors, stage) for index, value in enumerate(values)], field.type
+        )
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -88,10 +93,10 @@ def _leaves_the_calendar(array: pa.Array) -> bool:
     return pa.types.is_struct(kind) and any(map(_leaves_the_calendar, array.flatten()))
 
 
-def _fitting(field: pa.Field, value: Any, index: int, faults: list[Fault | None], stage: str) -> Any:
+def _fitting(field: pa.Field, value: Any, index: int, record_errors: list[RecordError | None], stage: str) -> Any:
     try:
         _array([value], field.type)
     except _UNFIT as error:
-        faults[index] = fault("SchemaMismatch", f"{field.name}: {error}", stage)
+        record_errors[index] = record_error("SchemaMismatch", f"{field.name}: {error}", stage)
         return None
     return value

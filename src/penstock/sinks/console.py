@@ -12,7 +12,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from penstock.record.columns import COORDINATES
-from penstock.record.decoded import Fault
+from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink
@@ -80,7 +80,7 @@ class ConsoleStager:
         self._limit = limit
         self._rows: list[dict[str, Any]] = []
 
-    def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
+    def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, RecordError]]:
         """Keep what there is room for; refuse a row among those that cannot be shown."""
         shown, _, refused = fitting(rows.slice(0, self._limit - len(self._rows)), lambda some: list(plain_rows(some)))
         self._rows += shown

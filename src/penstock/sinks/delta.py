@@ -27,7 +27,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, make_folder, sync, write_json
 from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
 from penstock.record.columns import COORDINATES
-from penstock.record.decoded import Fault
+from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.secret import PathFromFile
 from penstock.sinks.delta_demands import require_plain
@@ -277,7 +277,7 @@ class DeltaStager:
         self._rows_waiting = 0
         self._bounds: tuple[dict[str, Any], dict[str, Any]] | None = None
 
-    def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
+    def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, RecordError]]:
         """Collect rows into row groups: many small groups read slowly. Refuse what would make the file unreadable."""
         rows, _, refused = fitting(rows, self._checked)
         if not rows.num_rows:

@@ -25,7 +25,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, sync, write_json
 from penstock.errors import BatchAborted, PositionsMoved
 from penstock.record.columns import COORDINATES
-from penstock.record.decoded import Fault
+from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.secret import PathFromFile
 from penstock.sinks.rows import fitting, plain_rows
@@ -215,7 +215,7 @@ class JsonStager:
         self._file: BinaryIO | None = None
         self._lines: gzip.GzipFile | BinaryIO | None = None
 
-    def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
+    def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, RecordError]]:
         """Append one line per row; refuse a row that no line can hold."""
         lines, _, refused = fitting(rows, _encoded)
         if self._lines is None and lines:

@@ -24,7 +24,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.topic_limits import TopicLimits, limits_of
 from penstock.record.columns import COORDINATES
-from penstock.record.decoded import Fault, fault
+from penstock.record.decoded import RecordError, record_error
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.rows import fitting, plain_rows
 from penstock.sinks.sink import Sink
@@ -166,7 +166,7 @@ class KafkaStager:
         self._limits = limits
         self._file = OutboxFile(path)
 
-    def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, Fault]]:
+    def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, RecordError]]:
         """Encode rows; refuse what cannot be encoded, and what the topic would refuse."""
         made, indexes, refused = fitting(rows, self._records)
         now_ms = int(time.time() * 1000)
@@ -176,7 +176,7 @@ class KafkaStager:
             if refusal is None:
                 taken.append(record)
             else:
-                refused.append((index, fault(*refusal, stage="sink")))
+                refused.append((index, record_error(*refusal, stage="sink")))
         self._file.write(self._staged(taken))
         return refused
 

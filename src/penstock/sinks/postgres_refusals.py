@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.record.decoded import Fault, fault
+from penstock.record.decoded import RecordError, record_error
 from penstock.sinks.postgres_server import first_line, is_outage
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ def find_refused(count: int, write: Callable[[int, int], None]) -> list[tuple[in
     return refused
 
 
-def refusal_of(error: Any) -> Fault:
+def refusal_of(error: Any) -> RecordError:
     """Describe why a row was refused; values stay out of it, for they may be secret."""
     import psycopg
 
     message = error.diag.message_primary or first_line(error)
     if isinstance(error, psycopg.DataError):
         message = re.sub(r'".*"', '"..."', message, flags=re.DOTALL)
-    return fault(type(error).__name__, message, stage="sink")
+    return record_error(type(error).__name__, message, stage="sink")

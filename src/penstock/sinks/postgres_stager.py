@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import BatchAborted
 from penstock.record.columns import COORDINATES
-from penstock.record.decoded import Fault
+from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange
 from penstock.sinks.postgres_refusals import find_refused, refusal_of
 from penstock.sinks.postgres_server import Server, outage_is_transient
@@ -45,7 +45,7 @@ class PostgresStager:
         listed = sql.SQL(", ").join(map(sql.Identifier, [*columns, "_stage", "_at"]))
         self._copy = sql.SQL("COPY {} ({}) FROM STDIN").format(stage, listed)
 
-    def write(self, rows: pa.RecordBatch, offsets: pa.Array) -> list[tuple[int, Fault]]:
+    def write(self, rows: pa.RecordBatch, offsets: pa.Array) -> list[tuple[int, RecordError]]:
         """Copy the rows; halve what is refused until the rows to blame stand alone."""
         import psycopg
 

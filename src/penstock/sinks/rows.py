@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.record.decoded import Fault, fault
+from penstock.record.decoded import RecordError, record_error
 
 Converted = TypeVar("Converted")
 _UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError, KeyError, RecursionError)
@@ -23,7 +23,7 @@ _UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError, KeyError, Rec
 
 def fitting(
     rows: pa.RecordBatch, convert: Callable[[pa.RecordBatch], Converted]
-) -> tuple[Converted, list[int], list[tuple[int, Fault]]]:
+) -> tuple[Converted, list[int], list[tuple[int, RecordError]]]:
     """Convert rows; give what became of them, the indexes of those that fit, and each that does not with the reason."""
     try:
         return convert(rows), list(range(rows.num_rows)), []
@@ -33,7 +33,7 @@ def fitting(
     return convert(rows.take(pa.array(kept, pa.int64()))), kept, sorted(refused.items())
 
 
-def _misfits(rows: pa.RecordBatch, convert: Callable[[pa.RecordBatch], object]) -> Iterator[tuple[int, Fault]]:
+def _misfits(rows: pa.RecordBatch, convert: Callable[[pa.RecordBatch], object]) -> Iterator[tuple[int, RecordError]]:
     """Halve what cannot be converted until the rows to blame stand alone."""
     waiting = [(0, rows.num_rows)]
     while waiting:
@@ -42,7 +42,7 @@ def _misfits(rows: pa.RecordBatch, convert: Callable[[pa.RecordBatch], object]) 
             convert(rows.slice(first, last - first))
         except _UNFIT as error:
             if last - first == 1:
-                yield first, fault(type(error).__name__, f"this row cannot be written: {error}", stage="sink")
+                yield first, record_error(type(error).__name__, f"this row cannot be written: {error}", stage="sink")
             else:
                 middle = (first + last) // 2
                 waiting += [(middle, last), (first, middle)]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from penstock.errors import BadInput
-from penstock.record.decoded import Fault
+from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
 
@@ -33,13 +33,13 @@ class Refusal:
 
     source_partition: SourcePartition
     offset: int
-    fault: Fault
+    error: RecordError
 
 
 class Stager(Protocol):
     """Writes rows aside, inside of a task. Rows carry the user's columns and the coordinates."""
 
-    def write(self, rows: pa.RecordBatch, offsets: pa.Array, /) -> list[tuple[int, Fault]]:
+    def write(self, rows: pa.RecordBatch, offsets: pa.Array, /) -> list[tuple[int, RecordError]]:
         """Take rows in order, each with its offset in the stretch; give those refused for their data, by index."""
 
     def finish(self) -> dict[str, Any]:

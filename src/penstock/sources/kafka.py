@@ -25,7 +25,7 @@ from penstock.kafka.reader import reading
 from penstock.kafka.topic_limits import NO_TIMESTAMP
 from penstock.record.available_range import AvailableRange
 from penstock.record.columns import ERROR
-from penstock.record.decoded import fault
+from penstock.record.decoded import record_error
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import records
 
@@ -374,20 +374,20 @@ def _columns(messages: list[Message], source_partition: SourcePartition, rejecte
     bare = {number for number, offset in enumerate(offsets) if offset in rejected} if rejected else set()
     read = [message for number, message in enumerate(messages) if number not in bare] if bare else messages
     headers, unreadable = read_headers(read)
-    faults: list[Any] = [None] * len(read)
+    record_errors: list[Any] = [None] * len(read)
     for number in unreadable:
-        faults[number] = fault("HeadersUnreadable", "the name of a header is no UTF-8: no header is kept")
+        record_errors[number] = record_error("HeadersUnreadable", "the name of a header is no UTF-8: no header is kept")
     columns: list[list[Any]] = [
         [at_ms for _, at_ms in map(Message.timestamp, read)],
         list(map(Message.key, read)),
         list(map(Message.value, read)),
         headers,
-        faults,
+        record_errors,
     ]
     for number in sorted(bare):
         for column, nothing in zip(columns, (NO_TIMESTAMP, None, None, None, None), strict=True):
             column.insert(number, nothing)
-    times_ms, keys, values, headers, faults = columns
+    times_ms, keys, values, headers, record_errors = columns
     batch = records(
         source_partition,
         offsets=pa.array(offsets, pa.int64()),
@@ -396,4 +396,4 @@ def _columns(messages: list[Message], source_partition: SourcePartition, rejecte
         values=pa.array(values, pa.binary()),
         headers=headers,
     )
-    return batch.append_column("_error", pa.array(faults, ERROR)) if any(faults) else batch
+    return batch.append_column("_error", pa.array(record_errors, ERROR)) if any(record_errors) else batch

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 from penstock.clock import clock
 from penstock.errors import BadInput, PenstockError
 from penstock.record.columns import ERROR, TALLY, tally, user_columns, whole_rows, whole_schema
-from penstock.record.decoded import Fault, columns_of, fault
+from penstock.record.decoded import RecordError, columns_of, record_error
 from penstock.steps.fitting import requirement
 from penstock.steps.handlers import Handlers
 from penstock.steps.message import BatchInfo, Message
-from penstock.steps.python import HANDLERS, Notebook, blame, load_function
+from penstock.steps.python import HANDLERS, Notebook, error_from, load_function
 
 STAGE = "handler"
 
@@ -134,7 +134,7 @@ class _Handling:
                     gathered = self._gather(message, chunk, source_partitions[number])
             self._stop_if_told(message, source_partitions[number])
             # Of one that went into a batch, which may be through by now, the batch tells.
-            if message.fault is not None and not gathered:
+            if message.error is not None and not gathered:
                 failed.append(message)
         self._failed(failed)
         for key in [key for key, bucket in self._buckets.items() if bucket.must_flush]:
@@ -148,7 +148,7 @@ class _Handling:
         except PenstockError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a user's handler raises is that message's fault
-            message.fault, message.is_dropped = blame(error, STAGE), False
+            message.error, message.is_dropped = error_from(error, STAGE), False
         self._seconds["handle_message"] += time.perf_counter() - began
 
     def _gather(self, message: Message, chunk: _Chunk, source_partition: int) -> bool:
@@ -157,13 +157,15 @@ class _Handling:
         batcher = self._spec.batchers.get(name) if isinstance(name, str) else None
         if batcher is None:
             shown = name if isinstance(name, str) else type(name).__name__
-            message.fault = fault("UnknownBatcher", f"there is no batcher '{shown}'", STAGE)
+            message.error = record_error("UnknownBatcher", f"there is no batcher '{shown}'", STAGE)
             return False
         key = (name, message.batch_key)
         try:
             bucket = self._buckets.setdefault(key, _Bucket())
         except Exception:  # noqa: BLE001 - a key of the user's own may raise anything when it is hashed or compared
-            message.fault = fault("TypeError", "a batch key must be hashable: a string, a number, a tuple", STAGE)
+            message.error = record_error(
+                "TypeError", "a batch key must be hashable: a string, a number, a tuple", STAGE
+            )
             return False
         bucket.members.append((message, chunk, source_partition))
         bucket.size_bytes += len(message.value) if isinstance(message.value, bytes) else 0
@@ -185,7 +187,7 @@ class _Handling:
         for message, chunk, source_partition in members:
             chunk.waiting -= 1
             self._stop_if_told(message, source_partition)
-        self._failed([message for message in messages if message.fault is not None])
+        self._failed([message for message in messages if message.error is not None])
 
     def _all(self, messages: list[Message], handler: str, *arguments: Any) -> None:
         """Call a handler on many at once; if it raises, or loses one of them, all of them fail."""
@@ -197,9 +199,9 @@ class _Handling:
         except PenstockError:
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            found = blame(error, STAGE)
+            found = error_from(error, STAGE)
             for message in messages:
-                message.fault, message.is_dropped = message.fault or found, False
+                message.error, message.is_dropped = message.error or found, False
         self._seconds[handler] += time.perf_counter() - began
 
     def _called(self, name: str, messages: list[Message], *arguments: Any) -> Any:
@@ -228,7 +230,7 @@ class _Handling:
 
     def _stop_if_told(self, message: Message, source_partition: int) -> None:
         if self._spec.on_failure.then == "stop" and self.stopped is None:
-            problem = message.fault
+            problem = message.error
             if problem is not None and problem["stage"] == STAGE:
                 self.stopped = (source_partition, f"{problem['error']}: {problem['message']}")
 
@@ -238,7 +240,7 @@ class _Handling:
         handler: Callable[..., Any] | None = getattr(self._handlers, "handle_failed", None)
         if handler is None or not messages:
             return
-        before = [message.fault for message in messages]
+        before = [message.error for message in messages]
         self._notebook.note(None)
         try:
             handler(list(messages))
@@ -248,7 +250,7 @@ class _Handling:
             self._counts["handle_failed_raised"] += 1
             traceback.print_exc(file=sys.stderr)
         for message, found in zip(messages, before, strict=True):
-            message.fault = message.fault or found
+            message.error = message.error or found
 
     def _released(self) -> Iterator[pa.RecordBatch]:
         """Give the chunks at the front of which every message is settled."""
@@ -256,16 +258,16 @@ class _Handling:
             chunk = self._chunks.popleft()
             good = [message for message in chunk.messages if message.is_good]
             results = [self._row(message) for message in chunk.messages]
-            faults: list[Fault | None] = [message.fault for message in chunk.messages]
-            columns = columns_of(self._columns, results, faults, [], STAGE).columns
-            for message, found in zip(chunk.messages, faults, strict=True):
-                message.fault = found
+            record_errors: list[RecordError | None] = [message.error for message in chunk.messages]
+            columns = columns_of(self._columns, results, record_errors, [], STAGE).columns
+            for message, found in zip(chunk.messages, record_errors, strict=True):
+                message.error = found
             source_partitions = chunk.rows.column("_at").to_pylist()
             for message, source_partition in zip(chunk.messages, source_partitions, strict=True):
                 self._stop_if_told(message, source_partition)
-            self._failed([message for message in good if message.fault is not None])
+            self._failed([message for message in good if message.error is not None])
             whole = whole_rows(
-                columns, chunk.rows, pa.array([each.fault for each in chunk.messages], ERROR), self._schema
+                columns, chunk.rows, pa.array([each.error for each in chunk.messages], ERROR), self._schema
             )
             self._counts["dropped"] += sum(1 for message in chunk.messages if message.is_dropped)
             yield whole.filter(pa.array([not message.is_dropped for message in chunk.messages]))
@@ -280,7 +282,7 @@ class _Handling:
             values = (*values, message.batcher) if self._spec.batcher_column else values
             self._require_fitting(values)
         except Exception as error:  # noqa: BLE001 - data is whatever the handlers made of it
-            message.fault = blame(error, STAGE)
+            message.error = error_from(error, STAGE)
             return blank
         return values
 
@@ -293,7 +295,7 @@ def _made(reference: str, folder: Path | None) -> Any:
     except PenstockError:
         raise
     except Exception as error:  # noqa: BLE001 - a constructor of the user's may raise anything
-        found = blame(error, STAGE)
+        found = error_from(error, STAGE)
         raise BadInput(f"'{reference}' cannot be made: {found['error']}: {found['message']}") from None
 
 
@@ -338,7 +340,7 @@ def _messages(rows: pa.RecordBatch) -> list[Message]:
             key=key,
             value=value,
             headers=[(each["name"], each["value"]) for each in headers or []],
-            fault=problem,
+            error=problem,
         )
         for columns, topic, partition, offset, timestamp, key, value, headers, problem in zip(
             data, *reserved, strict=True

@@ -5,7 +5,7 @@ import datetime
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from penstock.record.decoded import Fault, fault
+from penstock.record.decoded import RecordError, record_error
 
 DEFAULT = "default"
 
@@ -14,7 +14,7 @@ class Message:
     """One event on its way through the handlers. Change `data` in place, or put another dictionary there."""
 
     __slots__ = (
-        "_fault",
+        "_error",
         "batch_key",
         "batch_mode",
         "batcher",
@@ -40,7 +40,7 @@ class Message:
         key: bytes | None = None,
         value: bytes | None = None,
         headers: list[tuple[str, bytes | None]] | None = None,
-        fault: Fault | None = None,
+        error: RecordError | None = None,
     ) -> None:
         self.data = data
         """The columns by name; None if the record could not be decoded, which only `handle_failed` ever sees."""
@@ -55,20 +55,20 @@ class Message:
         self.batcher = DEFAULT
         self.batch_key: Any = DEFAULT
         self.batch_mode: Literal["bulk", "flush"] = "bulk"
-        self._fault = fault
+        self._error = error
         self.is_dropped = False
 
     @property
-    def fault(self) -> Fault | None:
+    def error(self) -> RecordError | None:
         """Why it failed: stage, error and message; None as long as it has not."""
-        return self._fault
+        return self._error
 
-    @fault.setter
-    def fault(self, value: Fault | None) -> None:
-        # A fault without a stage would pass for none, and a row of nulls would be written.
+    @error.setter
+    def error(self, value: RecordError | None) -> None:
+        # An error without a stage would pass for none, and a row of nulls would be written.
         if value is not None and (not isinstance(value, dict) or {"stage", "error", "message"} - value.keys()):
-            raise TypeError("a fault has a stage, an error and a message: use message.failed(reason)")
-        self._fault = value
+            raise TypeError("an error has a stage, a class and a message: use message.failed(reason)")
+        self._error = value
 
     def put_batcher(self, name: str) -> Self:
         """Choose the batcher that the message goes to."""
@@ -87,7 +87,7 @@ class Message:
 
     def failed(self, reason: str) -> Self:
         """Mark it as failed: it skips what is left, and becomes a dead letter with this reason."""
-        self.fault = fault("MessageFailed", str(reason), stage="handler")
+        self.error = record_error("MessageFailed", str(reason), stage="handler")
         return self
 
     def drop(self) -> Self:
@@ -98,7 +98,7 @@ class Message:
     @property
     def is_good(self) -> bool:
         """Tell whether it goes on to the next stage."""
-        return self.fault is None and not self.is_dropped
+        return self.error is None and not self.is_dropped
 
     def kept(self) -> dict[str, Any]:
         """Give what it is like now, of which no change to the message changes anything; raise if `data` has no copy."""

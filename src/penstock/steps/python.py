@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from penstock.errors import BadInput, PenstockError
 from penstock.record.columns import ERROR, user_columns, whole_rows, whole_schema
-from penstock.record.decoded import Fault, columns_of, fault
+from penstock.record.decoded import RecordError, columns_of, record_error
 from penstock.record.schema import parse
 from penstock.steps.fitting import requirement
 
@@ -101,16 +101,16 @@ class PythonTask:
         if not rows.num_rows:
             return
         run = {"rows": self._on_rows, "pandas": self._on_pandas, "arrow": self._on_arrow}[self._spec.on]
-        columns, faults, kept = run(function, rows, notebook)
-        whole = whole_rows(columns, rows, pa.array(faults, ERROR), self.schema)
+        columns, record_errors, kept = run(function, rows, notebook)
+        whole = whole_rows(columns, rows, pa.array(record_errors, ERROR), self.schema)
         yield whole.filter(pa.array(kept)) if not all(kept) else whole
 
     def _on_rows(
         self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
-    ) -> tuple[list[pa.Array], list[Fault | None], list[bool]]:
+    ) -> tuple[list[pa.Array], list[RecordError | None], list[bool]]:
         shown = rows.select([*user_columns(rows.schema.names), *_SHOWN]).to_pylist(maps_as_pydicts="strict")
         offsets = rows.column("_at").to_pylist()
-        faults: list[Fault | None] = [None] * len(shown)
+        record_errors: list[RecordError | None] = [None] * len(shown)
         results: list[tuple[Any, ...]] = []
         kept = [True] * len(shown)
         names = self._columns.names
@@ -130,13 +130,13 @@ class PythonTask:
             except PenstockError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises is that record's fault
-                faults[number] = blame(error)
+                record_errors[number] = error_from(error)
                 results.append(blank)
-        return columns_of(self._columns, results, faults, [], "step").columns, faults, kept
+        return columns_of(self._columns, results, record_errors, [], "step").columns, record_errors, kept
 
     def _on_pandas(
         self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
-    ) -> tuple[list[pa.Array], list[Fault | None], list[bool]]:
+    ) -> tuple[list[pa.Array], list[RecordError | None], list[bool]]:
         import pandas as pd
 
         # The usual integers of pandas cannot be null, and would become floats, which are not exact.
@@ -150,7 +150,7 @@ class PythonTask:
         # Labels below zero: rows that the function counts anew cannot be taken for other ones.
         frame.index = pd.RangeIndex(-rows.num_rows, 0)
         require_fitting = requirement(self._columns)
-        faults: list[Fault | None] = [None] * rows.num_rows
+        record_errors: list[RecordError | None] = [None] * rows.num_rows
         kept = [False] * rows.num_rows
         results: list[tuple[Any, ...]] = [(None,) * len(self._columns)] * rows.num_rows
 
@@ -168,14 +168,14 @@ class PythonTask:
                 results[first + place] = values
                 kept[first + place] = True
 
-        self._halving(one, rows, faults, kept, notebook)
-        return columns_of(self._columns, results, faults, [], "step").columns, faults, kept
+        self._halving(one, rows, record_errors, kept, notebook)
+        return columns_of(self._columns, results, record_errors, [], "step").columns, record_errors, kept
 
     def _on_arrow(
         self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
-    ) -> tuple[list[pa.Array], list[Fault | None], list[bool]]:
+    ) -> tuple[list[pa.Array], list[RecordError | None], list[bool]]:
         table = pa.Table.from_batches([rows.select(user_columns(rows.schema.names))])
-        faults: list[Fault | None] = [None] * rows.num_rows
+        record_errors: list[RecordError | None] = [None] * rows.num_rows
         kept = [True] * rows.num_rows
         parts: dict[int, pa.Table] = {}
 
@@ -188,18 +188,18 @@ class PythonTask:
                 raise ValueError(f"{last - first} rows went in and {given.num_rows} came out")
             parts[first] = given
 
-        self._halving(one, rows, faults, kept, notebook)
-        for number, problem in enumerate(faults):
+        self._halving(one, rows, record_errors, kept, notebook)
+        for number, problem in enumerate(record_errors):
             if problem is not None:
                 parts[number] = pa.table([pa.nulls(1, field.type) for field in self._columns], schema=self._columns)
         joined = pa.concat_tables([parts[first] for first in sorted(parts)]).combine_chunks()
-        return [column.combine_chunks() for column in joined.columns], faults, kept
+        return [column.combine_chunks() for column in joined.columns], record_errors, kept
 
     def _halving(
         self,
         one: Callable[[int, int], None],
         rows: pa.RecordBatch,
-        faults: list[Fault | None],
+        record_errors: list[RecordError | None],
         kept: list[bool],
         notebook: "Notebook",
     ) -> None:
@@ -215,7 +215,7 @@ class PythonTask:
                 raise
             except Exception as error:  # noqa: BLE001 - as above
                 if last - first == 1:
-                    faults[first], kept[first] = blame(error), True
+                    record_errors[first], kept[first] = error_from(error), True
                 else:
                     middle = (first + last) // 2
                     waiting += [(middle, last), (first, middle)]
@@ -251,11 +251,11 @@ def noted(path: Path) -> int | None:
     return offset if offset >= 0 else None
 
 
-def blame(error: Exception, stage: str = "step") -> Fault:
+def error_from(error: Exception, stage: str = "step") -> RecordError:
     """Describe what a user's code raised."""
     name = type(error).__name__
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - the function of a user's exception
         message = ""
-    return fault(name, message or name, stage)
+    return record_error(name, message or name, stage)

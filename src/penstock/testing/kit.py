@@ -28,7 +28,7 @@ from penstock.pipeline.handlers import Pipeline
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import where_column
-from penstock.record.decoded import Fault
+from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.records import records
 from penstock.steps.sql import Sql
@@ -186,7 +186,7 @@ class _MemoryStager:
     def __init__(self, _offset_range: OffsetRange) -> None:
         self._batches: list[pa.RecordBatch] = []
 
-    def write(self, rows: pa.RecordBatch, _offsets: pa.Array, /) -> list[tuple[int, Fault]]:
+    def write(self, rows: pa.RecordBatch, _offsets: pa.Array, /) -> list[tuple[int, RecordError]]:
         self._batches.append(rows)
         return []
 

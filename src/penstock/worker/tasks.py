@@ -19,7 +19,7 @@ from penstock.delivery.dead_letters import NOT_READ
 from penstock.errors import PenstockError
 from penstock.pipeline.expectation import Expectation
 from penstock.record.columns import ERROR, TALLY, rule_column, tally, user_columns, whole_rows, whole_schema
-from penstock.record.decoded import Decoded, Fault, fault
+from penstock.record.decoded import Decoded, RecordError, record_error
 from penstock.record.positions import OffsetRange
 from penstock.sinks.sink import Stager, StagerFactory
 
@@ -28,7 +28,7 @@ DOT = "\ue000"
 """What stands for a dot in names on their way to Python: PySpark would take `a.b` for a field of a struct."""
 
 Task = Callable[[Iterator[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
-RejectedRecords = dict[int, dict[str | None, Fault]]
+RejectedRecords = dict[int, dict[str | None, RecordError]]
 """Faults that were found before the task began: by offset, then by sink, or None for all sinks."""
 
 RECORDED = "Recorded"
@@ -130,11 +130,14 @@ class ReadTask:
             for start in read:
                 read[start] += int((offsets >= start).sum())
             decoded = decoder.decode(raw.column("_value").to_pylist())
-            _reject(decoded.faults, offsets, raw, rejected)
-            errors = pa.array(decoded.faults, ERROR)
+            _reject(decoded.record_errors, offsets, raw, rejected)
+            errors = pa.array(decoded.record_errors, ERROR)
             batch = whole_rows(decoded.columns, raw, errors, schema)
             if any(decoded.dropped):
-                kept = [not each or bool(fault) for each, fault in zip(decoded.dropped, decoded.faults, strict=True)]
+                kept = [
+                    not each or bool(record_error)
+                    for each, record_error in zip(decoded.dropped, decoded.record_errors, strict=True)
+                ]
                 batch = batch.filter(pa.array(kept))
             yield batch
         yield tally(schema, {"read": {str(start): count for start, count in read.items()}, "end": reached})
@@ -147,19 +150,25 @@ class ReadTask:
 
 def _passed_over(rejected: RejectedRecords) -> set[int]:
     """Give the offsets that are passed over: reading them fails, or nothing of them is needed any more."""
-    judged = ((offset, faults.get(None)) for offset, faults in rejected.items())
-    return {offset for offset, fault in judged if fault is not None and fault["error"] in (RECORDED, NOT_READ)}
+    judged = ((offset, record_errors.get(None)) for offset, record_errors in rejected.items())
+    return {
+        offset
+        for offset, record_error in judged
+        if record_error is not None and record_error["error"] in (RECORDED, NOT_READ)
+    }
 
 
-def _reject(faults: list[Fault | None], offsets: Any, raw: pa.RecordBatch, rejected: RejectedRecords) -> None:
+def _reject(
+    record_errors: list[RecordError | None], offsets: Any, raw: pa.RecordBatch, rejected: RejectedRecords
+) -> None:
     if "_error" in raw.schema.names:
         for number, found in enumerate(raw.column("_error").to_pylist()):
-            faults[number] = found or faults[number]
+            record_errors[number] = found or record_errors[number]
     if rejected:
         for number, offset in enumerate(offsets.tolist()):
             found = rejected.get(offset, {}).get(None)
             if found is not None:
-                faults[number] = found
+                record_errors[number] = found
 
 
 class DrainTask:
@@ -285,7 +294,7 @@ class WriteTask:
         failed = _mask(pc.is_valid(stages)) & ~tallies
         good = ~failed & ~tallies
         offsets = batch.column("_at").fill_null(-1).to_numpy()
-        self._bury(batch, failed, batch.column("_error"), progress, None)
+        self._dead_letter(batch, failed, batch.column("_error"), progress, None)
         for sink in self.sinks:
             later = offsets >= sink.resume_offsets[index]
             progress.counts[sink.name].dead += int((failed & later).sum())
@@ -309,8 +318,8 @@ class WriteTask:
             progress.failed_rule = progress.failed_rule or (rule.name, int(offsets[broken][0]))
             return good
         if rule.otherwise == "dead_letter":
-            problem = fault("ExpectationFailed", f"{rule.name}: {rule.that}", stage="expect")
-            self._bury(batch, broken, pa.array([problem] * batch.num_rows, ERROR), progress, None)
+            problem = record_error("ExpectationFailed", f"{rule.name}: {rule.that}", stage="expect")
+            self._dead_letter(batch, broken, pa.array([problem] * batch.num_rows, ERROR), progress, None)
         for sink in self.sinks:
             count = int((broken & (offsets >= sink.resume_offsets[index])).sum())
             counts = progress.counts[sink.name]
@@ -330,27 +339,27 @@ class WriteTask:
         if sink.where is not None:
             meant &= _mask(batch.column(sink.where))
         counts.dropped += int((wanted & ~meant).sum())
-        faults: dict[int, Fault] = {}
+        record_errors: dict[int, RecordError] = {}
         for position in np.flatnonzero(meant).tolist() if self.rejected[index] else []:
             found = self.rejected[index].get(int(offsets[position]), {}).get(sink.name)
             if found is not None:
-                faults[position] = found
+                record_errors[position] = found
                 meant[position] = False
         where = np.flatnonzero(meant)
         rows = batch.select([*user_columns(batch.schema.names), *sink.reserved_columns]).take(pa.array(where))
         refused = (
             progress.stagers[sink.name].write(rows, batch.column("_at").take(pa.array(where))) if len(where) else []
         )
-        faults |= {int(where[position]): problem for position, problem in refused}
+        record_errors |= {int(where[position]): problem for position, problem in refused}
         counts.rows += len(where) - len(refused)
-        counts.dead += len(faults)
-        if faults:
+        counts.dead += len(record_errors)
+        if record_errors:
             marked = np.zeros(batch.num_rows, dtype=bool)
-            marked[list(faults)] = True
-            problems = pa.array([faults.get(position) for position in range(batch.num_rows)], ERROR)
-            self._bury(batch, marked, problems, progress, sink.name)
+            marked[list(record_errors)] = True
+            problems = pa.array([record_errors.get(position) for position in range(batch.num_rows)], ERROR)
+            self._dead_letter(batch, marked, problems, progress, sink.name)
 
-    def _bury(
+    def _dead_letter(
         self, batch: pa.RecordBatch, chosen: Any, errors: pa.Array, progress: _Progress, sink: str | None
     ) -> None:
         """Stage dead letters; those that are in the topic already, from an earlier try, are not written again."""
