@@ -11,7 +11,7 @@ import pytest
 from penstock.broker.cluster import Cluster
 from penstock.config.project import LocalCluster
 from penstock.delivery import gaps
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.driver.runner import Runner
 from penstock.errors import ClusterReplaced, PenstockError
 from penstock.kafka.producer import Producer
@@ -50,7 +50,7 @@ def opened(kafka: RunningKafka, folder: Path, *, any_cluster: bool = False) -> R
             "batch": {"max_wait": "1h"},
         }
     )
-    return Runner(spec, kafka.connection, Home(folder / "home"), no_spark, folder, any_cluster=any_cluster)
+    return Runner(spec, kafka.connection, PipelinePaths(folder / "home"), no_spark, folder, any_cluster=any_cluster)
 
 
 def test_another_cluster_behind_the_same_address_stops_a_driver_that_runs_and_every_start(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.delivery import standing
+from penstock.delivery import sink_progress
 from penstock.delivery.checkpoint import Committed
 from penstock.errors import PositionLost
 from penstock.kafka import topics
@@ -64,7 +64,7 @@ def test_a_topic_that_was_made_again_has_lost_its_positions_even_if_all_was_sett
     second = opened(kafka, tmp_path, target)
     committed = Committed(1, {source_partition: 0}, {"out": {source_partition: 5}})
     with pytest.raises(PositionLost, match=r"sink 'out' had everything of .* before offset 5.* topic was dropped"):
-        standing.read("p", {"out": second}, committed, [source_partition], [source_partition])
+        sink_progress.read("p", {"out": second}, committed, [source_partition], [source_partition])
     # What a rebuild does: the sink has no position, and none that could have expired. It is filled from the start.
     assert ({}, False) == (second.positions([source_partition]), second.positions_expire)
     prepared(second, source_partition, 0, 5, None)

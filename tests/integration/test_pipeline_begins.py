@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from penstock.delivery.dead_letters import SINK_NAME
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.driver.runner import Runner
 from penstock.errors import PositionLost
 from penstock.kafka.producer import Producer
@@ -57,7 +57,7 @@ class Begun:
         def no_spark() -> NoReturn:
             raise BatchBegan
 
-        return Runner(self.spec, self.kafka.connection, Home(self.folder / "home"), no_spark, self.folder)
+        return Runner(self.spec, self.kafka.connection, PipelinePaths(self.folder / "home"), no_spark, self.folder)
 
     def run(self) -> None:
         with self.runner() as runner:
@@ -69,16 +69,16 @@ class Begun:
             committed = runner.begin()
             runner.take_over()
             source_partition: SourcePartition = runner.available[0].source_partition
-            standing = runner.standing(committed, runner.available)
+            progress = runner.sink_progress(committed, runner.available)
             runner.dead.commit(
-                [], {source_partition: standing.expected[SINK_NAME][source_partition]}, {source_partition: EVENTS}
+                [], {source_partition: progress.expected[SINK_NAME][source_partition]}, {source_partition: EVENTS}
             )
             for sink in runner.sinks:
                 if sink.name in sinks:
                     offset_range = OffsetRange(source_partition, 0, EVENTS)
                     sink.prepare(
                         [Staged(offset_range, 0, {})],
-                        {source_partition: standing.expected[sink.name][source_partition]},
+                        {source_partition: progress.expected[sink.name][source_partition]},
                     )
                     sink.commit()
             if is_done:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from penstock.driver.paths import Home, Progress
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.errors import BrokerUnavailable, CheckpointLost, Conflict, PositionLost, PositionsMoved
 from penstock.operate import repair
 
@@ -185,7 +185,7 @@ def test_a_driver_that_was_overtaken_from_another_home_stops_and_nothing_is_doub
     spec = lab.spec(topic, batch={"max_events": 2})
     lab.send_ids(topic, range(3))
     lab.run(spec)
-    elsewhere = Home(lab.folder / "elsewhere")
+    elsewhere = PipelinePaths(lab.folder / "elsewhere")
     shutil.copytree(lab.home(topic).folder, elsewhere.folder)
     lab.send_ids(topic, range(3, 9))
 
@@ -217,7 +217,7 @@ def test_an_older_driver_that_still_commits_a_batch_to_its_sink_ends_and_the_new
     spec = lab.spec(topic, batch={"max_events": 3})
     lab.send_ids(topic, range(3))
     lab.run(spec)
-    elsewhere = Home(lab.folder / "elsewhere")
+    elsewhere = PipelinePaths(lab.folder / "elsewhere")
     shutil.copytree(lab.home(topic).folder, elsewhere.folder)
     lab.send_ids(topic, range(3, 9))
     lab.send(topic, b"poison")
@@ -248,7 +248,7 @@ def test_a_driver_that_finds_everything_done_by_another_ends_well(lab: Lab) -> N
     spec = lab.spec(topic)
     lab.send_ids(topic, range(3))
     lab.run(spec)
-    elsewhere = Home(lab.folder / "elsewhere")
+    elsewhere = PipelinePaths(lab.folder / "elsewhere")
     shutil.copytree(lab.home(topic).folder, elsewhere.folder)
 
     with lab.runner(spec) as late:
@@ -267,7 +267,7 @@ def test_a_pipeline_that_ran_elsewhere_is_not_begun_anew_from_an_empty_home(lab:
     lab.run(console)
 
     with pytest.raises(CheckpointLost, match="there is none"):
-        lab.run(console, Home(lab.folder / "empty"))
+        lab.run(console, PipelinePaths(lab.folder / "empty"))
 
 
 def test_a_pipeline_that_began_at_the_end_and_lost_its_checkpoint_skips_nothing(lab: Lab) -> None:

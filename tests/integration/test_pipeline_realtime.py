@@ -14,7 +14,7 @@ import orjson
 import pytest
 import yaml
 
-from penstock.driver.paths import Home, Progress
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.realtime import RealtimeRunner
 from penstock.driver.repeats import count_sent
 from penstock.errors import BadInput, CheckpointLost, ClusterReplaced, TopicRecreated
@@ -41,7 +41,7 @@ def document(lab: Lab, topic: str, out: str, **parts: Any) -> dict[str, Any]:
 
 
 def runner(lab: Lab, spec: PipelineSpec) -> RealtimeRunner:
-    return RealtimeRunner(spec, lab.connection, Home(lab.folder / "homes" / spec.name), lambda: lab.spark)
+    return RealtimeRunner(spec, lab.connection, PipelinePaths(lab.folder / "homes" / spec.name), lambda: lab.spark)
 
 
 @contextmanager

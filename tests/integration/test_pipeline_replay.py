@@ -69,7 +69,7 @@ def open_letters(lab: Lab, pipeline: str) -> list[tuple[int, int]]:
     return sorted((each.partition, each.offset) for each in select(lab.connection, Filter(pipeline=pipeline)))
 
 
-def standing(lab: Lab, pipeline: str) -> tuple[bytes, Any]:
+def progress(lab: Lab, pipeline: str) -> tuple[bytes, Any]:
     """Give the live pipeline's checkpoint and what its group says."""
     group = groups.describe(lab.kafka.admin(), f"penstock.{pipeline}")
     return (lab.home(pipeline).checkpoint / "committed.json").read_bytes(), group
@@ -139,7 +139,7 @@ def test_a_replay_into_another_table_that_was_given_up_half_way_goes_on_and_the_
     lab.run(lab.spec(first, source=source))
     other = lab.folder / "other"
     file = write(lab, lab.document(first, source=source, steps=[{"sql": NEW}], batch={"max_events": 5}))
-    before, rows, failed = standing(lab, first), lab.rows(), open_letters(lab, first)
+    before, rows, failed = progress(lab, first), lab.rows(), open_letters(lab, first)
     begun = begin(lab, file, "2", "12", {"delta": str(other)})
 
     def give_up(_status: Status) -> None:
@@ -160,7 +160,7 @@ def test_a_replay_into_another_table_that_was_given_up_half_way_goes_on_and_the_
     assert {"new"} == {row["name"] for row in lab.rows(other)}
     assert (20, "finished") == (begun.range.count, status.state)
     assert rows == lab.rows()
-    assert before == standing(lab, first)
+    assert before == progress(lab, first)
     assert [(0, 10), (0, 10)] == failed == open_letters(lab, first)
     # What fails on its way elsewhere is no letter of the pipeline's own.
     assert [(0, 10), (0, 10)] == open_letters(lab, f"{first}.replay-{begun.range.id}")

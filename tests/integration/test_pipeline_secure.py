@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from penstock.config.secrets_folder import SecretsFolder
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.driver.realtime import RealtimeRunner
 from penstock.errors import Refused
 from penstock.kafka import acls, topics, users
@@ -123,7 +123,7 @@ def test_real_time_logs_in_with_a_password_that_no_setting_of_spark_holds(
     grant(secure, f"user-{topic}", topic, out)
     spec = secure.spec(topic, sinks=[{"type": "kafka", "topic": out}], speed="realtime")
     secure.send_ids(topic, range(5))
-    home = Home(secure.folder / "home")
+    home = PipelinePaths(secure.folder / "home")
 
     with RealtimeRunner(spec, connection, home, lambda: secure.spark) as runner:
         thread = threading.Thread(target=runner.run, args=(lambda _progress: None,))

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from penstock.driver.batch import BatchReport
-from penstock.driver.paths import Home, Progress
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.stateful import StatefulRunner
 from penstock.errors import CheckpointLost, Discontinuity, NotFound, PipelineHalted, PositionLost
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
@@ -70,7 +70,7 @@ def stateful(lab: Lab, name: str, **parts: Any) -> PipelineSpec:
 
 
 def runner(lab: Lab, spec: PipelineSpec) -> StatefulRunner:
-    return StatefulRunner(spec, Home(lab.folder / "homes" / spec.name), lambda: lab.spark, lab.folder)
+    return StatefulRunner(spec, PipelinePaths(lab.folder / "homes" / spec.name), lambda: lab.spark, lab.folder)
 
 
 def compute(lab: Lab, spec: PipelineSpec) -> list[BatchReport]:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from penstock.delivery import crash_points, dead_letters
 from penstock.delivery.dead_letters import DeadLetter
 from penstock.driver.batch import BatchReport, SinkCount
-from penstock.driver.paths import Home, Progress
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.runner import Runner
 from penstock.errors import NotFound
 from penstock.kafka.connection import Connection
@@ -64,17 +64,19 @@ class Lab:
             **parts,
         }
 
-    def home(self, pipeline: str) -> Home:
+    def home(self, pipeline: str) -> PipelinePaths:
         """Give the folders that a command with `--home` finds, too."""
-        return Home(self.kafka.home / "pipelines" / pipeline)
+        return PipelinePaths(self.kafka.home / "pipelines" / pipeline)
 
-    def runner(self, spec: PipelineSpec, home: Home | None = None, connection: Connection | None = None) -> Runner:
+    def runner(
+        self, spec: PipelineSpec, home: PipelinePaths | None = None, connection: Connection | None = None
+    ) -> Runner:
         return Runner(
             spec, connection or self.connection, home or self.home(spec.name), lambda: self.spark, self.folder
         )
 
     def run(
-        self, spec: PipelineSpec, home: Home | None = None, connection: Connection | None = None
+        self, spec: PipelineSpec, home: PipelinePaths | None = None, connection: Connection | None = None
     ) -> list[BatchReport]:
         """Run until caught up; give what each batch did."""
         with self.runner(spec, home, connection) as runner:

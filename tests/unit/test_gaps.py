@@ -6,7 +6,7 @@ import pytest
 
 from penstock.delivery import gaps
 from penstock.delivery.gaps import Gap
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.errors import Conflict
 from penstock.kafka.connection import Connection
 from penstock.operate import repair
@@ -117,7 +117,7 @@ def test_a_record_of_a_pipeline_that_never_ran_is_not_skipped_and_the_way_on_is_
     spec = PipelineSpec.model_validate({"name": "combat", **parts})
 
     with pytest.raises(Conflict, match=r"it has not begun, or lost it\. Nothing was changed\. Run it") as caught:
-        repair.skip(spec, Connection(bootstrap_servers="127.0.0.1:1"), Home(tmp_path), "orders:0:1", "why")
+        repair.skip(spec, Connection(bootstrap_servers="127.0.0.1:1"), PipelinePaths(tmp_path), "orders:0:1", "why")
 
     assert "rebuild" not in str(caught.value)
     assert [] == gaps.read(tmp_path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.driver.realtime import RealtimeRunner
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
@@ -22,7 +22,9 @@ def test_the_lag_counts_what_is_behind_the_position_and_all_of_a_partition_that_
             "speed": "realtime",
         }
     )
-    runner = RealtimeRunner(spec, Connection(bootstrap_servers="x:1"), Home(tmp_path), lambda: pytest.fail("no Spark"))
+    runner = RealtimeRunner(
+        spec, Connection(bootstrap_servers="x:1"), PipelinePaths(tmp_path), lambda: pytest.fail("no Spark")
+    )
     runner.available = [
         AvailableRange(SourcePartition("t", "id", 0), 0, 100),
         AvailableRange(SourcePartition("t", "id", 1), 10, 35),

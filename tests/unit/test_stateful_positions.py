@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from penstock.driver import stateful
-from penstock.driver.paths import Home, Progress
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.stateful import StatefulRunner
 from penstock.errors import CheckpointLost, PositionLost, StateOutdated
 from penstock.pipeline.spec import PipelineSpec
@@ -31,7 +31,9 @@ class Lab:
         self.checkpoint = folder / "home" / "checkpoint"
 
     def runner(self) -> StatefulRunner:
-        return StatefulRunner(self.spec, Home(self.folder / "home"), lambda: pytest.fail("no Spark here"), self.folder)
+        return StatefulRunner(
+            self.spec, PipelinePaths(self.folder / "home"), lambda: pytest.fail("no Spark here"), self.folder
+        )
 
     def plan(self, batch: int, offsets: str) -> None:
         folder = self.checkpoint / "spark" / "offsets"

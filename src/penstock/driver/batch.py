@@ -17,7 +17,7 @@ import orjson
 
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
-from penstock.delivery.standing import Standing
+from penstock.delivery.sink_progress import SinkProgress
 from penstock.driver.failures import cause_of, job_errors
 from penstock.driver.poison import Isolation
 from penstock.driver.spark_job import Frame
@@ -89,16 +89,16 @@ class Parts:
     stopping: Event
 
 
-def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], standing: Standing) -> BatchReport:
+def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progress: SinkProgress) -> BatchReport:
     """Run one batch to its end, or raise with nothing half done that the positions do not tell."""
     began = time.monotonic()
     rejected: list[RejectedRecords] = [{} for _ in offset_ranges]
-    recorded = _recorded(parts.dead, offset_ranges, standing)
+    recorded = _recorded(parts.dead, offset_ranges, progress)
     for index, offset_range in enumerate(offset_ranges):
         for offset, sink in recorded.get(offset_range.source_partition, ()):
             rejected[index].setdefault(offset, {})[sink] = record_error(RECORDED, "judged dead before", stage="dead")
     while True:
-        read, write = _tasks(parts, offset_ranges, standing, rejected, recorded)
+        read, write = _tasks(parts, offset_ranges, progress, rejected, recorded)
         started = time.monotonic()
         try:
             manifests = [orjson.loads(each) for each in parts.frame.manifests(read, write)]
@@ -119,16 +119,16 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], stand
             continue
         _require_rules_kept(parts.spec, manifests, offset_ranges)
         done = time.monotonic()
-        staged = _staged(parts, offset_ranges, standing, manifests)
-        if not _prepared(parts, offset_ranges, standing, staged, rejected):
+        staged = _staged(parts, offset_ranges, progress, manifests)
+        if not _prepared(parts, offset_ranges, progress, staged, rejected):
             continue
         break
-    counts = _counted(parts, offset_ranges, standing, manifests)
+    counts = _counted(parts, offset_ranges, progress, manifests)
     crash_point("prepared")
     ends = {offset_ranges[each["index"]].source_partition: int(each["end"]) for each in manifests}
     _require_same_topics(parts, offset_ranges)
     prepared = time.monotonic()
-    dead = _commit(parts, standing, manifests, staged, ends)
+    dead = _commit(parts, progress, manifests, staged, ends)
     stages = {"job": done - started, "prepare": prepared - done, "commit": time.monotonic() - prepared}
     return BatchReport(
         batch=number,
@@ -144,19 +144,19 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], stand
 
 
 def _recorded(
-    dead: DeadLetters, offset_ranges: list[OffsetRange], standing: Standing
+    dead: DeadLetters, offset_ranges: list[OffsetRange], progress: SinkProgress
 ) -> dict[SourcePartition, set[tuple[int, str | None]]]:
     """After a crash between the dead letters' commit and a sink's, find what was judged already."""
     judged = [
         OffsetRange(
             each.source_partition,
             each.start,
-            min(each.end, standing.resume_offsets[SINK_NAME][each.source_partition])
+            min(each.end, progress.resume_offsets[SINK_NAME][each.source_partition])
             if each.source_partition.in_kafka
             else each.end,
         )
         for each in offset_ranges
-        if standing.resume_offsets[SINK_NAME][each.source_partition] > each.start or not each.source_partition.in_kafka
+        if progress.resume_offsets[SINK_NAME][each.source_partition] > each.start or not each.source_partition.in_kafka
     ]
     return dead.recorded(judged)
 
@@ -178,7 +178,7 @@ def _require_first_time(
 def _tasks(
     parts: Parts,
     offset_ranges: list[OffsetRange],
-    standing: Standing,
+    progress: SinkProgress,
     rejected: list[RejectedRecords],
     recorded: dict[SourcePartition, set[tuple[int, str | None]]],
 ) -> tuple[ReadTask, WriteTask]:
@@ -188,7 +188,7 @@ def _tasks(
         decode=spec.decode,  # type: ignore[arg-type]  # the frame was made, so there is one
         offset_ranges=offset_ranges,
         rejected=rejected,
-        counted_from=[sorted({each.start, *_trims_at(standing, each)}) for each in offset_ranges],
+        counted_from=[sorted({each.start, *_trims_at(progress, each)}) for each in offset_ranges],
         max_bytes=max(1, spec.batch.max_bytes // len(offset_ranges)),
     )
     sinks = [
@@ -197,7 +197,7 @@ def _tasks(
             stager=sink.stager(),
             reserved_columns=model.reserved_columns,
             where=where_column(position) if model.where else None,
-            resume_offsets=[standing.resume_offsets[sink.name][each.source_partition] for each in offset_ranges],
+            resume_offsets=[progress.resume_offsets[sink.name][each.source_partition] for each in offset_ranges],
         )
         for position, (sink, model) in enumerate(zip(parts.sinks, spec.sinks, strict=True))
     ]
@@ -209,8 +209,8 @@ def _tasks(
     return read, write
 
 
-def _trims_at(standing: Standing, offset_range: OffsetRange) -> list[int]:
-    return [positions[offset_range.source_partition] for positions in standing.resume_offsets.values()]
+def _trims_at(progress: SinkProgress, offset_range: OffsetRange) -> list[int]:
+    return [positions[offset_range.source_partition] for positions in progress.resume_offsets.values()]
 
 
 def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], offset_ranges: list[OffsetRange]) -> None:
@@ -236,14 +236,14 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], off
 
 
 def _staged(
-    parts: Parts, offset_ranges: list[OffsetRange], standing: Standing, manifests: list[dict[str, Any]]
+    parts: Parts, offset_ranges: list[OffsetRange], progress: SinkProgress, manifests: list[dict[str, Any]]
 ) -> dict[str, list[Staged]]:
     """Sort what the winning tasks left by sink; a sink that is ahead of a stretch has nothing to do with it."""
     staged: dict[str, list[Staged]] = {sink.name: [] for sink in parts.sinks}
     for each in manifests:
         source_partition, end = offset_ranges[each["index"]].source_partition, int(each["end"])
         for name, told in each["sinks"].items():
-            start = standing.resume_offsets[name][source_partition]
+            start = progress.resume_offsets[name][source_partition]
             if end > start:
                 staged[name].append(Staged(OffsetRange(source_partition, start, end), told["rows"], told["detail"]))
     return staged
@@ -252,7 +252,7 @@ def _staged(
 def _prepared(
     parts: Parts,
     offset_ranges: list[OffsetRange],
-    standing: Standing,
+    progress: SinkProgress,
     staged: dict[str, list[Staged]],
     rejected: list[RejectedRecords],
 ) -> bool:
@@ -260,7 +260,7 @@ def _prepared(
     index_of = {offset_range.source_partition: index for index, offset_range in enumerate(offset_ranges)}
     for sink in parts.sinks:
         expected = {
-            each.offset_range.source_partition: standing.expected[sink.name][each.offset_range.source_partition]
+            each.offset_range.source_partition: progress.expected[sink.name][each.offset_range.source_partition]
             for each in staged[sink.name]
         }
         refusals = sink.prepare(staged[sink.name], expected)
@@ -294,14 +294,14 @@ def _require_same_topics(parts: Parts, offset_ranges: list[OffsetRange]) -> None
 
 def _commit(
     parts: Parts,
-    standing: Standing,
+    progress: SinkProgress,
     manifests: list[dict[str, Any]],
     staged: dict[str, list[Staged]],
     ends: Positions,
 ) -> int:
-    expected = standing.expected[SINK_NAME]
+    expected = progress.expected[SINK_NAME]
     moving = {
-        source_partition: max(end, standing.resume_offsets[SINK_NAME][source_partition])
+        source_partition: max(end, progress.resume_offsets[SINK_NAME][source_partition])
         for source_partition, end in ends.items()
     }
     files = [Path(each["dead"]["file"]) for each in manifests if each["dead"]["file"]]
@@ -317,7 +317,7 @@ def _commit(
 
 
 def _counted(
-    parts: Parts, offset_ranges: list[OffsetRange], standing: Standing, manifests: list[dict[str, Any]]
+    parts: Parts, offset_ranges: list[OffsetRange], progress: SinkProgress, manifests: list[dict[str, Any]]
 ) -> dict[str, SinkCount]:
     """Settle the account of every sink: what was read for it is written, dead or dropped."""
     counts = {}
@@ -326,7 +326,7 @@ def _counted(
         for each in manifests:
             told = each["sinks"][sink.name]
             here = int(
-                each["read"][str(standing.resume_offsets[sink.name][offset_ranges[each["index"]].source_partition])]
+                each["read"][str(progress.resume_offsets[sink.name][offset_ranges[each["index"]].source_partition])]
             )
             left_out = here - told["rows"] - told["dead"] - told["dropped"]
             if left_out < 0 or (left_out and not parts.frame.can_filter):

@@ -27,11 +27,11 @@ class Progress:
 
 
 SPARK_CONSOLE = "spark-console.log"
-Tell = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
-class Home:
+class PipelinePaths:
     """The folders of one pipeline."""
 
     folder: Path
@@ -64,9 +64,9 @@ class Home:
         """What tasks set aside; worthless once no driver runs."""
         return self.folder / "scratch"
 
-    def replay(self, replay_id: str) -> "Home":
+    def replay(self, replay_id: str) -> "PipelinePaths":
         """Give the folders of one of its replays."""
-        return Home(self.folder / "replays" / replay_id, pipeline_folder=self.folder)
+        return PipelinePaths(self.folder / "replays" / replay_id, pipeline_folder=self.folder)
 
     @property
     def logs(self) -> Path:

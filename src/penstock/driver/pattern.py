@@ -10,7 +10,7 @@ from penstock.delivery import gaps
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.gaps import TOPIC_DELETED, Gap
 from penstock.driver.batch import Source
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import Positions, SourcePartition
 from penstock.sources.kafka import KafkaSource
@@ -27,7 +27,9 @@ def deleted_topics(source: Source, committed: Committed, present: Collection[str
 class PatternTopics:
     """What a driver has seen of the topics, and what it lets go of."""
 
-    def __init__(self, source: Source, checkpoint: Checkpoint, home: Home, sink_names: Collection[str]) -> None:
+    def __init__(
+        self, source: Source, checkpoint: Checkpoint, home: PipelinePaths, sink_names: Collection[str]
+    ) -> None:
         self._source = source
         self._checkpoint = checkpoint
         self._home = home

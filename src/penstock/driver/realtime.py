@@ -20,9 +20,9 @@ from penstock.delivery.checkpoint import lost
 from penstock.delivery.dead_letters import dead_topic_of, make_topics
 from penstock.delivery.durable import write_json
 from penstock.delivery.lag import LagReport, group_of
-from penstock.delivery.standing import require_same_cluster
+from penstock.delivery.sink_progress import require_same_cluster
 from penstock.driver.batch import BatchReport, SinkCount
-from penstock.driver.paths import Home, Progress
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.repeats import Offsets, count_sent
 from penstock.driver.spark_checkpoint import SparkCheckpoint
 from penstock.driver.spark_login import client_options
@@ -66,7 +66,7 @@ class RealtimeRunner:
     """Runs one pipeline in real time. Entering takes the lock and checks that it is safe to go on."""
 
     def __init__(
-        self, spec: PipelineSpec, connection: Connection, home: Home, start_spark: Callable[[], "SparkSession"]
+        self, spec: PipelineSpec, connection: Connection, home: PipelinePaths, start_spark: Callable[[], "SparkSession"]
     ) -> None:
         if not isinstance(spec.source, Kafka):
             raise BadInput("`speed: realtime` reads Kafka")

@@ -14,17 +14,16 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Self
 
-from penstock.delivery import gaps
-from penstock.delivery import standing as stands
+from penstock.delivery import gaps, sink_progress
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
-from penstock.delivery.standing import PositionStore, Standing
+from penstock.delivery.sink_progress import PositionStore, SinkProgress
 from penstock.driver import session
 from penstock.driver.batch import BatchReport, Parts, Source, run_batch
-from penstock.driver.paths import Home, Progress, Tell
+from penstock.driver.paths import OnProgress, PipelinePaths, Progress
 from penstock.driver.pattern import PatternTopics
 from penstock.driver.rate import RateLimit
 from penstock.driver.spark_job import Frame
@@ -72,7 +71,7 @@ class Runner:
         self,
         spec: PipelineSpec,
         connection: Connection,
-        home: Home,
+        home: PipelinePaths,
         start_spark: Callable[[], "SparkSession"],
         base: Path,
         *,
@@ -167,7 +166,7 @@ class Runner:
             )
         except CheckpointLost:
             return False  # which `begin` will tell
-        committed = stands.with_new_partitions(committed, self.available)
+        committed = sink_progress.with_new_partitions(committed, self.available)
         names = [*self.spec.sink_names, SINK_NAME]
         return any(each.end > committed.lowest(names, each.source_partition) for each in self.available)
 
@@ -221,11 +220,11 @@ class Runner:
         fresh = not self.checkpoint.exists
         beginning = Committed(0, self.source.starts(self.available) if fresh else {}, cluster_id=self.cluster_id)
         reported = self.lag_report.told([each.source_partition for each in self.available]) if fresh else {}
-        committed = stands.begin(self.checkpoint, self.stores, self.available, beginning, reported)
+        committed = sink_progress.begin(self.checkpoint, self.stores, self.available, beginning, reported)
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
             self.lag_report.tell(committed.starts)
-        stands.require_same_topics(self.spec.name, committed, self.source.topic_ids())
+        sink_progress.require_same_topics(self.spec.name, committed, self.source.topic_ids())
         return committed
 
     def take_over(self) -> None:
@@ -234,7 +233,7 @@ class Runner:
         for sink in self.sinks:
             sink.take_over()
 
-    def run(self, tell: Tell) -> None:
+    def run(self, tell: OnProgress) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
         self._topics = PatternTopics(self.source, self.checkpoint, self.home, list(self.stores))
         self._topics.see(self.available)
@@ -269,7 +268,9 @@ class Runner:
             if not more and targets is not None:
                 return
 
-    def _step_if_newest(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
+    def _step_if_newest(
+        self, committed: Committed, targets: Positions | None, tell: OnProgress
+    ) -> tuple[Committed, bool]:
         """Run one batch, and look again if a sink has moved but no newer driver is there.
 
         1. An older driver has committed its dead letters. 2. This one takes over, and reads where the sinks stand.
@@ -290,7 +291,7 @@ class Runner:
             sink.abandon()
         return committed, True
 
-    def _step(self, committed: Committed, targets: Positions | None, tell: Tell) -> tuple[Committed, bool]:
+    def _step(self, committed: Committed, targets: Positions | None, tell: OnProgress) -> tuple[Committed, bool]:
         """Run one batch if there is enough to read; tell whether there may be more."""
         found = self._awaited(committed, targets, tell)
         committed = self._topics.without_deleted(committed, found, self._require_same_cluster)
@@ -299,31 +300,31 @@ class Runner:
             self.stopping.wait(_POLL_S)
             return committed, targets is None or self._lag(committed, _up_to(targets, found)) > 0
         available = found if targets is None else _up_to(targets, found)
-        stands.require_same_topics(
+        sink_progress.require_same_topics(
             self.spec.name,
             committed,
             {each.source_partition.topic: each.source_partition.topic_id for each in available},
         )
-        committed = stands.with_new_partitions(committed, available)
-        standing = self.standing(committed, available)
-        if forgotten := standing.forgotten():
+        committed = sink_progress.with_new_partitions(committed, available)
+        progress = self.sink_progress(committed, available)
+        if forgotten := progress.forgotten():
             # Put back before a batch begins: what an unfinished one has moved, the checkpoint cannot tell.
             for name in forgotten:
                 self.stores[name].refresh()
-            standing = self.standing(committed, available)
-        self._require_alone(standing)
+            progress = self.sink_progress(committed, available)
+        self._require_alone(progress)
         # Against what the source holds, not against the targets: a sink may be past those, if another driver was here.
-        stands.require_readable(self.spec.name, standing, found)
-        committed, changed = stands.with_new_leaders(committed, found)
-        stands.require_not_replaced(self.spec.name, self.replaced(changed))
+        sink_progress.require_readable(self.spec.name, progress, found)
+        committed, changed = sink_progress.with_new_leaders(committed, found)
+        sink_progress.require_not_replaced(self.spec.name, self.replaced(changed))
         most = self.spec.batch.max_events
-        offset_ranges = stands.plan(standing, available, most if allowed is None else min(most, allowed))
+        offset_ranges = sink_progress.plan(progress, available, most if allowed is None else min(most, allowed))
         if not offset_ranges:
-            self._refresh(standing)
+            self._refresh(progress)
             return committed, False
         number = committed.batch + 1
         self.dead.open(self._dead_topics(available))
-        recorded = stands.recorded(standing, committed)
+        recorded = sink_progress.recorded(progress, committed)
         if recorded != committed:
             committed = recorded
             self.checkpoint.commit(committed)
@@ -332,10 +333,10 @@ class Runner:
         self._tried |= {
             each.source_partition: max(each.end, self._tried.get(each.source_partition, 0)) for each in offset_ranges
         }
-        report = run_batch(self.parts, number, offset_ranges, standing)
+        report = run_batch(self.parts, number, offset_ranges, progress)
         self._rate.take(report.read)
-        committed = self._commit(committed, standing, report)
-        stands_at = [{**standing.resume_offsets[name], **committed.sinks[name]} for name in self.stores]
+        committed = self._commit(committed, progress, report)
+        stands_at = [{**progress.resume_offsets[name], **committed.sinks[name]} for name in self.stores]
         self._refreshed_at = time.monotonic()
         self.lag_report.tell(
             {each.source_partition: min(at[each.source_partition] for at in stands_at) for each in available}
@@ -343,14 +344,14 @@ class Runner:
         tell(Progress(report, self._lag(committed, available)))
         return committed, True
 
-    def standing(self, committed: Committed, available: list[AvailableRange]) -> Standing:
+    def sink_progress(self, committed: Committed, available: list[AvailableRange]) -> SinkProgress:
         """Ask every sink where it stands, and have those hold on to it that Kafka could make forget it."""
         source_partitions = [each.source_partition for each in available]
         settled = self.checkpoint.settled(committed, source_partitions)
-        standing = stands.read(self.spec.name, self.stores, committed, source_partitions, settled)
+        progress = sink_progress.read(self.spec.name, self.stores, committed, source_partitions, settled)
         for name, store in self.stores.items():
-            store.hold(standing.held[name])
-        return standing
+            store.hold(progress.held[name])
+        return progress
 
     def replaced(self, changed: dict[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
         """Find what was read from a leader whose log the present one has not."""
@@ -360,20 +361,20 @@ class Runner:
     def _is_refresh_due(self) -> bool:
         return time.monotonic() - self._refreshed_at >= _REFRESH_S
 
-    def _refresh(self, standing: Standing) -> None:
+    def _refresh(self, progress: SinkProgress) -> None:
         """Commit every position in Kafka again, now and then: one that is never touched is forgotten in the end."""
         if self._is_refresh_due:
             for store in self.stores.values():
                 store.refresh()
             self.lag_report.tell(
                 {
-                    source_partition: standing.start(source_partition)
-                    for source_partition in standing.expected[SINK_NAME]
+                    source_partition: progress.start(source_partition)
+                    for source_partition in progress.expected[SINK_NAME]
                 }
             )
             self._refreshed_at = time.monotonic()
 
-    def _awaited(self, committed: Committed, targets: Positions | None, tell: Tell) -> list[AvailableRange]:
+    def _awaited(self, committed: Committed, targets: Positions | None, tell: OnProgress) -> list[AvailableRange]:
         """Look at the source until a batch is full or has waited long enough; tell once that there is nothing."""
         wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
         pending_since = None
@@ -395,16 +396,16 @@ class Runner:
             self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
 
     def _require_same_cluster(self, committed: Committed) -> None:
-        stands.require_same_cluster(self.spec.name, committed.cluster_id, self.cluster_id)
+        sink_progress.require_same_cluster(self.spec.name, committed.cluster_id, self.cluster_id)
 
-    def _require_alone(self, standing: Standing) -> None:
+    def _require_alone(self, progress: SinkProgress) -> None:
         """Stop if a sink has moved since this driver's last batch: another driver is at work."""
         for name, left in self._left.items():
-            found = {source_partition: at for source_partition, at in standing.expected[name].items() if at is not None}
+            found = {source_partition: at for source_partition, at in progress.expected[name].items() if at is not None}
             left_at = {
                 source_partition: at
                 for source_partition, at in left.items()
-                if source_partition in standing.expected[name]
+                if source_partition in progress.expected[name]
             }
             if self.stores[name].positions_expire:
                 # Another driver would have left a position; where there is none, Kafka has forgotten it.
@@ -423,11 +424,11 @@ class Runner:
                 found,
             )
 
-    def _commit(self, committed: Committed, standing: Standing, report: BatchReport) -> Committed:
+    def _commit(self, committed: Committed, progress: SinkProgress, report: BatchReport) -> Committed:
         sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
         for name in self.stores:
             for source_partition, end in report.ends.items():
-                sinks.setdefault(name, {})[source_partition] = max(end, standing.resume_offsets[name][source_partition])
+                sinks.setdefault(name, {})[source_partition] = max(end, progress.resume_offsets[name][source_partition])
         done = replace(committed, batch=report.batch, sinks=sinks)
         self.checkpoint.commit(done)
         crash_point("committed")
@@ -438,12 +439,12 @@ class Runner:
                 for source_partition in report.ends
                 if source_partition.in_kafka
             }
-            for name in standing.kept
+            for name in progress.kept
         }
         return done
 
     def _lag(self, committed: Committed, available: list[AvailableRange]) -> int:
-        committed = stands.with_new_partitions(committed, available)
+        committed = sink_progress.with_new_partitions(committed, available)
         return sum(max(0, each.end - committed.lowest(self.stores, each.source_partition)) for each in available)
 
 

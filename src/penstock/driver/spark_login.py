@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.jvm.java_properties import properties_text
 from penstock.kafka.connection import Connection
 from penstock.private import write_private
@@ -21,7 +21,7 @@ _PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
 
 @contextmanager
-def client_options(connection: Connection, home: Home, spark: "SparkSession") -> Iterator[dict[str, str]]:
+def client_options(connection: Connection, home: PipelinePaths, spark: "SparkSession") -> Iterator[dict[str, str]]:
     """Give the options of Spark's Kafka source and sink, valid inside of the block."""
     options = {"kafka.bootstrap.servers": connection.bootstrap_servers}
     login = connection.security.java()
@@ -52,7 +52,7 @@ def _in_memory(content: bytes) -> Iterator[Path]:
 
 
 @contextmanager
-def _in_file(content: bytes, home: Home) -> Iterator[Path]:
+def _in_file(content: bytes, home: PipelinePaths) -> Iterator[Path]:
     """Hold a private file in the pipeline's folder, which executors elsewhere may have, too."""
     path = home.folder / "login.properties"
     write_private(path, content)

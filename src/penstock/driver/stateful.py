@@ -23,7 +23,7 @@ from penstock.delivery.durable import write_json
 from penstock.driver.batch import BatchReport, SinkCount
 from penstock.driver.code_archive import own_modules
 from penstock.driver.computation import Computation
-from penstock.driver.paths import Home, Progress
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.session import guard_callbacks
 from penstock.driver.spark_checkpoint import SparkCheckpoint, batch_of
 from penstock.driver.stateful_failures import explained
@@ -61,7 +61,9 @@ class _Metadata(msgspec.Struct, frozen=True):
 class StatefulRunner:
     """Runs one stateful pipeline. Entering takes the lock and checks that it is safe to go on."""
 
-    def __init__(self, spec: PipelineSpec, home: Home, start_spark: Callable[[], "SparkSession"], base: Path) -> None:
+    def __init__(
+        self, spec: PipelineSpec, home: PipelinePaths, start_spark: Callable[[], "SparkSession"], base: Path
+    ) -> None:
         self.spec = spec
         self.home = home
         self.stopping = Event()

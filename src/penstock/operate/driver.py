@@ -12,7 +12,7 @@ import orjson
 from penstock.config.settings import Settings
 from penstock.delivery.durable import write_json
 from penstock.driver import session
-from penstock.driver.paths import Home, Progress
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.runner import Runner
 from penstock.errors import NotFound
 from penstock.jvm import jars
@@ -32,12 +32,12 @@ AnyRunner: TypeAlias = "Runner | StatefulRunner | RealtimeRunner"
 Show = Callable[[Status], None]
 
 
-def home_of(settings: Settings, pipeline: str) -> Home:
+def home_of(settings: Settings, pipeline: str) -> PipelinePaths:
     """Give the folders of a pipeline."""
-    return Home(settings.home / "pipelines" / pipeline)
+    return PipelinePaths(settings.home / "pipelines" / pipeline)
 
 
-def known_home(settings: Settings, pipeline: str) -> Home:
+def known_home(settings: Settings, pipeline: str) -> PipelinePaths:
     """Give the folders of a pipeline that has run here; raise `NotFound` if none of this name has."""
     home = home_of(settings, pipeline)
     if not home.folder.is_dir():
@@ -68,7 +68,7 @@ def make_runner(
     settings: Settings,
     file: Path,
     master: str = MASTER,
-    home: Home | None = None,
+    home: PipelinePaths | None = None,
     *,
     will_run: bool = False,
     any_cluster: bool = False,

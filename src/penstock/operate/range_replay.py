@@ -13,9 +13,9 @@ from penstock.delivery.checkpoint import Checkpoint
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetter, dead_topic_of, read
 from penstock.delivery.durable import write_json
 from penstock.delivery.ledger import Ledger, Replay
-from penstock.delivery.standing import require_readable
+from penstock.delivery.sink_progress import require_readable
 from penstock.driver import session
-from penstock.driver.paths import Home, Progress
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.runner import Runner
 from penstock.errors import BadInput, ClusterReplaced, Discontinuity, NotFound
 from penstock.operate.driver import MASTER, Show, account, home_of
@@ -111,7 +111,7 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
     ):
         if replay.range.replaces and not replay.is_claimed:
             # First: a range that has lost records already would settle their letters, and never stand for them.
-            require_readable(spec.name, runner.standing(runner.begin(), runner.available), runner.available)
+            require_readable(spec.name, runner.sink_progress(runner.begin(), runner.available), runner.available)
             # Once, and before the first row: what is open in the range later on has failed after its rows were
             # replaced. From here on nobody replays the old letters, too, which would double what is about to land.
             Ledger(settings.connection()).replace(_letters(settings, spec, replay.range), replay.entry)
@@ -183,7 +183,7 @@ def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list
 
 
 @contextmanager
-def _way_out(settings: "Settings", home: Home) -> Iterator[None]:
+def _way_out(settings: "Settings", home: PipelinePaths) -> Iterator[None]:
     """Say what to do about records that are gone: what helps a live pipeline does not help a replay."""
     try:
         yield

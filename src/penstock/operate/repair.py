@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Literal
 
 from penstock.delivery import gaps as records
-from penstock.delivery import standing as stands
+from penstock.delivery import sink_progress
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.gaps import TOPIC_DELETED, Gap
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.driver.pattern import deleted_topics
 from penstock.driver.runner import Runner
 from penstock.errors import BadInput, CheckpointLost, Conflict, NotFound
@@ -58,7 +58,7 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
         if not any(available_range.source_partition in (positions or {}) for positions in found.values()):
             # No sink was written to from here yet: it began where it said it did, or later, as a new partition.
             starts[available_range.source_partition] = reported.get(
-                available_range.source_partition, stands.first_of(available_range, Committed(0, reported))
+                available_range.source_partition, sink_progress.first_of(available_range, Committed(0, reported))
             )
     # On record for each: beside a sink that goes on, one without a position must not be taken for one added later.
     begins = dict.fromkeys(known, starts)
@@ -91,31 +91,31 @@ def skip_gaps(runner: Runner) -> list[Gap]:
         return []
     records.record(runner.home.gaps, found)
     crash_point("gap_recorded")
-    standing = runner.standing(committed, runner.available)
+    progress = runner.sink_progress(committed, runner.available)
     sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
-    for gap in stands.missing(standing, runner.available):
+    for gap in sink_progress.missing(progress, runner.available):
         source_partition, end = gap.source_partition, gap.end
         for sink in runner.sinks:
-            start = standing.resume_offsets[sink.name][source_partition]
+            start = progress.resume_offsets[sink.name][source_partition]
             if start < end:
                 sink.prepare(
                     [Staged(OffsetRange(source_partition, start, end), 0, {})],
-                    {source_partition: standing.expected[sink.name][source_partition]},
+                    {source_partition: progress.expected[sink.name][source_partition]},
                 )
                 sink.commit()
                 crash_point("sink_committed", sink.name)
-        if standing.resume_offsets[SINK_NAME][source_partition] < end:
+        if progress.resume_offsets[SINK_NAME][source_partition] < end:
             runner.dead.commit(
-                [], {source_partition: standing.expected[SINK_NAME][source_partition]}, {source_partition: end}
+                [], {source_partition: progress.expected[SINK_NAME][source_partition]}, {source_partition: end}
             )
             crash_point("sink_committed", SINK_NAME)
         for name in runner.stores:
-            sinks.setdefault(name, {})[source_partition] = max(end, standing.resume_offsets[name][source_partition])
+            sinks.setdefault(name, {})[source_partition] = max(end, progress.resume_offsets[name][source_partition])
     runner.checkpoint.commit(replace(committed, sinks=sinks))
     return found
 
 
-def skip(spec: PipelineSpec, connection: Connection, home: Home, which: str, reason: str) -> Gap:
+def skip(spec: PipelineSpec, connection: Connection, home: PipelinePaths, which: str, reason: str) -> Gap:
     """Give up one record, `TOPIC:PARTITION:OFFSET`: it is on record as a gap, and no batch will ask for it.
 
     Neither Spark nor a sink is needed, whatever it is that fails; the driver must not run meanwhile.
@@ -127,12 +127,12 @@ def skip(spec: PipelineSpec, connection: Connection, home: Home, which: str, rea
     with checkpoint.locked():
         _require_begun(checkpoint)
         committed = checkpoint.load()
-        stands.require_same_cluster(spec.name, committed.cluster_id, cluster_id(Admin(connection)))
+        sink_progress.require_same_cluster(spec.name, committed.cluster_id, cluster_id(Admin(connection)))
         available = KafkaSource(spec.source, connection).available()
-        stands.require_same_topics(
+        sink_progress.require_same_topics(
             spec.name, committed, {each.source_partition.topic: each.source_partition.topic_id for each in available}
         )
-        committed = stands.with_new_partitions(committed, available)
+        committed = sink_progress.with_new_partitions(committed, available)
         found = [
             each
             for each in available
@@ -181,11 +181,13 @@ def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
     gone = _gone(runner, former)
     found = _unread(runner, former, gone, "skip-gap")
     kept = former.without(lambda source_partition: source_partition in gone)
-    committed, changed = stands.with_new_leaders(stands.with_new_partitions(kept, runner.available), runner.available)
+    committed, changed = sink_progress.with_new_leaders(
+        sink_progress.with_new_partitions(kept, runner.available), runner.available
+    )
     for each in runner.replaced(changed):
         found.append(Gap.of(name, each.source_partition, (each.start, each.end), "log truncated", "skip-gap"))
-    standing = runner.standing(committed, runner.available)
-    for each in stands.missing(standing, runner.available):
+    progress = runner.sink_progress(committed, runner.available)
+    for each in sink_progress.missing(progress, runner.available):
         found.append(Gap.of(name, each.source_partition, (each.start, each.end), "retention", "skip-gap"))
     return committed, found
 

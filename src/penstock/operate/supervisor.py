@@ -17,7 +17,7 @@ import psutil
 
 from penstock.config.settings import Settings
 from penstock.delivery.holding import held, holder
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.errors import BrokerUnavailable, Conflict, EnvironmentNotReady, NotFound
 from penstock.interpreter import SAFE_PYTHON
 from penstock.operate import status as states
@@ -113,7 +113,7 @@ def _supervised(name: str, settings: Settings, file: Path, root: list[str], mast
             return 0
 
 
-def _settle(home: Home, driver: int, code: int, *, stopping: bool) -> None:
+def _settle(home: PipelinePaths, driver: int, code: int, *, stopping: bool) -> None:
     """Say how the last driver ended if it has not: it was told to before it could, or did not understand its file."""
     status = states.saved(home.folder)
     if status is None or states.driver_of(home.folder) is not None:

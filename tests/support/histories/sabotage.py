@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from penstock.delivery import standing
+from penstock.delivery import sink_progress
 from penstock.delivery.dead_letters import DeadLetters
 from penstock.delivery.outbox import Outbox
 from penstock.driver import batch, runner
@@ -59,11 +59,11 @@ def _skip_gaps_in_silence() -> None:
             for positions in found.resume_offsets.values():
                 positions[each.source_partition] = max(positions[each.source_partition], each.first)
 
-    _replace(standing, "require_readable", jump)
+    _replace(sink_progress, "require_readable", jump)
 
 
 def _any_topic_will_do() -> None:
-    _replace(standing, "require_same_topics", lambda *_: None)
+    _replace(sink_progress, "require_same_topics", lambda *_: None)
     _replace(batch, "_require_same_topics", lambda *_: None)
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 
 from penstock.delivery import dead_letters
 from penstock.driver import session
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.driver.runner import Runner
 from penstock.interpreter import SAFE_PYTHON
 from penstock.jvm import jars
@@ -178,7 +178,7 @@ class Bench:
 
         def run(topic: str, folder: Path) -> None:
             spec = PipelineSpec.model_validate(self.pipeline(topic, folder, steps, expect))
-            home = Home(folder / "home")
+            home = PipelinePaths(folder / "home")
             with Runner(spec, self.connection, home, lambda: self.spark, folder) as runner:
                 runner.run(lambda _progress: None)
 

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, Field
 
 from penstock.driver import session
-from penstock.driver.paths import Home
+from penstock.driver.paths import PipelinePaths
 from penstock.driver.realtime import RealtimeRunner
 from penstock.jvm import jars
 from penstock.kafka import topics
@@ -78,7 +78,7 @@ def _realtime(spark: "SparkSession", connection: Connection, folder: Path, sourc
             "realtime": {"commit_every": "10s"},
         }
     )
-    with RealtimeRunner(spec, connection, Home(folder), lambda: spark) as runner:
+    with RealtimeRunner(spec, connection, PipelinePaths(folder), lambda: spark) as runner:
         thread = threading.Thread(target=runner.run, args=(lambda _progress: None,))
         thread.start()
         yield

@@ -31,7 +31,7 @@ class PositionStore(Protocol):
 
 
 @dataclass(frozen=True)
-class Standing:
+class SinkProgress:
     """Per sink (the dead letters are one), its position at each place; None where it has never written."""
 
     expected: dict[str, dict[SourcePartition, int | None]]
@@ -138,7 +138,7 @@ def read(
     committed: Committed,
     source_partitions: list[SourcePartition],
     settled: Container[SourcePartition] = (),
-) -> Standing:
+) -> SinkProgress:
     """Ask every sink where it stands.
 
     `settled` are places at which no batch was left unfinished: there the checkpoint knows every position, and one that
@@ -180,7 +180,7 @@ def read(
             else committed.reached(name, source_partition)
             for source_partition in source_partitions
         }
-    return Standing(expected, resume_offsets, held, frozenset(kept))
+    return SinkProgress(expected, resume_offsets, held, frozenset(kept))
 
 
 def _require_found(
@@ -197,21 +197,21 @@ def _require_found(
             )
 
 
-def recorded(standing: Standing, committed: Committed) -> Committed:
+def recorded(progress: SinkProgress, committed: Committed) -> Committed:
     """Put on record what an unfinished batch got done, and where each sink begins that has not written yet.
 
     To be written down before a plan takes the place of the unfinished one's.
     """
-    sinks = {name: {**committed.sinks.get(name, {}), **held} for name, held in standing.held.items()}
+    sinks = {name: {**committed.sinks.get(name, {}), **held} for name, held in progress.held.items()}
     return replace(
-        committed, sinks={**committed.sinks, **sinks}, begins={**committed.begins, **standing.resume_offsets}
+        committed, sinks={**committed.sinks, **sinks}, begins={**committed.begins, **progress.resume_offsets}
     )
 
 
-def require_readable(pipeline: str, standing: Standing, available: list[AvailableRange]) -> None:
+def require_readable(pipeline: str, progress: SinkProgress, available: list[AvailableRange]) -> None:
     """Raise if records were deleted from a topic before they were read, or if it ends before what was read."""
     for each in available:
-        furthest = max(positions[each.source_partition] for positions in standing.resume_offsets.values())
+        furthest = max(positions[each.source_partition] for positions in progress.resume_offsets.values())
         if furthest > each.end:
             raise LogTruncated(
                 f"{each.source_partition} ends at {each.end}, and pipeline '{pipeline}' has read up to {furthest}:"
@@ -219,7 +219,7 @@ def require_readable(pipeline: str, standing: Standing, available: list[Availabl
                 safe="Nothing more was read; new records would get offsets that were used before",
                 fix="Send the lost records to a new topic, and read that",
             )
-    gaps = missing(standing, available)
+    gaps = missing(progress, available)
     if gaps:
         raise RetentionPassed(
             f"records were deleted before pipeline '{pipeline}' read them: {', '.join(map(str, gaps))}",
@@ -260,10 +260,10 @@ def require_not_replaced(pipeline: str, replaced: list[OffsetRange]) -> None:
         )
 
 
-def missing(standing: Standing, available: list[AvailableRange]) -> list[OffsetRange]:
+def missing(progress: SinkProgress, available: list[AvailableRange]) -> list[OffsetRange]:
     """Find what some sink still needs and the source no longer has."""
     starts = {
-        available_range.source_partition: standing.start(available_range.source_partition)
+        available_range.source_partition: progress.start(available_range.source_partition)
         for available_range in available
     }
     return [
@@ -273,9 +273,9 @@ def missing(standing: Standing, available: list[AvailableRange]) -> list[OffsetR
     ]
 
 
-def plan(standing: Standing, available: list[AvailableRange], max_events: int) -> list[OffsetRange]:
+def plan(progress: SinkProgress, available: list[AvailableRange], max_events: int) -> list[OffsetRange]:
     """Share a batch fairly among the places that have something to read."""
-    waiting = {each.source_partition: each.end - standing.start(each.source_partition) for each in available}
+    waiting = {each.source_partition: each.end - progress.start(each.source_partition) for each in available}
     waiting = {source_partition: count for source_partition, count in waiting.items() if count > 0}
     shares = dict.fromkeys(waiting, 0)
     left = max_events
@@ -288,7 +288,7 @@ def plan(standing: Standing, available: list[AvailableRange], max_events: int) -
             shares[source_partition] += more
             left -= more
     return [
-        OffsetRange(source_partition, standing.start(source_partition), standing.start(source_partition) + share)
+        OffsetRange(source_partition, progress.start(source_partition), progress.start(source_partition) + share)
         for source_partition, share in shares.items()
         if share
     ]
