@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from penstock.config import settings
-from penstock.config.project import FILE_NAME, TEMPLATE, LocalCluster, OutsideCluster, Project
+from penstock.config.project import FILE_NAME, TEMPLATE, ExternalCluster, LocalCluster, Project
 from penstock.kafka.connection import TUNABLE_SETTINGS
 from penstock.kafka.security import Security
 from penstock.kafka.topic_spec import TopicSpec
@@ -20,7 +20,7 @@ from reference.tables import keys, sentence, table, tidy
 SOURCES = Path(__file__).parents[2] / "src"
 MECHANISMS: tuple[type[BaseModel], ...] = get_args(get_args(Security)[0])
 ENVIRONMENT = {
-    "PENSTOCK_BOOTSTRAP_SERVERS": "`host:port` of an outside cluster, several separated by commas.",
+    "PENSTOCK_BOOTSTRAP_SERVERS": "`host:port` of an external cluster, several separated by commas.",
     "PENSTOCK_USER": "User of a secure local cluster to act as; its administrator if unset.",
     "PENSTOCK_PROJECT": "Path of the project file.",
     "PENSTOCK_HOME": "Folder for the local cluster: data, logs, secrets.",
@@ -57,7 +57,7 @@ $wins
 
 The options of `penstock up` (`--nodes`, `--port`, ...) are options on the command line, too. Naming other servers
 by `--bootstrap` or `PENSTOCK_BOOTSTRAP_SERVERS` changes the address alone: the `security` and the
-`client_settings` of an outside cluster in the file stay in force. The `PENSTOCK_SECURITY_...` variables replace its
+`client_settings` of an external cluster in the file stay in force. The `PENSTOCK_SECURITY_...` variables replace its
 `security` as a whole, and a relative path in them counts from the working folder.
 
 ## Environment variables
@@ -76,7 +76,7 @@ $local
 
 ## OutsideCluster
 
-$outside
+$external
 
 `client_settings` takes these names of librdkafka and no others: $tunable.
 
@@ -104,7 +104,7 @@ def file_schema() -> dict[str, Any]:
         # A cluster's type can be told from its keys; without a mechanism's tag nobody knows what is meant.
         if "const" in model["properties"].get("type", {}) and not name.endswith("Cluster"):
             model["required"] = ["type", *model.get("required", [])]
-    made["$defs"]["OutsideCluster"]["properties"]["client_settings"]["propertyNames"] = {
+    made["$defs"]["ExternalCluster"]["properties"]["client_settings"]["propertyNames"] = {
         "enum": sorted(TUNABLE_SETTINGS)
     }
     tidy(made)
@@ -139,7 +139,7 @@ def _environment() -> str:
     for field, kinds in users.items():
         of = "" if len(kinds) == len(MECHANISMS) else f" (type {', '.join(kinds)})"
         itself = "; the variable holds the secret itself" if field in secrets else ""
-        meaning = f"`{field}` in the security of the outside cluster{of}{itself}."
+        meaning = f"`{field}` in the security of the external cluster{of}{itself}."
         rows.append((f"`{SECURITY_PREFIX}{field.upper()}`", meaning))
     return table("| Variable | Meaning |", rows)
 
@@ -152,7 +152,7 @@ def page(schema: dict[str, Any]) -> str:
         environment=_environment(),
         file=_keys(Project, schema),
         local=_keys(LocalCluster, schema),
-        outside=_keys(OutsideCluster, schema),
+        external=_keys(ExternalCluster, schema),
         tunable=", ".join(f"`{name}`" for name in sorted(TUNABLE_SETTINGS)),
         security="\n\n".join(f"### {model.__name__}\n\n{_keys(model, schema)}" for model in MECHANISMS),
         topic=_keys(TopicSpec, schema),

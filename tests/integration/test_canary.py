@@ -253,7 +253,7 @@ def test_no_secret_is_where_it_does_not_belong(source_partition: SourcePartition
     acls.allow(admin, [Acl(user="shop", operation="all", resource=each, name="*") for each in resources])
     project = {
         "cluster": {
-            "type": "outside",
+            "type": "external",
             "bootstrap_servers": local_connection(broker).bootstrap_servers,
             "security": {
                 "type": "scram",

@@ -109,7 +109,7 @@ def test_something_to_read_starts_it(lab: Lab) -> None:
 
 
 def test_a_database_that_does_not_let_us_in_says_so_before_spark_starts(lab: Lab, postgres: RunningPostgres) -> None:
-    topic = lab.kafka.topic("outside")
+    topic = lab.kafka.topic("external")
     (lab.folder / "password").write_text("wrong")
     login = postgres.database().model_dump(exclude_defaults=True) | {"password": f"file:{lab.folder / 'password'}"}
     sinks = [{"type": "postgres", "table": "landed", "server": login}]

@@ -51,7 +51,7 @@ def run_worker(name: str, folder: Path, topic: str, kafka: RunningKafka) -> None
     document["spark"] = LITTLE_DATA
     file = folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump(document))
-    mine = Settings(folder, cache_folder(), None, Project(), outside=kafka.connection, user=None)
+    mine = Settings(folder, cache_folder(), None, Project(), external=kafka.connection, user=None)
     driver.run(load(file), mine, file, show=lambda _status: None)
 
 

@@ -60,7 +60,7 @@ def test_the_same_key_in_two_places_is_not_doubled(file: Path) -> None:
 
 
 def test_a_missing_key_is_named_at_the_line_of_what_lacks_it(file: Path) -> None:
-    actual = complaint(file, "# ours\ncluster:\n  type: outside\n")
+    actual = complaint(file, "# ours\ncluster:\n  type: external\n")
 
     assert f"{file}:2: cluster.bootstrap_servers: this key is required" == actual
 
@@ -85,7 +85,7 @@ def test_a_path_inside_a_cluster_leaves_out_the_kind_of_cluster(file: Path, line
 
 
 def test_a_path_inside_a_security_inside_a_cluster_leaves_out_both_kinds(file: Path) -> None:
-    text = "cluster:\n  type: outside\n  bootstrap_servers: a:1\n  security:\n    type: tls\n    ca_fil: x\n"
+    text = "cluster:\n  type: external\n  bootstrap_servers: a:1\n  security:\n    type: tls\n    ca_fil: x\n"
 
     actual = complaint(file, text)
 
@@ -145,7 +145,9 @@ def test_a_password_that_looks_like_a_tag_is_not_repeated(file: Path, value: str
 
 
 def test_a_password_written_into_the_file_is_refused_without_repeating_it(file: Path) -> None:
-    text = "cluster:\n  type: outside\n  bootstrap_servers: a:1\n  security:\n    type: scram\n    password: canary-1\n"
+    text = (
+        "cluster:\n  type: external\n  bootstrap_servers: a:1\n  security:\n    type: scram\n    password: canary-1\n"
+    )
 
     actual = complaint(file, text)
 

@@ -8,7 +8,7 @@ import pytest
 from penstock.config import settings
 from penstock.errors import BadInput
 
-OUTSIDE = "cluster: {type: outside, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
+OUTSIDE = "cluster: {type: external, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_the_strongest_bootstrap_wins(
     if variable:
         monkeypatch.setenv("PENSTOCK_BOOTSTRAP_SERVERS", variable)
 
-    outside = settings.load(bootstrap=option).outside
+    external = settings.load(bootstrap=option).external
 
-    assert expected == (outside.bootstrap_servers if outside else None)
+    assert expected == (external.bootstrap_servers if external else None)
 
 
 def test_the_strongest_home_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_a_strangers_project_file_is_not_read_unless_it_is_named(
 
     with pytest.raises(BadInput, match="belongs to another user") as refused:
         settings.load()
-    named = settings.load(project_file=file).outside
+    named = settings.load(project_file=file).external
 
     assert f"--project {file}" in refused.value.fix
     assert named is not None
@@ -167,7 +167,7 @@ def test_a_folder_that_everybody_may_write_to_is_no_place_for_a_home(here: Path)
     with pytest.raises(BadInput, match="writable by everybody"):
         _ = settings.load().home
 
-    assert settings.load(bootstrap="a:1").outside is not None, "who needs no home may stand there"
+    assert settings.load(bootstrap="a:1").external is not None, "who needs no home may stand there"
     assert folder / "h" == settings.load(home=folder / "h").home
 
 
@@ -190,7 +190,7 @@ def test_a_project_file_that_others_may_change_is_not_read_unless_it_is_named(
     with pytest.raises(BadInput, match=why):
         settings.load()
 
-    assert settings.load(project_file=file).outside is not None
+    assert settings.load(project_file=file).external is not None
 
 
 def test_a_group_of_ones_own_may_write_to_a_project_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,4 +198,4 @@ def test_a_group_of_ones_own_may_write_to_a_project_file(here: Path, monkeypatch
     alone = grp.struct_group((pwd.getpwuid(os.geteuid()).pw_name, "x", 1000, []))
     monkeypatch.setattr(grp, "getgrgid", lambda _id: alone)
 
-    assert settings.load().outside is not None
+    assert settings.load().external is not None

@@ -8,7 +8,7 @@ from penstock.kafka.security import Mtls, Plaintext, Scram, Tls
 from penstock.secret import Secret
 
 CANARY = "canary-19c4"
-OUTSIDE = "cluster: {type: outside, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
+OUTSIDE = "cluster: {type: external, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +23,11 @@ def set_security(monkeypatch: pytest.MonkeyPatch, **fields: str) -> None:
 
 
 def test_the_strongest_security_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    default = settings.load(bootstrap="a:1").outside
+    default = settings.load(bootstrap="a:1").external
     (here / "penstock.yaml").write_text(OUTSIDE)
-    file = settings.load().outside
+    file = settings.load().external
     set_security(monkeypatch, TYPE="scram", USERNAME="orders", CA_FILE="v.pem", PASSWORD=CANARY)
-    variable = settings.load().outside
+    variable = settings.load().external
 
     login = Scram(username="orders", ca_file=Path("v.pem"), password=Secret("env:PENSTOCK_SECURITY_PASSWORD"))
     expected = [Plaintext(), Tls(ca_file=here / "ca.pem"), login]
@@ -37,10 +37,10 @@ def test_the_strongest_security_wins(here: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_files_security_stays_when_only_the_servers_change(here: Path) -> None:
     (here / "penstock.yaml").write_text(OUTSIDE)
 
-    outside = settings.load(bootstrap="option:1").outside
+    external = settings.load(bootstrap="option:1").external
 
-    assert outside is not None
-    assert ("option:1", Tls(ca_file=here / "ca.pem")) == (outside.bootstrap_servers, outside.security)
+    assert external is not None
+    assert ("option:1", Tls(ca_file=here / "ca.pem")) == (external.bootstrap_servers, external.security)
 
 
 def test_a_password_variable_is_read_at_use_and_is_in_no_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,9 +48,9 @@ def test_a_password_variable_is_read_at_use_and_is_in_no_rendering(monkeypatch: 
 
     loaded = settings.load(bootstrap="a:1")
 
-    assert loaded.outside is not None
-    assert CANARY == loaded.outside.librdkafka()["sasl.password"]
-    renderings = [repr(loaded), str(loaded), repr(loaded.outside.model_dump()), loaded.outside.model_dump_json()]
+    assert loaded.external is not None
+    assert CANARY == loaded.external.librdkafka()["sasl.password"]
+    renderings = [repr(loaded), str(loaded), repr(loaded.external.model_dump()), loaded.external.model_dump_json()]
     assert [] == [text for text in renderings if CANARY in text]
 
 
@@ -59,9 +59,9 @@ def test_the_variable_of_a_keys_password_is_only_named(monkeypatch: pytest.Monke
 
     loaded = settings.load(bootstrap="a:1")
 
-    assert loaded.outside is not None
-    assert isinstance(loaded.outside.security, Mtls)
-    assert Secret("env:PENSTOCK_SECURITY_KEY_PASSWORD") == loaded.outside.security.key_password
+    assert loaded.external is not None
+    assert isinstance(loaded.external.security, Mtls)
+    assert Secret("env:PENSTOCK_SECURITY_KEY_PASSWORD") == loaded.external.security.key_password
     assert CANARY not in repr(loaded)
 
 
@@ -88,7 +88,7 @@ def test_a_wrong_variable_is_named_and_the_password_is_not_shown(
 
 
 @pytest.mark.parametrize("project", ["", "cluster: {type: local}\n"], ids=["no cluster named", "a local cluster"])
-def test_a_security_type_without_an_outside_cluster_is_refused(
+def test_a_security_type_without_an_external_cluster_is_refused(
     here: Path, monkeypatch: pytest.MonkeyPatch, project: str
 ) -> None:
     (here / "penstock.yaml").write_text(project)
@@ -97,5 +97,5 @@ def test_a_security_type_without_an_outside_cluster_is_refused(
     with pytest.raises(BadInput) as caught:
         settings.load()
 
-    expected = "PENSTOCK_SECURITY_TYPE is set, but no outside cluster is named. Set PENSTOCK_BOOTSTRAP_SERVERS too"
+    expected = "PENSTOCK_SECURITY_TYPE is set, but no external cluster is named. Set PENSTOCK_BOOTSTRAP_SERVERS too"
     assert expected == str(caught.value)

@@ -130,10 +130,10 @@ def test_the_key_is_the_text_of_the_named_field() -> None:
 def test_context_fields_are_in_every_record_inside_and_an_extra_wins() -> None:
     with log_context(game_id="outer", server=1), log_context(game_id="inner"):
         inside = written(record(server=2))
-    outside = written(record())
+    external = written(record())
 
     assert ("inner", 2) == (inside["game_id"], inside["server"])
-    assert not {"game_id", "server"} & outside.keys()
+    assert not {"game_id", "server"} & external.keys()
 
 
 def test_each_asyncio_task_has_its_own_context() -> None:

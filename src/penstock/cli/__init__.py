@@ -114,7 +114,7 @@ def root(
     home: Annotated[
         Path | None, typer.Option(help="Folder for broker data; .penstock beside the project file.")
     ] = None,
-    bootstrap: Annotated[str | None, typer.Option(help="host:port of an outside cluster.")] = None,
+    bootstrap: Annotated[str | None, typer.Option(help="host:port of an external cluster.")] = None,
     as_user: Annotated[str | None, typer.Option("--user", help="Act as this user of a secure local cluster.")] = None,
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")

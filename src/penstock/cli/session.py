@@ -54,9 +54,9 @@ class Session:
 
     def own_cluster(self, talk: "Talk | None" = None) -> "Cluster":
         """Give the local cluster for a command that starts or stops it."""
-        if self.settings.outside is not None:
+        if self.settings.external is not None:
             raise Conflict(
-                f"the cluster at {self.settings.outside.bootstrap_servers} is an outside one:"
+                f"the cluster at {self.settings.external.bootstrap_servers} is an external one:"
                 " Penstock does not start or stop it",
                 fix="Set cluster.type to local in penstock.yaml, or leave out --bootstrap",
             )

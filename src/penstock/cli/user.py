@@ -100,8 +100,8 @@ def remove(context: typer.Context, name: Name, yes: Yes = False, as_json: Json =
 def _require_secure(current: Session) -> None:
     from penstock.config import cluster_state as state
 
-    if current.settings.outside is not None:
-        raise Conflict("users of an outside cluster are made where it is run", safe="Nothing was changed")
+    if current.settings.external is not None:
+        raise Conflict("users of an external cluster are made where it is run", safe="Nothing was changed")
     known = state.load(current.settings.home / "broker")
     if known is None or not known.secure:
         raise Conflict(

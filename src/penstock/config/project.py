@@ -36,10 +36,10 @@ class LocalCluster(BaseModel, frozen=True, extra="forbid"):
     )
 
 
-class OutsideCluster(Connection):
+class ExternalCluster(Connection):
     """A Kafka that somebody else runs: Penstock only connects to it."""
 
-    type: Literal["outside"] = Field("outside", description="Penstock connects to this cluster.")
+    type: Literal["external"] = Field("external", description="Penstock connects to this cluster.")
 
     def connection(self) -> Connection:
         """Give the way in, without the project's own keys."""
@@ -53,16 +53,16 @@ class OutsideCluster(Connection):
 class Project(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
     """Everything in penstock.yaml."""
 
-    cluster: Annotated[LocalCluster | OutsideCluster, Field(discriminator="type")] = Field(
+    cluster: Annotated[LocalCluster | ExternalCluster, Field(discriminator="type")] = Field(
         default_factory=LocalCluster, description="The Kafka that this project uses."
     )
 
     @field_validator("cluster", mode="before")
     @classmethod
     def _type_can_be_told(cls, value: Any) -> Any:
-        """Servers to connect to mean an outside cluster; without them it is a local one."""
+        """Servers to connect to mean an external cluster; without them it is a local one."""
         if isinstance(value, dict) and "type" not in value:
-            return {"type": "outside" if "bootstrap_servers" in value else "local", **value}
+            return {"type": "external" if "bootstrap_servers" in value else "local", **value}
         return value
 
     topics: dict[str, TopicSpec] = Field(
@@ -89,7 +89,7 @@ cluster:
 
 # A Kafka that somebody else runs, instead:
 # cluster:
-#   type: outside
+#   type: external
 #   bootstrap_servers: kafka-1.example.com:9093,kafka-2.example.com:9093
 #   security:
 #     type: scram        # plaintext | tls | mtls | plain | scram

@@ -36,7 +36,7 @@ class Settings:
     cache: Path
     project_file: Path | None
     project: project.Project
-    outside: Connection | None
+    external: Connection | None
     user: str | None
     home_is_named: bool = True
 
@@ -50,9 +50,9 @@ class Settings:
         return self.home_folder.resolve()
 
     def connection(self) -> Connection:
-        """Give the way into the cluster that is meant, outside or local."""
-        if self.outside is not None:
-            return self.outside
+        """Give the way into the cluster that is meant, external or local."""
+        if self.external is not None:
+            return self.external
         wish = self.project.cluster
         port = wish.port if isinstance(wish, project.LocalCluster) else None
         return local_connection(self.home / "broker", self.user, planned_port=port or DEFAULT_PORT)
@@ -78,14 +78,14 @@ def load(
     loaded = project.load(file) if file else project.Project()
     base = file.parent if file else Path.cwd()
     named_home = home or (Path(environment["PENSTOCK_HOME"]) if "PENSTOCK_HOME" in environment else None)
-    outside = _outside(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
+    external = _external(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
     return Settings(
         home_folder=named_home or base / HOME_NAME,
         home_is_named=named_home is not None,
         cache=cache_folder(),
         project_file=file,
         project=loaded,
-        outside=outside,
+        external=external,
         user=user or environment.get("PENSTOCK_USER"),
     )
 
@@ -117,14 +117,14 @@ def cache_folder() -> Path:
     return Path(named) if named else (Path(base) if base else Path.home() / ".cache") / "penstock"
 
 
-def _outside(bootstrap: str | None, loaded: project.Project) -> Connection | None:
-    """Give the outside cluster that is meant, or None for the local one."""
-    named = loaded.cluster.connection() if isinstance(loaded.cluster, project.OutsideCluster) else None
+def _external(bootstrap: str | None, loaded: project.Project) -> Connection | None:
+    """Give the external cluster that is meant, or None for the local one."""
+    named = loaded.cluster.connection() if isinstance(loaded.cluster, project.ExternalCluster) else None
     security = _security_from_environment()
     if bootstrap is None and named is None:
         if security is not None:
             raise BadInput(
-                f"{_SECURITY_PREFIX}TYPE is set, but no outside cluster is named",
+                f"{_SECURITY_PREFIX}TYPE is set, but no external cluster is named",
                 fix="Set PENSTOCK_BOOTSTRAP_SERVERS too",
             )
         return None

@@ -20,7 +20,7 @@ from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.sink_progress import SinkProgress
 from penstock.driver.failures import cause_of, job_errors
 from penstock.driver.poison import Isolation
-from penstock.driver.spark_job import Frame
+from penstock.driver.spark_job import SparkJob
 from penstock.errors import BatchAborted, NotFound, PenstockError, PipelineHalted, RetentionPassed, TopicRecreated
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.available_range import AvailableRange
@@ -28,7 +28,16 @@ from penstock.record.columns import where_column
 from penstock.record.decoded import RecordError, record_error
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.sink import Sink, Staged
-from penstock.worker.tasks import RECORDED, DeadTask, Reader, ReadTask, RejectedRecords, SinkTask, WriteTask, added_up
+from penstock.worker.tasks import (
+    RECORDED,
+    DeadTask,
+    PartitionReader,
+    ReadTask,
+    RejectedRecords,
+    SinkTask,
+    WriteTask,
+    added_up,
+)
 
 
 class Source(Protocol):
@@ -43,7 +52,7 @@ class Source(Protocol):
     def starts(self, available: list[AvailableRange]) -> Positions:
         """Settle where a new pipeline begins."""
 
-    def reader(self) -> Reader:
+    def reader(self) -> PartitionReader:
         """Give what tasks read with."""
 
 
@@ -82,7 +91,7 @@ class Parts:
 
     spec: PipelineSpec
     source: Source
-    frame: Frame
+    job: SparkJob
     sinks: list[Sink]
     dead: DeadLetters
     notes: Path
@@ -101,7 +110,7 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progr
         read, write = _tasks(parts, offset_ranges, progress, rejected, recorded)
         started = time.monotonic()
         try:
-            manifests = [orjson.loads(each) for each in parts.frame.manifests(read, write)]
+            manifests = [orjson.loads(each) for each in parts.job.manifests(read, write)]
         except job_errors() as error:
             cause = cause_of(error)
             if isinstance(cause, NotFound | RetentionPassed):
@@ -111,7 +120,7 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progr
             if parts.stopping.is_set():
                 # Ctrl-C reaches the workers too: what they died of is no record's fault.
                 raise BatchAborted("stopped in the middle of a batch", safe="Nothing of it was written") from None
-            for index, offset, problem in Isolation(parts.frame, read, write, parts.notes).poison_records(error):
+            for index, offset, problem in Isolation(parts.job, read, write, parts.notes).poison_records(error):
                 _require_first_time(
                     parts.spec.name, offset_ranges[index].source_partition, offset, problem, rejected[index]
                 )
@@ -329,7 +338,7 @@ def _counted(
                 each["read"][str(progress.resume_offsets[sink.name][offset_ranges[each["index"]].source_partition])]
             )
             left_out = here - told["rows"] - told["dead"] - told["dropped"]
-            if left_out < 0 or (left_out and not parts.frame.can_filter):
+            if left_out < 0 or (left_out and not parts.job.can_filter):
                 raise PenstockError(
                     f"a defect in Penstock: sink '{sink.name}' has {-left_out} events more than were read"
                 )

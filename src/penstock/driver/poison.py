@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.delivery.dead_letters import NOT_READ
 from penstock.driver.failures import cause_of, job_errors, record_error_of
-from penstock.driver.spark_job import Frame
+from penstock.driver.spark_job import SparkJob
 from penstock.errors import BatchAborted, PipelineHalted
 from penstock.record.decoded import RecordError, record_error
 from penstock.steps.python import HANDLERS, noted
@@ -22,8 +22,8 @@ _DRAIN = DrainTask()
 class Isolation:
     """One search, over the stretches of one batch."""
 
-    def __init__(self, frame: Frame, read: ReadTask, write: WriteTask, notes: Path) -> None:
-        self._frame = frame
+    def __init__(self, job: SparkJob, read: ReadTask, write: WriteTask, notes: Path) -> None:
+        self._job = job
         self._read = read
         self._write = write
         self._notes = notes
@@ -95,7 +95,7 @@ class Isolation:
     def _unreadable(self, index: int, offset: int) -> bool:
         """Tell whether a record fails before any step has it."""
         try:
-            self._frame.read_alone(self._read.on(index, offset, offset + 1), _DRAIN)
+            self._job.read_alone(self._read.on(index, offset, offset + 1), _DRAIN)
         except job_errors() as error:
             cause = cause_of(error)
             if cause is not None:
@@ -105,7 +105,7 @@ class Isolation:
 
     def _fails(self, index: int, start: int, end: int, ending: DrainTask | WriteTask) -> Exception | None:
         try:
-            self._frame.manifests(self._read.on(index, start, end), ending.on(index, start, end))
+            self._job.manifests(self._read.on(index, start, end), ending.on(index, start, end))
         except job_errors() as error:
             cause = cause_of(error)
             if cause is not None:

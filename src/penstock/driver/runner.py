@@ -26,7 +26,7 @@ from penstock.driver.batch import BatchReport, Parts, Source, run_batch
 from penstock.driver.paths import OnProgress, PipelinePaths, Progress
 from penstock.driver.pattern import PatternTopics
 from penstock.driver.rate import RateLimit
-from penstock.driver.spark_job import Frame
+from penstock.driver.spark_job import SparkJob
 from penstock.errors import (
     BadInput,
     CheckpointLost,
@@ -117,7 +117,7 @@ class Runner:
                 sink.reach()  # the same for a database that does not let this user in
             if self._launch_spark is not None and self._has_unread():
                 self._launch_spark()  # its JVM comes up while the rest is opened
-            frame = Frame(
+            job = SparkJob(
                 self.spec,
                 self._spark_unless_stopping,
                 self._base,
@@ -127,8 +127,8 @@ class Runner:
             for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
                 if isinstance(self._replay, Range) and self._replay.replaces:
                     sink.replace(self._replay.real)
-                reserved = [frame.schema.field(name) for name in model.reserved_columns]
-                sink.open(_schema_of(frame, reserved))
+                reserved = [job.schema.field(name) for name in model.reserved_columns]
+                sink.open(_schema_of(job, reserved))
             # Letters of a range that goes elsewhere are not the pipeline's own: nobody should send them to its sinks.
             elsewhere = isinstance(self._replay, Range) and not self._replay.replaces
             self.dead = DeadLetters(
@@ -142,7 +142,7 @@ class Runner:
             self.lag_report = LagReport(self._connection, self.spec.name + self._suffix)
             stack.callback(self.lag_report.close)
             self.parts = Parts(
-                self.spec, self.source, frame, self.sinks, self.dead, self.home.scratch / "notes", self.stopping
+                self.spec, self.source, job, self.sinks, self.dead, self.home.scratch / "notes", self.stopping
             )
             self.dead.open(self._dead_topics(self.available))
             self._stack = stack.pop_all()
@@ -189,7 +189,7 @@ class Runner:
                 name, f"{group_of(self.spec.name)}.{name}{self._suffix}", self._connection, self.home.scratch
             )
         if isinstance(model, SparkFormat):
-            return model.sink(name, lambda: self.parts.frame.spark, self.home.scratch)
+            return model.sink(name, lambda: self.parts.job.spark, self.home.scratch)
         if isinstance(model, Console):
             return model.sink(name)
         if isinstance(model, Postgres):
@@ -456,7 +456,7 @@ def _up_to(targets: Positions, available: list[AvailableRange]) -> list[Availabl
     ]
 
 
-def _schema_of(frame: Frame, reserved: list[object]) -> object:
+def _schema_of(job: SparkJob, reserved: list[object]) -> object:
     import pyarrow as pa
 
-    return pa.schema([*(frame.schema.field(name) for name in frame.columns), *reserved])
+    return pa.schema([*(job.schema.field(name) for name in job.columns), *reserved])

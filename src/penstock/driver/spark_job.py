@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.steps.python import PythonTask
 
 
-class Frame:
+class SparkJob:
     """Builds the job of one batch. As much as possible runs in one Python worker per task; SQL goes through the JVM.
 
     Spark is started when it is first needed: for the first batch, or for SQL that it has not seen in this version.

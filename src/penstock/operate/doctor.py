@@ -40,7 +40,7 @@ def examine(settings: Settings) -> Iterator[Check]:
     yield _jars(settings)
     yield _disk(settings.home)
     yield _memory(settings)
-    if settings.outside is None:
+    if settings.external is None:
         yield _guarded("ports", lambda: _ports(settings))
     yield _guarded("broker", lambda: _broker(settings))
     yield _clock(settings.home)

@@ -35,13 +35,13 @@ RESERVED = pa.schema(
 COORDINATES = ("_topic_id", "_partition", "_offset")
 """The reserved columns that sinks write beside the user's: together they name a record for good."""
 
-TALLY = "tally"
+SUMMARY = "task_summary"
 """The stage of a row that is no event: what a task read, told to whoever is at the end of the task."""
 
 
-def tally(schema: pa.Schema, told: dict[str, Any]) -> pa.RecordBatch:
+def task_summary(schema: pa.Schema, told: dict[str, Any]) -> pa.RecordBatch:
     """Give the row by which a task tells something to whoever is at its end."""
-    error = {"stage": TALLY, "error": "", "message": orjson.dumps(told).decode()}
+    error = {"stage": SUMMARY, "error": "", "message": orjson.dumps(told).decode()}
     columns = [pa.nulls(1, each.type) for each in schema][:-1]
     return pa.RecordBatch.from_arrays([*columns, pa.array([error], ERROR)], schema=schema)
 

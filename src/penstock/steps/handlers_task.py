@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.clock import clock
 from penstock.errors import BadInput, PenstockError
-from penstock.record.columns import ERROR, TALLY, tally, user_columns, whole_rows, whole_schema
+from penstock.record.columns import ERROR, SUMMARY, task_summary, user_columns, whole_rows, whole_schema
 from penstock.record.decoded import RecordError, columns_of, record_error
 from penstock.steps.fitting import requirement
 from penstock.steps.handlers import Handlers
@@ -68,7 +68,7 @@ class HandlersTask:
                     yield from handling.chunk(batch)
             if handling.stopped is None:
                 yield from handling.finish()
-            yield tally(self.schema, handling.told())
+            yield task_summary(self.schema, handling.told())
 
 
 class _Handling:
@@ -99,8 +99,8 @@ class _Handling:
 
     def chunk(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take the next rows; give those that are through."""
-        tallies = pc.fill_null(pc.equal(pc.struct_field(batch.column("_error"), "stage"), TALLY), False)  # noqa: FBT003
-        passing, rows = batch.filter(tallies), batch.filter(pc.invert(tallies))
+        summaries = pc.fill_null(pc.equal(pc.struct_field(batch.column("_error"), "stage"), SUMMARY), False)  # noqa: FBT003
+        passing, rows = batch.filter(summaries), batch.filter(pc.invert(summaries))
         if passing.num_rows:
             blank = [pa.nulls(passing.num_rows, each.type) for each in self._columns]
             yield whole_rows(blank, passing, passing.column("_error"), self._schema)

@@ -257,11 +257,11 @@ def _manifests(
         return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.offset_ranges))]
     from penstock.driver import session
     from penstock.driver.failures import cause_of, job_errors
-    from penstock.driver.spark_job import Frame
+    from penstock.driver.spark_job import SparkJob
 
     started = spark or session.start("testing", _log_folder(), master="local[1]", wishes=spec.spark)
     try:
-        return Frame(spec, lambda: started, folder, scratch).manifests(read, write)
+        return SparkJob(spec, lambda: started, folder, scratch).manifests(read, write)
     except job_errors() as error:
         raise cause_of(error) or error from None
 

@@ -18,7 +18,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import NOT_READ
 from penstock.errors import PenstockError
 from penstock.pipeline.expectation import Expectation
-from penstock.record.columns import ERROR, TALLY, rule_column, tally, user_columns, whole_rows, whole_schema
+from penstock.record.columns import ERROR, SUMMARY, rule_column, task_summary, user_columns, whole_rows, whole_schema
 from penstock.record.decoded import Decoded, RecordError, record_error
 from penstock.record.positions import OffsetRange
 from penstock.sinks.sink import Stager, StagerFactory
@@ -35,7 +35,7 @@ RECORDED = "Recorded"
 """The error of a record that is a dead letter already."""
 
 
-class Reader(Protocol):
+class PartitionReader(Protocol):
     """Reads stretches of a source."""
 
     def chunks(
@@ -105,7 +105,7 @@ def event_schema(decode: Decode) -> pa.Schema:
 class ReadTask:
     """Reads a stretch and decodes it."""
 
-    reader: Reader
+    reader: PartitionReader
     decode: Decode
     offset_ranges: list[OffsetRange]
     rejected: list[RejectedRecords]
@@ -140,7 +140,7 @@ class ReadTask:
                 ]
                 batch = batch.filter(pa.array(kept))
             yield batch
-        yield tally(schema, {"read": {str(start): count for start, count in read.items()}, "end": reached})
+        yield task_summary(schema, {"read": {str(start): count for start, count in read.items()}, "end": reached})
 
     def on(self, index: int, start: int, end: int) -> "ReadTask":
         """Give the same over a part of one stretch, whatever its size."""
@@ -288,11 +288,11 @@ class WriteTask:
 
     def _chunk(self, batch: pa.RecordBatch, index: int, progress: _Progress) -> None:
         stages = pc.struct_field(batch.column("_error"), "stage")
-        tallies = _mask(pc.equal(stages, TALLY))
-        for told in batch.filter(pa.array(tallies)).column("_error").to_pylist():
+        summaries = _mask(pc.equal(stages, SUMMARY))
+        for told in batch.filter(pa.array(summaries)).column("_error").to_pylist():
             progress.told.update(orjson.loads(told["message"]))
-        failed = _mask(pc.is_valid(stages)) & ~tallies
-        good = ~failed & ~tallies
+        failed = _mask(pc.is_valid(stages)) & ~summaries
+        good = ~failed & ~summaries
         offsets = batch.column("_at").fill_null(-1).to_numpy()
         self._dead_letter(batch, failed, batch.column("_error"), progress, None)
         for sink in self.sinks:

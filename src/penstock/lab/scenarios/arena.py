@@ -49,7 +49,7 @@ class Arena:
         self.stack = stack
         cache = jar_folder.parent
         # Not the user's: whatever penstock.yaml or the environment say, this run is about its own cluster.
-        self.settings = Settings(folder, cache, folder / FILE_NAME, Project(), outside=None, user=None)
+        self.settings = Settings(folder, cache, folder / FILE_NAME, Project(), external=None, user=None)
         self.sinks: dict[str, Read] = {"delta": lambda: delta_rows(self.table(COMBAT))}
         self._sink_specs: list[dict[str, Any]] = []
 

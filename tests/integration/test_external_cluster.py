@@ -1,4 +1,4 @@
-"""Every mechanism of an outside cluster, on a broker with one listener for each."""
+"""Every mechanism of an external cluster, on a broker with one listener for each."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ LISTENERS = {"PLAINTEXT": "PLAINTEXT", "TLS": "SSL", "MTLS": "SSL", "PLAIN": "SA
 
 
 @dataclass(frozen=True)
-class Outside:
+class External:
     """A cluster that is not of Penstock's own making, and where each mechanism is served."""
 
     servers: dict[str, str]
@@ -45,8 +45,8 @@ class Outside:
 
 
 @pytest.fixture(scope="module")
-def outside(tmp_path_factory: pytest.TempPathFactory, jar_folder: Path) -> Iterator[Outside]:
-    folder = tmp_path_factory.mktemp("outside")
+def external(tmp_path_factory: pytest.TempPathFactory, jar_folder: Path) -> Iterator[External]:
+    folder = tmp_path_factory.mktemp("external")
     cluster = Cluster(folder / "broker", jar_folder)
     known = cluster.up(LocalCluster(port=0, secure=True))
     cluster.down()
@@ -78,7 +78,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory, jar_folder: Path) -> Itera
         for user in ("app", "ANONYMOUS"):
             acls.allow(admin, acls.producer_acls(user, ["events"]) + acls.consumer_acls(user, ["events"], ["*"]))
         servers = {name: f"127.0.0.1:{port}" for name, port in chosen.items()}
-        yield Outside(servers, cluster, "events")
+        yield External(servers, cluster, "events")
     finally:
         node.stop(30)
         shutil.rmtree(folder)
@@ -102,26 +102,26 @@ MECHANISMS: dict[str, tuple[str, Callable[[Path, Path], Security]]] = {
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_client_writes_and_reads_with_every_mechanism(outside: Outside, mechanism: str) -> None:
+def test_a_client_writes_and_reads_with_every_mechanism(external: External, mechanism: str) -> None:
     listener, make = MECHANISMS[mechanism]
-    files = outside.cluster.files
-    connection = outside.connection(listener, make(files.ca_pem, files.node_pem(1)))
+    files = external.cluster.files
+    connection = external.connection(listener, make(files.ca_pem, files.node_pem(1)))
 
     with Producer(connection) as producer:
-        producer.send(outside.topic, mechanism)
+        producer.send(external.topic, mechanism)
 
-    assert mechanism.encode() in [message.value() for message in read_all(connection, outside.topic)]
+    assert mechanism.encode() in [message.value() for message in read_all(connection, external.topic)]
 
 
-def test_a_project_file_names_an_outside_cluster_and_its_login(outside: Outside, cli: Cli, tmp_path: Path) -> None:
+def test_a_project_file_names_an_external_cluster_and_its_login(external: External, cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/password").write_text(PASSWORD + "\n")
-    (tmp_path / "secrets/ca.pem").write_bytes(outside.cluster.files.ca_pem.read_bytes())
+    (tmp_path / "secrets/ca.pem").write_bytes(external.cluster.files.ca_pem.read_bytes())
     (tmp_path / "penstock.yaml").write_text(
         f"""
 cluster:
-  type: outside
-  bootstrap_servers: {outside.servers["SCRAM"]}
+  type: external
+  bootstrap_servers: {external.servers["SCRAM"]}
   security: {{type: scram, username: app, password: 'file:secrets/password', ca_file: secrets/ca.pem}}
 """
     )
@@ -133,26 +133,26 @@ cluster:
 
     assert ["events"] == [topic["topic"] for topic in listed.json]
     assert refused.code == 6
-    assert "is an outside one" in refused.error_lines[0]
+    assert "is an external one" in refused.error_lines[0]
 
 
-def test_the_environment_can_say_it_all(outside: Outside, cli: Cli) -> None:
+def test_the_environment_can_say_it_all(external: External, cli: Cli) -> None:
     said = cli(
         "topic",
         "list",
         "--json",
-        PENSTOCK_BOOTSTRAP_SERVERS=outside.servers["PLAIN"],
+        PENSTOCK_BOOTSTRAP_SERVERS=external.servers["PLAIN"],
         PENSTOCK_SECURITY_TYPE="plain",
         PENSTOCK_SECURITY_USERNAME="app",
         PENSTOCK_SECURITY_PASSWORD=PASSWORD,
-        PENSTOCK_SECURITY_CA_FILE=str(outside.cluster.files.ca_pem),
+        PENSTOCK_SECURITY_CA_FILE=str(external.cluster.files.ca_pem),
     )
 
     assert ["events"] == [topic["topic"] for topic in said.json]
 
 
-def test_a_transient_error_is_what_an_outage_is(outside: Outside) -> None:
-    nobody = Connection(bootstrap_servers="127.0.0.1:1", security=Tls(ca_file=outside.cluster.files.ca_pem))
+def test_a_transient_error_is_what_an_outage_is(external: External) -> None:
+    nobody = Connection(bootstrap_servers="127.0.0.1:1", security=Tls(ca_file=external.cluster.files.ca_pem))
 
     with pytest.raises(Transient):
         topics.list_topics(Admin(nobody))
