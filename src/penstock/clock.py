@@ -24,7 +24,7 @@ _clocks = [Clock()]
 
 
 def clock() -> Clock:
-    """Give the clock in force."""
+    """Return the clock in force."""
     return _clocks[-1]
 
 

@@ -23,7 +23,7 @@ PenstockError
     │   ├── ClusterReplaced     another Kafka cluster answers than the one that the positions are of
     │   ├── CheckpointLost      the checkpoint is gone or unreadable, and the sinks hold data
     │   ├── PositionLost        a sink that had been written to has no position any more
-    │   ├── TopicRecreated      the topic was deleted and made again
+    │   ├── TopicRecreated      the topic was deleted and recreated
     │   ├── RetentionPassed     records were deleted before they were read
     │   ├── StateOutdated       the state was computed with other steps than those in the pipeline file
     │   └── LogTruncated        the topic holds not all that was read from it
@@ -180,7 +180,7 @@ class StateOutdated(Discontinuity):
 
 
 class TopicRecreated(Discontinuity):
-    """The topic was deleted and made again: offsets mean other records now."""
+    """The topic was deleted and recreated: offsets mean other records now."""
 
 
 class RetentionPassed(Discontinuity):

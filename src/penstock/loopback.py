@@ -4,7 +4,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is `localhost` or a loopback address; `127.example.com` is a name like any other."""
+    """Return whether a host is `localhost` or a loopback address; `127.example.com` is a name like any other."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -29,7 +29,7 @@ def holds_secret(setting: str) -> bool:
 
 
 def base_folder(info: ValidationInfo) -> Path:
-    """Give the folder that relative paths count from: the one of the file being read."""
+    """Return the folder that relative paths count from: the one of the file being read."""
     context: dict[str, Path] = info.context or {}
     return context.get("base", Path())
 

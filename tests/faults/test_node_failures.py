@@ -32,7 +32,7 @@ def judge(kafka: RunningKafka, load: LoadGenerator, topic: str) -> None:
     assert [] == verdict(load.history, [parse(message) for message in read_all(kafka.connection, topic)])[:5]
 
 
-def in_step(kafka: RunningKafka) -> bool:
+def in_sync(kafka: RunningKafka) -> bool:
     return not kafka_cluster.describe(kafka.admin()).under_replicated
 
 
@@ -50,7 +50,7 @@ def test_killing_the_leader_half_way_loses_nothing_and_doubles_nothing(three_nod
         kill(three_nodes, leader)
         at_the_kill = load.done
     three_nodes.cluster.up(LocalCluster())
-    until(lambda: in_step(three_nodes))
+    until(lambda: in_sync(three_nodes))
 
     judge(three_nodes, load, topic)
     assert 0 < at_the_kill < load.sent == load.done
@@ -63,7 +63,7 @@ def test_killing_every_node_at_once_loses_no_acknowledged_event(three_nodes: Run
             kill(three_nodes, node)
         at_the_kill = load.done
         three_nodes.cluster.up(LocalCluster())
-    until(lambda: in_step(three_nodes))
+    until(lambda: in_sync(three_nodes))
 
     judge(three_nodes, load, topic)
     assert 0 < at_the_kill < load.sent == load.done
@@ -93,27 +93,27 @@ def test_a_fourth_node_joins_takes_partitions_and_leaves_again_under_load(
     assert [1, 2, 3] == [node.id for node in kafka_cluster.describe(three_nodes.admin()).nodes]
 
 
-def test_a_topic_with_too_few_copies_in_step_refuses_writes_instead_of_risking_them(
+def test_a_topic_with_too_few_replicas_in_sync_refuses_writes_instead_of_risking_them(
     three_nodes: RunningKafka, topic: str
 ) -> None:
     # With two of three controllers gone nothing at all would be answered; with min.insync 3 one is enough.
     topics.alter_config(three_nodes.admin(), topic, {"min.insync.replicas": "3"})
     kill(three_nodes, 3)
-    until(lambda: not in_step(three_nodes))
+    until(lambda: not in_sync(three_nodes))
 
     producer = Producer(three_nodes.connection, ProducerOptions(delivery_timeout_ms=2000))
     producer.send(topic, "too few copies")
     with pytest.raises(DeliveryFailed):
         producer.flush()
     three_nodes.cluster.up(LocalCluster())
-    until(lambda: in_step(three_nodes))
+    until(lambda: in_sync(three_nodes))
     with Producer(three_nodes.connection) as producer:
         producer.send(topic, "enough copies")
 
     assert b"enough copies" == read_all(three_nodes.connection, topic)[-1].value()
 
 
-def test_the_default_of_three_nodes_is_three_copies_of_which_two_must_be_in_step(three_nodes: RunningKafka) -> None:
+def test_the_default_of_three_nodes_is_three_replicas_of_which_two_must_be_in_sync(three_nodes: RunningKafka) -> None:
     three_nodes.cluster.up(LocalCluster())
     topic = three_nodes.topic("defaults")
 

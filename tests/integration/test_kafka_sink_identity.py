@@ -84,7 +84,7 @@ def test_a_topic_that_is_made_again_during_a_batch_gets_nothing_of_it(kafka: Run
     prepared(sink, source_partition, 0, 5, None)
     made_again(kafka, target)
 
-    with pytest.raises(PositionLost, match="was deleted and made again"):
+    with pytest.raises(PositionLost, match="was deleted and recreated"):
         sink.commit()
     sink.close()
 

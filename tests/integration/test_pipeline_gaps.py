@@ -1,4 +1,4 @@
-"""Topics made anew and records deleted before they were read: an error first, then a recorded gap, by command."""
+"""Topics recreated and records deleted before they were read: an error first, then a recorded gap, by command."""
 
 import gzip
 import json

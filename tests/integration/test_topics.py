@@ -138,7 +138,7 @@ def test_apply_refuses_to_take_partitions_away_before_it_changes_anything(kafka:
         apply.plan(kafka.admin(), wanted)
 
 
-def test_the_cluster_shows_its_nodes_and_that_every_copy_is_in_step(kafka: RunningKafka) -> None:
+def test_the_cluster_shows_its_nodes_and_that_every_replica_is_in_sync(kafka: RunningKafka) -> None:
     detail = cluster.describe(kafka.admin())
 
     assert [1] == [node.id for node in detail.nodes]

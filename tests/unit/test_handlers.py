@@ -378,7 +378,7 @@ def test_batches_reach_over_chunks_and_rows_still_leave_in_order(tmp_path: Any) 
     ] == [call for call in calls if call[0] != "message"]
     rows = [row for each in out for row in each.to_pylist()]
     assert list(range(100, 110)) == [row["_offset"] for row in rows[:-1]]
-    assert "task summary" == rows[-1]["_error"]["stage"]
+    assert "task_summary" == rows[-1]["_error"]["stage"]
 
 
 def test_a_chunk_leaves_as_soon_as_each_of_its_messages_is_settled(tmp_path: Any) -> None:

@@ -23,7 +23,7 @@ class Case:
 
 
 def roll(seed: int) -> Case:
-    """Make up topics with copies anywhere, nodes that leave and nodes that are new and empty."""
+    """Make up topics with replicas anywhere, nodes that leave and nodes that are new and empty."""
     dice = random.Random(seed)
     old = dice.sample(range(1, 20), dice.randint(1, 6))
     staying = dice.sample(old, dice.randint(0, len(old)))
@@ -32,8 +32,8 @@ def roll(seed: int) -> Case:
     most_copies = min(3, len(old), len(nodes))
     before: Placement = {}
     for topic in range(dice.randint(1, 4)):
-        copies = dice.randint(1, most_copies)
-        before |= {(f"t{topic}", number): dice.sample(old, copies) for number in range(dice.randint(1, 9))}
+        replicas = dice.randint(1, most_copies)
+        before |= {(f"t{topic}", number): dice.sample(old, replicas) for number in range(dice.randint(1, 9))}
     return Case(seed, before, nodes, plan(before, nodes))
 
 
@@ -97,11 +97,11 @@ def test_planning_leaves_what_it_was_given_alone() -> None:
     assert {("t", number): [1, 2] for number in range(4)} == before
 
 
-@pytest.mark.parametrize("copies", [1, 2, 3])
+@pytest.mark.parametrize("replicas", [1, 2, 3])
 @pytest.mark.parametrize("nodes", [3, 4, 5])
-def test_nothing_moves_when_all_is_even(nodes: int, copies: int) -> None:
+def test_nothing_moves_when_all_is_even(nodes: int, replicas: int) -> None:
     even: Placement = {
-        (topic, number): [(number + copy) % nodes + 1 for copy in range(copies)]
+        (topic, number): [(number + replica) % nodes + 1 for replica in range(replicas)]
         for topic in ("a", "b")
         for number in range(2 * nodes)
     }
@@ -110,7 +110,7 @@ def test_nothing_moves_when_all_is_even(nodes: int, copies: int) -> None:
 
 
 def test_a_new_node_gets_its_share_and_nothing_else_moves() -> None:
-    before: Placement = {("t", number): [(number + copy) % 3 + 1 for copy in range(3)] for number in range(12)}
+    before: Placement = {("t", number): [(number + replica) % 3 + 1 for replica in range(3)] for number in range(12)}
 
     after = {**before, **plan(before, [1, 2, 3, 4])}
 
@@ -142,7 +142,7 @@ def test_too_few_nodes_for_the_copies_is_refused_before_anything_moves() -> None
     with pytest.raises(Conflict) as caught:
         plan({("orders", 0): [1, 2], ("orders", 1): [1, 2]}, [1])
 
-    expected = "orders/0 has 2 copies, and 1 node(s) would stay. No copy was given up."
+    expected = "orders/0 has 2 replicas, and 1 node(s) would stay. No replica was given up."
     assert str(caught.value).startswith(expected)
 
 

@@ -210,7 +210,7 @@ def test_a_topic_that_was_made_again_stops_the_pipeline() -> None:
     with pytest.raises(TopicRecreated) as caught:
         sink_progress.require_same_topics("combat", Committed(0, {A: 0}), {"orders": "id-2"})
 
-    expected = "topic 'orders' was deleted and made again (its id was id-1, and is id-2)"
+    expected = "topic 'orders' was deleted and recreated (its id was id-1, and is id-2)"
     assert expected == caught.value.what
     assert "penstock pipeline skip-gap combat" in caught.value.fix
 

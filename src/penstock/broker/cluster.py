@@ -53,22 +53,22 @@ class Cluster:
         self.files = SecretsFolder.of(folder)
 
     def state(self) -> ClusterState | None:
-        """Give what the cluster was made with, or None."""
+        """Return what the cluster was made with, or None."""
         return state.load(self.folder)
 
     def existing(self) -> ClusterState:
-        """Give the state of a cluster that must be there."""
+        """Return the state of a cluster that must be there."""
         found = self.state()
         if found is None:
             raise NotFound(f"there is no local cluster in {self.folder}", fix="Make one with: penstock up")
         return found
 
     def node(self, node_id: int) -> Node:
-        """Give a node's folder."""
+        """Return a node's folder."""
         return Node(node_id, self.folder / f"node-{node_id}")
 
     def running(self, known: ClusterState) -> list[NodeState]:
-        """Give the nodes whose process is alive."""
+        """Return the nodes whose process is alive."""
         return [node for node in known.nodes if self.node(node.id).process() is not None]
 
     # ── Starting and stopping ────────────────────────────────────────────────────────────────────────────
@@ -121,7 +121,7 @@ class Cluster:
             return [node.id for node in running]
 
     def restart(self, node_id: int | None = None) -> ClusterState:
-        """Restart one node or all, one after the other, each only when every copy is in step again."""
+        """Restart one node or all, one after the other, each only when every replica is in sync again."""
         with self._locked():
             known = self.existing()
             chosen = [self._node_state(known, node_id)] if node_id is not None else list(known.nodes)
@@ -157,20 +157,20 @@ class Cluster:
             return added
 
     def gone_with(self, node_id: int) -> list[str]:
-        """Give topic/partition of what nobody can lead while a node that lost its data is away."""
+        """Return topic/partition of what nobody can lead while a node that lost its data is away."""
         self._require_replaceable(node_id)
         offline = kafka_cluster.describe(self._rest(node_id)).offline
         return [each for each in offline if not each.startswith(f"{PROBE_TOPIC}/")]
 
     def replace_node(self, node_id: int) -> None:
-        """Start a node that lost its data as an empty one; the others fill it with their copies.
+        """Start a node that lost its data as an empty one; the others fill it with their replicas.
 
-        What `gone_with` names has a leader again afterwards: another copy with what it has, or else an empty one.
+        What `gone_with` names has a leader again afterwards: another replica with what it has, or else an empty one.
         """
         with self._locked():
             node = self._require_replaceable(node_id)
             known, classpath, admin = self.existing(), self.classpath(), self._rest(node_id)
-            # Before the empty node is up: a copy that is behind is better than an empty one.
+            # Before the empty node is up: a replica that is behind is better than an empty one.
             rebalance.elect_any(admin, classpath)
             self.node(node_id).unformat()
             self._start(known, [node], classpath)
@@ -194,7 +194,7 @@ class Cluster:
         return node
 
     def require_removable(self, node_id: int) -> NodeState:
-        """Give the node if it may leave: controllers may not, for the cluster counts on their votes."""
+        """Return the node if it may leave: controllers may not, for the cluster counts on their votes."""
         known = self.existing()
         node = self._node_state(known, node_id)
         if node.controller:
@@ -207,7 +207,7 @@ class Cluster:
         return node
 
     def plan_removal(self, node_id: int) -> list[Move]:
-        """Give the moves that empty a node."""
+        """Return the moves that empty a node."""
         self.require_removable(node_id)
         return rebalance.plan(self._rest(node_id), self.classpath(), leaving=[node_id])
 
@@ -259,7 +259,7 @@ class Cluster:
             folder.rename(folder.with_name(f"removed-{folder.name}"))
 
     def classpath(self) -> list[Path]:
-        """Give Kafka's jars, for its own tools."""
+        """Return Kafka's jars, for its own tools."""
         return jars.ensure(
             self._kafka,
             self._jar_folder,
@@ -267,7 +267,7 @@ class Cluster:
         )
 
     def connection(self) -> Connection:
-        """Give the administrator's way in."""
+        """Return the administrator's way in."""
         return local_connection(self.folder)
 
     # ── Inside ───────────────────────────────────────────────────────────────────────────────────────────
@@ -293,7 +293,7 @@ class Cluster:
             self.node(node.id).start(classpath, known.heap_bytes)
 
     def _make_admin(self, known: ClusterState) -> None:
-        """Give a secure cluster its administrator. Made over the nodes' own listener, so no command line holds it."""
+        """Return a secure cluster its administrator. Made over the nodes' own listener, so no command line holds it."""
         if not known.secure:
             return
         admin = Admin(internal_connection(self.folder, known), timeout_s=10.0)
@@ -337,11 +337,11 @@ class Cluster:
     def _wait_for_copies(self, known: ClusterState) -> None:
         admin = Admin(self.connection(), timeout_s=10.0)
 
-        def in_step() -> bool:
+        def in_sync() -> bool:
             self._still_alive(known)
             return not kafka_cluster.describe(admin).under_replicated
 
-        wait_until(in_step, timeout_s=120.0, waiting_for="waiting until every copy is in step")
+        wait_until(in_sync, timeout_s=120.0, waiting_for="waiting until every replica is in sync")
 
     def _all_running(self, purpose: str, *, besides: NodeState | None = None) -> ClusterState:
         known = self.existing()

@@ -152,7 +152,7 @@ class Node:
         self._pid_file.unlink(missing_ok=True)
 
     def last_words(self) -> str:
-        """Give the reason a node gave for stopping, from its logs."""
+        """Return the reason a node gave for stopping, from its logs."""
         tails = [_tail(path) for path in (self.log, self._console)]
         reasons = [reason for reason in map(_last_words, tails) if reason]
         # A crash of the JVM itself is no Java error: its report is whatever stands last on the console.
@@ -163,7 +163,7 @@ class Node:
 
 
 def _is_mine(process: psutil.Process) -> bool:
-    """Tell whether we run it: anybody can give a process the command line of a node."""
+    """Return whether we run it: anybody can give a process the command line of a node."""
     with suppress(psutil.Error):
         return process.uids().real == os.getuid()
     return False

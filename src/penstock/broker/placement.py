@@ -10,10 +10,10 @@ Placement = dict[TopicPartition, list[int]]
 
 
 def plan(current: Placement, nodes: Collection[int]) -> Placement:
-    """Give the partitions that should change, with their new replicas, the preferred leader first.
+    """Return the partitions that should change, with their new replicas, the preferred leader first.
 
-    Promises: the number of copies stays; no node has two copies of a partition; nodes that are not in `nodes`
-    end empty; the copies of each topic, then of all topics, then the leaders differ by at most one between nodes
+    Promises: the number of replicas stays; no node has two replicas of a partition; nodes that are not in `nodes`
+    end empty; the replicas of each topic, then of all topics, then the leaders differ by at most one between nodes
     where single moves can achieve it; nothing moves that need not.
     """
     spread = _Spread(current, sorted(nodes))
@@ -47,27 +47,27 @@ class _Spread:
             loads[target] += 1
 
     def _emptiest(self, topic_partition: TopicPartition) -> int | None:
-        """Give the node without a copy of this partition that holds least of its topic, then of all."""
+        """Return the node without a replica of this partition that holds least of its topic, then of all."""
         loads = self.of_topic[topic_partition[0]]
         free = [node for node in self.nodes if node not in self.wanted[topic_partition]]
         return min(free, key=lambda node: (loads[node], self.of_all[node], node), default=None)
 
     def leave(self) -> None:
-        """Move every copy off the nodes that go."""
+        """Move every replica off the nodes that go."""
         for topic_partition, replicas in self.wanted.items():
             for source in [node for node in replicas if node not in self.nodes]:
                 target = self._emptiest(topic_partition)
                 if target is None:
                     raise Conflict(
-                        f"{topic_partition[0]}/{topic_partition[1]} has {len(replicas)} copies, and"
+                        f"{topic_partition[0]}/{topic_partition[1]} has {len(replicas)} replicas, and"
                         f" {len(self.nodes)} node(s) would stay",
-                        safe="No copy was given up",
+                        safe="No replica was given up",
                         fix="Add a node first, or delete the topic",
                     )
                 self._move(topic_partition, source, target)
 
     def even_out(self) -> None:
-        """Move one copy at a time from a fuller node to an emptier one, until no single move helps.
+        """Move one replica at a time from a fuller node to an emptier one, until no single move helps.
 
         It ends: each move lowers the sum of squares of a topic's loads, or keeps it and lowers that of all loads.
         """
@@ -86,7 +86,7 @@ class _Spread:
                     moved = True
 
     def even_out_leaders(self) -> None:
-        """Put another copy first where one node leads too much; that moves no data."""
+        """Put another replica first where one node leads too much; that moves no data."""
         leads = Counter(replicas[0] for replicas in self.wanted.values() if replicas)
         changed = True
         while changed:

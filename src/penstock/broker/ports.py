@@ -34,7 +34,7 @@ def require_free(host: str, ports: Iterable[int]) -> None:
 
 
 def find_free(host: str, count: int) -> list[int]:
-    """Give free ports below those that the system lends to outgoing connections.
+    """Return free ports below those that the system lends to outgoing connections.
 
     A node that is down would otherwise find its port taken by some client when it comes back.
     """

@@ -1,6 +1,6 @@
-"""Moving partitions between nodes with Kafka's own tool: planned first, watched until the last copy is in step.
+"""Moving partitions between nodes with Kafka's own tool: planned first, watched until the last replica is in sync.
 
-No record is lost: Kafka adds the new copy, waits until it is in step, and only then drops the old one.
+No record is lost: Kafka adds the new replica, waits until it is in sync, and only then drops the old one.
 """
 
 import json
@@ -36,8 +36,8 @@ class Move(BaseModel, frozen=True):
 
     topic: str = Field(description="Topic.")
     partition: int = Field(description="Partition.")
-    replicas: list[int] = Field(description="Nodes that have a copy now, the preferred leader first.")
-    target: list[int] = Field(description="Nodes that will have a copy.")
+    replicas: list[int] = Field(description="Nodes that have a replica now, the preferred leader first.")
+    target: list[int] = Field(description="Nodes that will have a replica.")
 
 
 def plan(
@@ -62,14 +62,14 @@ def plan(
     down = {node for replicas in current.values() for node in replicas} - set(metadata.brokers) - set(leaving)
     if down:
         raise Conflict(
-            f"node(s) {', '.join(map(str, sorted(down)))} hold copies and are down",
+            f"node(s) {', '.join(map(str, sorted(down)))} hold replicas and are down",
             safe="Nothing was moved",
             fix="Start every node first: penstock up",
         )
     unreachable = [f"{topic}/{part}" for (topic, part), held in now.items() if not set(held) & set(metadata.brokers)]
     if unreachable:
         raise Conflict(
-            f"every copy of {', '.join(unreachable[:3])} is on a node that is down",
+            f"every replica of {', '.join(unreachable[:3])} is on a node that is down",
             safe="Nothing was moved",
             fix="Start every node first: penstock up",
         )
@@ -87,7 +87,7 @@ def execute(
     progress: Progress,
     still_alive: Callable[[], None] = lambda: None,
 ) -> None:
-    """Carry out a plan and wait until every copy is where it should be, in step and led as planned.
+    """Carry out a plan and wait until every replica is where it should be, in sync and led as planned.
 
     A topic that is deleted meanwhile is done. `still_alive` raises when waiting has become useless.
     """
@@ -110,7 +110,7 @@ def execute(
 
 
 def elect_any(admin: Admin, classpath: Sequence[Path]) -> None:
-    """Let any copy lead that is up, where none that was in step is left: the records that it lacks are lost."""
+    """Let any replica lead that is up, where none that was in sync is left: the records that it lacks are lost."""
     metadata = admin.metadata("looking for partitions without a leader")
     lost = [
         Move(topic=name, partition=part.id, replicas=part.replicas, target=part.replicas)
@@ -122,7 +122,7 @@ def elect_any(admin: Admin, classpath: Sequence[Path]) -> None:
 
 
 def held_by(admin: Admin, node_id: int) -> list[str]:
-    """Give topic/partition of every copy that Kafka counts on a node to have."""
+    """Return topic/partition of every replica that Kafka counts on a node to have."""
     found = admin.metadata("looking for what a node holds").topics
     return [
         f"{name}/{part.id}"
@@ -168,12 +168,12 @@ def _run_for(
 
 
 def _under_way(admin: Admin, classpath: Sequence[Path]) -> Placement:
-    """Give where the partitions that Kafka is moving just now will end."""
+    """Return where the partitions that Kafka is moving just now will end."""
     return reassignments(_run(admin, classpath, _REASSIGN, [], ["--list"]))
 
 
 def reassignments(said: str) -> Placement:
-    """Read the list that Kafka's tool prints: all copies for now, less those that go."""
+    """Read the list that Kafka's tool prints: all replicas for now, less those that go."""
     found = (_UNDER_WAY.fullmatch(line.strip()) for line in said.splitlines())
     return {
         (each["topic"], int(each["partition"])): [

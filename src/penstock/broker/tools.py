@@ -15,7 +15,7 @@ from penstock.kafka.connection import Connection
 
 @contextmanager
 def client_properties(connection: Connection) -> Iterator[Path]:
-    """Give the path of a Java client's login for `run_tool`: a file in memory, so a kill leaves nothing on a disk."""
+    """Return the path of a Java client's login for `run_tool`: a file in memory, so a kill leaves nothing on a disk."""
     with os.fdopen(os.memfd_create("penstock-login"), "wb") as file:
         file.write(properties_text(connection.security.java()).encode("ascii"))
         file.flush()

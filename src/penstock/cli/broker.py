@@ -75,7 +75,7 @@ def restart(
 
 
 def status(context: typer.Context, as_json: Json = False) -> None:
-    """Show nodes, controller and copies; exit code 4 unless everything is up."""
+    """Show nodes, controller and replicas; exit code 4 unless everything is up."""
     current = session(context)
     nodes = [] if current.settings.external is not None else _local_nodes(current)
     try:

@@ -1,4 +1,4 @@
-"""penstock consume: any stretch of a topic on stdout. Joins no group unless told, so it moves nobody's position."""
+"""penstock consume: any offset range of a topic on stdout. Joins no group unless told, so it moves no position."""
 
 import base64
 import datetime
@@ -138,7 +138,7 @@ def _print(message: "Message", as_json: bool) -> None:
 
 
 def describe(message: "Message") -> dict[str, Any]:
-    """Give a record as JSON can hold it; bytes that are not UTF-8 as {"base64": ...}."""
+    """Return a record as JSON can hold it; bytes that are not UTF-8 as {"base64": ...}."""
     _, timestamp_ms = message.timestamp()
     return {
         "topic": message.topic(),
@@ -152,7 +152,7 @@ def describe(message: "Message") -> dict[str, Any]:
 
 
 def _moment(timestamp_ms: int) -> str | int:
-    """Give a time as text; as milliseconds if that is no time of our calendar, as anybody may send it."""
+    """Return a time as text; as milliseconds if that is no time of our calendar, as anybody may send it."""
     try:
         moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC)
     except (OverflowError, ValueError, OSError):
@@ -161,7 +161,7 @@ def _moment(timestamp_ms: int) -> str | int:
 
 
 def header_list(message: "Message") -> "list[tuple[str, bytes | str | None]]":
-    """Give a record's headers as pairs; a name may stand more than once."""
+    """Return a record's headers as pairs; a name may stand more than once."""
     headers = message.headers() or []
     return list(headers.items()) if isinstance(headers, dict) else list(headers)
 

@@ -48,7 +48,7 @@ def replace(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Start a node that lost its data as an empty one; the other nodes fill it with their copies."""
+    """Start a node that lost its data as an empty one; the other nodes fill it with their replicas."""
     cluster = session(context).own_cluster()
     gone = cluster.gone_with(node)
     say(
@@ -60,6 +60,6 @@ def replace(
     if done:
         with bar(f"filling node {node}"):
             cluster.replace_node(node)
-        say(f"node {node} runs again, every copy in step")
+        say(f"node {node} runs again, every replica in sync")
     if as_json:
         print_json({"node": node, "replaced": done, "lost": gone})

@@ -103,7 +103,7 @@ def _lines(source: BinaryIO, skip: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _checked_key(line: bytes, key: str | None, key_field: str | None, *, must_be_json: bool) -> str | None:
-    """Give the record's key, and look at the line's JSON where that is asked for."""
+    """Return the record's key, and look at the line's JSON where that is asked for."""
     if key_field is None:
         if must_be_json:
             orjson.loads(line)

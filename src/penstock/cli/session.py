@@ -37,7 +37,7 @@ class Session:
         return self._settings
 
     def arguments(self) -> list[str]:
-        """Give the root options again, for a process that must see the same settings; the home folder goes apart."""
+        """Return the root options again, for a process that must see the same settings; the home folder goes apart."""
         project = self.settings.project_file
         named = {
             "--project": project.resolve() if project else None,
@@ -47,13 +47,13 @@ class Session:
         return [part for option, value in named.items() if value is not None for part in (option, str(value))]
 
     def cluster(self, talk: "Talk | None" = None) -> "Cluster":
-        """Give the local cluster, whether or not it runs."""
+        """Return the local cluster, whether or not it runs."""
         from penstock.broker.cluster import Cluster
 
         return Cluster(self.settings.home / "broker", self.settings.jars, talk=talk or (lambda _line: None))
 
     def own_cluster(self, talk: "Talk | None" = None) -> "Cluster":
-        """Give the local cluster for a command that starts or stops it."""
+        """Return the local cluster for a command that starts or stops it."""
         if self.settings.external is not None:
             raise Conflict(
                 f"the cluster at {self.settings.external.bootstrap_servers} is an external one:"
@@ -63,7 +63,7 @@ class Session:
         return self.cluster(talk)
 
     def connection(self) -> "Connection":
-        """Give the way into the cluster that is meant."""
+        """Return the way into the cluster that is meant."""
         return self.settings.connection()
 
     def admin(self) -> "Admin":
@@ -74,5 +74,5 @@ class Session:
 
 
 def session(context: typer.Context) -> Session:
-    """Give the session of a command."""
+    """Return the session of a command."""
     return cast("Session", context.find_root().obj)

@@ -35,7 +35,7 @@ def list_(
 
 @app.command()
 def describe(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Show a topic's id, partitions, leaders, copies in step, offsets and settings."""
+    """Show a topic's id, partitions, leaders, replicas in sync, offsets and settings."""
     from penstock.kafka import topics
 
     detail = topics.describe(session(context).admin(), name)
@@ -216,7 +216,7 @@ def rebalance(
         return
     with bar(f"moving {len(moves)} partition(s)") as shown:
         rebalance.execute(admin, moves, classpath, shown.update)
-    say(f"{len(moves)} partition(s) moved, every copy in step")
+    say(f"{len(moves)} partition(s) moved, every replica in sync")
 
 
 def _spec(

@@ -14,7 +14,7 @@ DEFAULT_PORT = 9092
 
 
 def local_connection(folder: Path, user: str | None = None, *, planned_port: int = DEFAULT_PORT) -> Connection:
-    """Give the administrator's way in, or that of a user whom `penstock user add` made.
+    """Return the administrator's way in, or that of a user whom `penstock user add` made.
 
     Where no cluster was made yet, that is the address where `penstock up` would put it.
     """
@@ -38,7 +38,7 @@ def local_connection(folder: Path, user: str | None = None, *, planned_port: int
 
 
 def internal_connection(folder: Path, known: state.ClusterState) -> Connection:
-    """Give the way in that the nodes use among themselves; on a secure cluster, by certificate."""
+    """Return the way in that the nodes use among themselves; on a secure cluster, by certificate."""
     if not known.secure:
         return Connection(bootstrap_servers=known.bootstrap_servers)
     files = SecretsFolder.of(folder)

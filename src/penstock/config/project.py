@@ -42,7 +42,7 @@ class ExternalCluster(Connection):
     type: Literal["external"] = Field("external", description="Penstock connects to this cluster.")
 
     def connection(self) -> Connection:
-        """Give the way in, without the project's own keys."""
+        """Return the way in, without the project's own keys."""
         return Connection(
             bootstrap_servers=self.bootstrap_servers,
             security=self.security,

@@ -19,7 +19,7 @@ class SecretsFolder:
 
     @classmethod
     def of(cls, cluster_folder: Path) -> "SecretsFolder":
-        """Give the secrets of the cluster in a folder."""
+        """Return the secrets of the cluster in a folder."""
         return cls(cluster_folder / "secrets")
 
     @property

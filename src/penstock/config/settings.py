@@ -50,7 +50,7 @@ class Settings:
         return self.home_folder.resolve()
 
     def connection(self) -> Connection:
-        """Give the way into the cluster that is meant, external or local."""
+        """Return the way into the cluster that is meant, external or local."""
         if self.external is not None:
             return self.external
         wish = self.project.cluster
@@ -112,13 +112,13 @@ def _require_trusted(place: Path, option: str) -> None:
 
 
 def cache_folder() -> Path:
-    """Give the folder for what all projects of this user share, and what can be had again."""
+    """Return the folder for what all projects of this user share, and what can be had again."""
     named, base = os.environ.get("PENSTOCK_CACHE"), os.environ.get("XDG_CACHE_HOME")
     return Path(named) if named else (Path(base) if base else Path.home() / ".cache") / "penstock"
 
 
 def _external(bootstrap: str | None, loaded: project.Project) -> Connection | None:
-    """Give the external cluster that is meant, or None for the local one."""
+    """Return the external cluster that is meant, or None for the local one."""
     named = loaded.cluster.connection() if isinstance(loaded.cluster, project.ExternalCluster) else None
     security = _security_from_environment()
     if bootstrap is None and named is None:

@@ -43,7 +43,7 @@ class _Float(metaclass=_ExactType):
 
 
 def exact_type(kind: pa.DataType) -> type | None:
-    """Give the type that msgspec checks against; None if it takes nothing but what fits by itself."""
+    """Return the type that msgspec checks against; None if it takes nothing but what fits by itself."""
     if pa.types.is_timestamp(kind):
         return _Moment if kind.tz else _NaiveMoment
     return {pa.float64(): _Double, pa.float32(): _Float}.get(kind)

@@ -67,7 +67,7 @@ class Committed:
         object.__setattr__(self, "begins", begins)
 
     def reached(self, name: str, source_partition: SourcePartition) -> int:
-        """Give the next offset that a sink needs.
+        """Return the next offset that a sink needs.
 
         One that has never written begins with the pipeline, or, if it came later, where that stands. Once that is on
         record it holds: after a kill, others may stand where this sink has not been yet.
@@ -79,7 +79,7 @@ class Committed:
         return min(others) if others else self.starts[source_partition]
 
     def lowest(self, names: Iterable[str], source_partition: SourcePartition) -> int:
-        """Give the first offset that any of these sinks still needs; those not named were taken out of the file."""
+        """Return the first offset that any of these sinks still needs; those not named were taken out of the file."""
         return min(self.reached(name, source_partition) for name in names)
 
     def without(self, is_gone: Callable[[SourcePartition], bool]) -> "Committed":
@@ -129,7 +129,7 @@ class Checkpoint:
 
     @property
     def exists(self) -> bool:
-        """Tell whether the pipeline has begun."""
+        """Return whether the pipeline has begun."""
         # Not by `committed.json` alone, which is what a driver leaves that dies while it makes the checkpoint. It has
         # planned nothing yet, so it has read nothing, and beginning anew loses nothing.
         return self._metadata.exists() or self._planned.exists()
@@ -173,7 +173,7 @@ class Checkpoint:
         write_json(self._planned, {"batch": batch, "offset_ranges": rows})
 
     def settled(self, committed: Committed, source_partitions: Iterable[SourcePartition]) -> frozenset[SourcePartition]:
-        """Give the places at which every planned batch got to its end, so that the sinks stand where this says."""
+        """Return the places at which every planned batch got to its end, so that the sinks stand where this says."""
         planned = self._read(self._planned) if self._planned.exists() else None
         if planned is None or planned.get("batch") == committed.batch:
             return frozenset(source_partitions)

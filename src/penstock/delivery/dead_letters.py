@@ -161,11 +161,11 @@ class DeadLetters:
         self._outbox.refresh()
 
     def holds_fence(self) -> bool:
-        """Tell whether this driver is the newest."""
+        """Return whether this driver is the newest."""
         return self._outbox.holds_fence()
 
     def stager(self) -> "DeadStagerFactory":
-        """Give what tasks stage dead letters with."""
+        """Return what tasks stage dead letters with."""
         return DeadStagerFactory(
             self._pipeline, self._template, dict(self._partitions), dict(self._limits), self._scratch
         )
@@ -205,7 +205,7 @@ class DeadLetters:
 
 @dataclass(frozen=True)
 class DeadStagerFactory:
-    """Opens a file of dead letters per stretch."""
+    """Opens a file of dead letters per offset range."""
 
     pipeline: str
     template: str

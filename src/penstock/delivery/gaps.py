@@ -33,7 +33,7 @@ class Gap(BaseModel, frozen=True):
 
     @property
     def is_given_up(self) -> bool:
-        """Tell whether somebody decided that these offsets are not read."""
+        """Return whether somebody decided that these offsets are not read."""
         return self.by in {"skip", "skip-gap"}
 
     @classmethod
@@ -80,7 +80,7 @@ def read(folder: Path) -> list[Gap]:
 
 
 def ranges(folder: Path) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """Give the offsets that nobody shall read: by topic id and partition, from the first to behind the last.
+    """Return the offsets that nobody shall read: by topic id and partition, from the first to behind the last.
 
     Those are what somebody gave up by `skip` or `skip-gap`. What a driver or a rebuild records is a finding: should the
     records be there after all, they are read.
@@ -104,7 +104,7 @@ def _place_of(gap: Gap) -> tuple[str, int]:
 
 
 def _counts(known: Gap, gap: Gap) -> bool:
-    """Tell whether a gap need not be recorded for what is known: a finding is no decision."""
+    """Return whether a gap need not be recorded for what is known: a finding is no decision."""
     return known.is_given_up or not gap.is_given_up
 
 

@@ -40,7 +40,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def holder(path: Path) -> psutil.Process | None:
-    """Give the process that holds a file; None if nobody does."""
+    """Return the process that holds a file; None if nobody does."""
     if path.resolve() in _own:
         # Closing the file once more would give up the lock: record locks are the process's, not the descriptor's.
         return psutil.Process()

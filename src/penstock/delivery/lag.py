@@ -82,7 +82,7 @@ def group_of(pipeline: str) -> str:
 
 
 def pipeline_of(group: str) -> str | None:
-    """Tell which pipeline a group belongs to, if to any."""
+    """Return which pipeline a group belongs to, if to any."""
     return group.removeprefix(PREFIX).split(".")[0] if group.startswith(PREFIX) else None
 
 

@@ -53,7 +53,7 @@ class Replay(BaseModel, frozen=True):
         return sum(len(offsets) for parts in self.letters.values() for offsets in parts.values())
 
     def overlaps(self, other: "Replay") -> bool:
-        """Tell whether two ranges of one pipeline share a record."""
+        """Return whether two ranges of one pipeline share a record."""
         return self.pipeline == other.pipeline and any(
             source_partition == another and start < end_there and start_there < end
             for *source_partition, start, end in self.offset_ranges
@@ -75,7 +75,7 @@ class Entries(BaseModel, frozen=True):
     replays: dict[str, Replay] = Field(description="Every replay by id; of its letters this does not tell.")
 
     def is_unfinished(self, replay_id: str | None) -> bool:
-        """Tell whether this is a replay that has not got to its end."""
+        """Return whether this is a replay that has not got to its end."""
         return replay_id in self.replays and self.replays[replay_id].state == "started"
 
 
@@ -120,7 +120,7 @@ class Ledger:
         return (letter.dead_topic, self._ids[letter.dead_topic], letter.dead_partition, letter.dead_offset)
 
     def find(self, replay_id: str) -> Replay:
-        """Give a replay of dead letters with its letters, as they were claimed."""
+        """Return a replay of dead letters with its letters, as they were claimed."""
         entries = self.entries()
         found = entries.replays.get(replay_id)
         if found is None or found.what != "letters":
@@ -135,7 +135,7 @@ class Ledger:
         for topic, topic_id in sorted(ids):
             if live[topic][0] != topic_id:
                 raise TopicRecreated(
-                    f"the dead-letter topic '{topic}' was made anew: the letters of the replay {replay_id} are gone",
+                    f"the dead-letter topic '{topic}' was recreated: the letters of the replay {replay_id} are gone",
                     safe="Nothing was read from the new one",
                 )
         return found.model_copy(update={"letters": chosen})
@@ -223,7 +223,7 @@ class Ledger:
 
 
 def range_place_id(replay_id: str, topic_id: str) -> str:
-    """Give what stands for a topic's id in a range; it differs by topic, for sinks tell places by id and partition."""
+    """Return what stands for a topic's id in a range; by topic, for sinks tell partitions by id and number."""
     return f"range-{replay_id}-{topic_id}"
 
 

@@ -139,7 +139,7 @@ class Outbox:
             self.send([], {}, {})
 
     def holds_fence(self) -> bool:
-        """Tell whether this driver is the newest, by a transaction that changes nothing."""
+        """Return whether this driver is the newest, by a transaction that changes nothing."""
         try:
             self.refresh()
         except PositionsMoved:

@@ -26,7 +26,7 @@ class Filter(BaseModel, frozen=True, extra="forbid"):
     until: str | None = Field(None, description="Failed before this time.")
 
     def chosen(self, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
-        """Give those that are meant; how long ago counts from now, the same moment for all."""
+        """Return those that are meant; how long ago counts from now, the same moment for all."""
         since_ms = _moment_ms(self.since) if self.since is not None else None
         until_ms = _moment_ms(self.until) if self.until is not None else None
         return (letter for letter in letters if self._fits(letter, since_ms, until_ms))
@@ -60,7 +60,7 @@ class Reason(BaseModel, frozen=True):
 
 
 def select(connection: Connection, wanted: Filter) -> Iterator[DeadLetter]:
-    """Give the open dead letters that fit."""
+    """Return the open dead letters that fit."""
     ledger = Ledger(connection)
     settled = ledger.entries().settled
     names = [wanted.topic] if wanted.topic else dead_topics(connection)

@@ -36,7 +36,7 @@ class SinkProgress:
 
     expected: dict[str, dict[SourcePartition, int | None]]
     resume_offsets: dict[str, Positions]
-    """The same with a number everywhere: where each sink's part of a stretch begins."""
+    """The same with a number everywhere: where each sink's part of an offset range begins."""
     held: dict[str, Positions] = field(default_factory=dict)
     """Per sink, the positions that it has, or had before Kafka forgot them."""
     kept: frozenset[str] = frozenset()
@@ -54,7 +54,7 @@ class SinkProgress:
         ]
 
     def start(self, source_partition: SourcePartition) -> int:
-        """Give the first offset that any sink still needs."""
+        """Return the first offset that any sink still needs."""
         return min(positions[source_partition] for positions in self.resume_offsets.values())
 
 
@@ -93,7 +93,7 @@ def with_new_partitions(committed: Committed, available: list[AvailableRange]) -
 
 
 def first_of(available_range: AvailableRange, committed: Committed) -> int:
-    """Give where a place begins that the pipeline has not met.
+    """Return where a place begins that the pipeline has not met.
 
     A new partition of a known topic begins at 0, whatever is left of it by now: all its records came after the
     pipeline, so one that retention took before it was read is a gap, and must be noticed. How old a new topic is nobody
@@ -125,7 +125,7 @@ def require_same_topics(pipeline: str, committed: Committed, topic_ids: Mapping[
         current = topic_ids.get(source_partition.topic)
         if current is not None and current != source_partition.topic_id:
             raise TopicRecreated(
-                f"topic '{source_partition.topic}' was deleted and made again (its id was"
+                f"topic '{source_partition.topic}' was deleted and recreated (its id was"
                 f" {source_partition.topic_id}, and is {current})",
                 safe="Nothing of the new topic was read; what the sinks hold is intact",
                 fix=f"To read the new one from its start, run: penstock pipeline skip-gap {pipeline}",

@@ -29,7 +29,7 @@ class Verdicts:
     def among(
         self, offset_ranges: Iterable[OffsetRange], topics: dict[str, int]
     ) -> dict[SourcePartition, set[tuple[int, str | None]]]:
-        """Give offsets and sinks of what was judged in these stretches; read `topics`, each with so many partitions."""
+        """Return offsets and sinks of what was judged in these ranges; read `topics`, each with so many partitions."""
         self._read_on([(topic, number) for topic, count in topics.items() for number in range(count)])
         found: dict[SourcePartition, set[tuple[int, str | None]]] = {}
         for each in offset_ranges:

@@ -29,7 +29,7 @@ class Analysis:
         self._answers = _read(path)
 
     def columns(self, before: pa.Schema, asked: list[Any], ask: Callable[[], pa.Schema]) -> pa.Schema:
-        """Give the columns behind a piece of SQL; `ask` lets Spark find out."""
+        """Return the columns behind a piece of SQL; `ask` lets Spark find out."""
         question = [*self._known_by, base64.b64encode(before.serialize()).decode(), asked]
         key = hashlib.sha256(orjson.dumps(question)).hexdigest()
         if key not in self._answers:

@@ -53,7 +53,7 @@ class Source(Protocol):
         """Settle where a new pipeline begins."""
 
     def reader(self) -> PartitionReader:
-        """Give what tasks read with."""
+        """Return what tasks read with."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], off
 def _staged(
     parts: Parts, offset_ranges: list[OffsetRange], progress: SinkProgress, manifests: list[dict[str, Any]]
 ) -> dict[str, list[Staged]]:
-    """Sort what the winning tasks left by sink; a sink that is ahead of a stretch has nothing to do with it."""
+    """Sort what the winning tasks left by sink; a sink that is ahead of an offset range has nothing to do with it."""
     staged: dict[str, list[Staged]] = {sink.name: [] for sink in parts.sinks}
     for each in manifests:
         source_partition, end = offset_ranges[each["index"]].source_partition, int(each["end"])
@@ -283,7 +283,7 @@ def _prepared(
 
 
 def _require_same_topics(parts: Parts, offset_ranges: list[OffsetRange]) -> None:
-    """Look once more, for a topic can be made anew between two batches."""
+    """Look once more, for a topic can be recreated between two batches."""
     current = parts.source.topic_ids()
     for offset_range in offset_ranges:
         found = current.get(offset_range.source_partition.topic)
@@ -295,7 +295,7 @@ def _require_same_topics(parts: Parts, offset_ranges: list[OffsetRange]) -> None
             )
         if found != offset_range.source_partition.topic_id:
             raise TopicRecreated(
-                f"topic '{offset_range.source_partition.topic}' was deleted and made again while a batch was running",
+                f"topic '{offset_range.source_partition.topic}' was deleted and recreated while a batch was running",
                 safe="Nothing of this batch was written",
                 fix=f"To read the new one from its start, run: penstock pipeline skip-gap {parts.spec.name}",
             )

@@ -33,13 +33,13 @@ def archive(java: Path) -> Path:
 
 
 def options(java: Path) -> str:
-    """Give the options by which a JVM uses the archive; none if there is none."""
+    """Return the options by which a JVM uses the archive; none if there is none."""
     path = archive(java)
     return f"-XX:SharedArchiveFile={path} {_QUIET}" if is_own(path) else ""
 
 
 def is_own(path: Path) -> bool:
-    """Tell whether a file and its folder belong to this user or to root, and nobody else may write to them."""
+    """Return whether a file and its folder belong to this user or to root, and nobody else may write to them."""
     try:
         found = [path.lstat(), path.parent.stat()]
     except OSError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def ship(spark: "SparkSession", spec: PipelineSpec, folder: Path, scratch: Path) -> Path | None:
-    """Give the folder in which tasks find the user's modules; None if they were sent along, and lie on the path.
+    """Return the folder in which tasks find the user's modules; None if they were sent along, and lie on the path.
 
     Penstock itself is not sent: the Python of the executors has it installed, as it has Arrow and the Kafka client.
     """
@@ -40,7 +40,7 @@ def _modules(folder: Path) -> list[Path]:
 
 
 def own_modules() -> list[ModuleType]:
-    """Give the modules in memory that neither Python nor an installed package has brought: the user's own."""
+    """Return the modules in memory that neither Python nor an installed package has brought: the user's own."""
     library = Path(sysconfig.get_path("stdlib"))
     found = []
     for name, module in list(sys.modules.items()):

@@ -30,7 +30,7 @@ class Computation(msgspec.Struct, frozen=True):
         return cls(watermark.column if watermark else None, [step.model_dump(mode="json") for step in spec.steps])
 
     def has_state_of(self, other: "Computation") -> bool:
-        """Tell whether the state of the other one fits: steps behind the last one that keeps any may differ."""
+        """Return whether the state of the other one fits: steps behind the last one that keeps any may differ."""
         return self.state == other.state
 
     @property

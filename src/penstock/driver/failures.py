@@ -18,7 +18,7 @@ _LOST = (
 
 
 def job_errors() -> tuple[type[Exception], ...]:
-    """Give the errors of Spark and of the way to it; asked for when something fails, PySpark loads no sooner."""
+    """Return the errors of Spark and of the way to it; asked for when something fails, PySpark loads no sooner."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -26,7 +26,7 @@ def job_errors() -> tuple[type[Exception], ...]:
 
 
 def cause_of(error: Exception) -> PenstockError | None:
-    """Give the error that a task raised for a reason of its own; None if a record may be to blame."""
+    """Return the error that a task raised for a reason of its own; None if a record may be to blame."""
     text = str(error)
     match = _OURS.search(text)
     kind = getattr(errors, match[1], None) if match else None

@@ -65,7 +65,7 @@ class PipelinePaths:
         return self.folder / "scratch"
 
     def replay(self, replay_id: str) -> "PipelinePaths":
-        """Give the folders of one of its replays."""
+        """Return the folders of one of its replays."""
         return PipelinePaths(self.folder / "replays" / replay_id, pipeline_folder=self.folder)
 
     @property

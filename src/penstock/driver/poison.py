@@ -1,7 +1,7 @@
 """Finding the records that a job fails on, so that they become dead letters and the rest goes on.
 
 Where a failure cannot be caught at the record itself, in Spark's SQL or in a worker that dies, the steps are run again
-over halves of the stretch until the records to blame stand alone; if the steps take them all, so is the staging. A
+over halves of the offset range until the records to blame stand alone; if the steps take them all, so is the staging. A
 record is guilty only if it fails twice, alone. An outage on the way is an outage: it is raised, and nobody is blamed.
 """
 
@@ -20,7 +20,7 @@ _DRAIN = DrainTask()
 
 
 class Isolation:
-    """One search, over the stretches of one batch."""
+    """One search, over the offset ranges of one batch."""
 
     def __init__(self, job: SparkJob, read: ReadTask, write: WriteTask, notes: Path) -> None:
         self._job = job
@@ -29,7 +29,7 @@ class Isolation:
         self._notes = notes
 
     def poison_records(self, failure: Exception) -> list[tuple[int, int, RecordError]]:
-        """Give stretch, offset and fault of every record to blame; raise if it is no record's fault."""
+        """Return offset range, offset and fault of every record to blame; raise if it is no record's fault."""
         suspects = self._noted()  # before anything else runs, for every run keeps notes
         start = self._read.offset_ranges[0].start
         without_records = self._fails(0, start, start, _DRAIN)
@@ -48,7 +48,7 @@ class Isolation:
         return found
 
     def _noted(self) -> list[tuple[int, int]]:
-        """Give the records that were at hand when a worker died."""
+        """Return the records that were at hand when a worker died."""
         notes = [
             (index, noted(self._notes / f"{index}{whose}"))
             for index in range(len(self._read.offset_ranges))
@@ -93,7 +93,7 @@ class Isolation:
         return [(index, offset, problem)]
 
     def _unreadable(self, index: int, offset: int) -> bool:
-        """Tell whether a record fails before any step has it."""
+        """Return whether a record fails before any step has it."""
         try:
             self._job.read_alone(self._read.on(index, offset, offset + 1), _DRAIN)
         except job_errors() as error:

@@ -47,7 +47,7 @@ class RateLimit:
         self._looked_at = clock().monotonic()
 
     def allowance(self) -> int | None:
-        """Tell how many events may be read now; None if there is no limit."""
+        """Return how many events may be read now; None if there is no limit."""
         override = Override.load(self._folder)
         rate = self._of_file if override is None else override.rate
         now = clock().monotonic()

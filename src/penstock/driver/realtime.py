@@ -2,7 +2,7 @@
 
 Guarantee: at least once. Records leave as they come; the position is written down every `commit_every`. A crash repeats
 what came since, which is at most that long's events, and how many those were is counted at the next start: records
-carry the coordinates of their source. Topics made anew, records deleted before they were read, and more partitions than
+carry the coordinates of their source. Topics recreated, records deleted before they were read, and more partitions than
 Spark has cores stop it. Where it begins is on record before anything else happens.
 """
 
@@ -119,14 +119,14 @@ class RealtimeRunner:
             self.repeated = self._count_repeated()
 
     def _reported(self) -> Positions:
-        """Give the lag as it was told to Kafka last: what is left if the whole checkpoint is lost."""
+        """Return the lag as it was told to Kafka last: what is left if the whole checkpoint is lost."""
         return self._lag_report.told([each.source_partition for each in self.available])
 
     def _require_same_topics(self) -> None:
         for topic, topic_id in self._topic_ids().items():
             if self._begun.topic_ids.get(topic, topic_id) != topic_id:
                 raise TopicRecreated(
-                    f"topic '{topic}' was deleted and made again",
+                    f"topic '{topic}' was deleted and recreated",
                     safe="Nothing was read from the new one",
                     fix=f"To read it from its start, run: penstock pipeline rebuild {self.spec.name}",
                 )
@@ -156,7 +156,7 @@ class RealtimeRunner:
     def rebuild(self) -> None:
         """Forget the position: the next run begins where the first did, as far as the topics still hold that.
 
-        A topic that was made anew is read from its start. Without a record of the first run, the lag that was reported
+        A topic that was recreated is read from its start. Without a record of the first run, the lag that was reported
         last says where to go on, for everything before it was sent; without that, the file.
         """
         self._spark.set_aside()
@@ -282,7 +282,7 @@ class RealtimeRunner:
         return Progress(report, lag)
 
     def _reached(self, told: Any) -> Positions:
-        """Give how far Spark has written down that it got; a partition that is new to it is missing."""
+        """Return how far Spark has written down that it got; a partition that is new to it is missing."""
         reached: Offsets = orjson.loads(told["sources"][0]["endOffset"])
         source_partitions = [each.source_partition for each in self.available]
         return {
@@ -292,7 +292,7 @@ class RealtimeRunner:
         }
 
     def _starting_offsets(self) -> str:
-        """Give the starts on record, and 0 for partitions that came since: a gap there is then noticed."""
+        """Return the starts on record, and 0 for partitions that came since: a gap there is then noticed."""
         offsets: Offsets = {}
         for each in self.available:
             topic, partition = each.source_partition.topic, str(each.source_partition.partition)

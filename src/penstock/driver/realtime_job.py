@@ -23,7 +23,7 @@ _HEADERS = "_kafka_headers"
 
 
 def records(spec: PipelineSpec, spark: "SparkSession", source: "DataFrame", topic_ids: dict[str, str]) -> "DataFrame":
-    """Give what Spark's Kafka sink writes: topic, key, value, headers."""
+    """Return what Spark's Kafka sink writes: topic, key, value, headers."""
     frame = _decoded(spec, source, topic_ids)
     for step in spec.steps:
         if isinstance(step, Sql):

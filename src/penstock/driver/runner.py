@@ -1,7 +1,7 @@
 """The driver: one batch after the other, until there is no more, or until it is told to stop.
 
 Why a loop of our own and not Spark's streaming query: the query's offset log knows no topic ids, skips records of a
-topic that was made anew, and reads every record through the JVM. Spark does here what it is best at: it spreads the
+topic that was recreated, and reads every record through the JVM. Spark does here what it is best at: it spreads the
 work and runs the SQL.
 """
 
@@ -157,7 +157,7 @@ class Runner:
         return self._start_spark()
 
     def _has_unread(self) -> bool:
-        """Tell whether there seems to be something to read; nothing is decided by it."""
+        """Return whether there seems to be something to read; nothing is decided by it."""
         if not self.available:
             return False
         try:

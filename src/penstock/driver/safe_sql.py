@@ -19,7 +19,7 @@ _TRIED = "_tried"
 
 
 def _attempt(spark: "SparkSession", expression: str) -> "Column":
-    """Give a column that is null where evaluating the expression raises."""
+    """Return a column that is null where evaluating the expression raises."""
     from pyspark.sql.classic.column import Column
 
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way to this expression

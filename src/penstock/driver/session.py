@@ -201,12 +201,12 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path] = ()) -> Starter:
-    """Give what starts Spark for a pipeline, once it is sure that there is something to do."""
+    """Return what starts Spark for a pipeline, once it is sure that there is something to do."""
     return Starter(spec.name, folder, master=master, jars=jars, wishes=spec.spark)
 
 
 def is_starting() -> bool:
-    """Tell whether Spark is being started right now: nothing runs in it yet, so it may be interrupted."""
+    """Return whether Spark is being started right now: nothing runs in it yet, so it may be interrupted."""
     return _starting.is_set()
 
 
@@ -227,7 +227,7 @@ def death_named() -> Iterator[None]:
 
 
 def has_died() -> bool:
-    """Tell whether the JVM of this process was there and is gone."""
+    """Return whether the JVM of this process was there and is gone."""
     process = _jvm()
     return process is not None and process.poll() is not None
 
@@ -291,7 +291,7 @@ def guard_callbacks(spark: "SparkSession") -> None:
 
 
 def revealed(wishes: Mapping[str, str]) -> dict[str, str]:
-    """Give settings with the secrets among them read from where they are kept."""
+    """Return settings with the secrets among them read from where they are kept."""
     return {name: Secret.parse(value).reveal() if holds_secret(name) else value for name, value in wishes.items()}
 
 

@@ -21,11 +21,11 @@ class SparkCheckpoint:
 
     @property
     def exists(self) -> bool:
-        """Tell whether Spark has been here."""
+        """Return whether Spark has been here."""
         return self.folder.exists()
 
     def query_id(self) -> str | None:
-        """Give the id that Spark made up for the query; None if it is gone or damaged."""
+        """Return the id that Spark made up for the query; None if it is gone or damaged."""
         try:
             told = orjson.loads((self.folder / "metadata").read_bytes())
         except (OSError, orjson.JSONDecodeError):
@@ -33,15 +33,15 @@ class SparkCheckpoint:
         return str(told["id"]) if isinstance(told, dict) and "id" in told else None
 
     def committed(self) -> int | None:
-        """Give the number of the last batch that came to its end."""
+        """Return the number of the last batch that came to its end."""
         return self._last("commits")
 
     def committed_ms(self, batch: int) -> int:
-        """Give when a batch came to its end, in milliseconds since 1970."""
+        """Return when a batch came to its end, in milliseconds since 1970."""
         return int((self.folder / "commits" / str(batch)).stat().st_mtime * 1000)
 
     def next(self) -> int:
-        """Give the number of the batch that comes next: one that was planned and did not end, or a new one."""
+        """Return the number of the batch that comes next: one that was planned and did not end, or a new one."""
         planned, committed = self._last("offsets"), self.committed()
         return max(planned or 0, 0 if committed is None else committed + 1)
 
@@ -56,7 +56,7 @@ class SparkCheckpoint:
             return None
 
     def position_after(self, batch: int) -> int | None:
-        """Give the position of a sink that holds a batch: the next number, and what tells this batch from another.
+        """Return the position of a sink that holds a batch: the next number, and what tells this batch from another.
 
         One integer, because that is what every sink can compare and set: the number stands above 31 bits of the
         digest of the batch's offsets. None if the batch is not planned.
@@ -84,5 +84,5 @@ class SparkCheckpoint:
 
 
 def batch_of(position: int | None) -> int:
-    """Give the number of the next batch that a position stands for."""
+    """Return the number of the next batch that a position stands for."""
     return 0 if position is None else position >> _DIGEST_BITS

@@ -64,7 +64,7 @@ class SparkJob:
 
     @property
     def can_filter(self) -> bool:
-        """Tell whether steps may leave events out, so that fewer arrive than were read."""
+        """Return whether steps may leave events out, so that fewer arrive than were read."""
         for step in self._spec.steps:
             if isinstance(step, Python | Handlers) or (isinstance(step, Sql) and Select(step.sql).where):
                 return True
@@ -118,7 +118,7 @@ class SparkJob:
             ) from None
 
     def _conditions(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Give the columns of the expectations, and those of the sinks that have a condition, with what they ask."""
+        """Return the columns of the expectations, and those of the sinks that have a condition, with what they ask."""
         rules = {rule_column(number): rule.that for number, rule in enumerate(self._spec.expect)}
         wheres = {where_column(number): sink.where for number, sink in enumerate(self._spec.sinks) if sink.where}
         return rules, wheres
@@ -205,7 +205,7 @@ def _spark_schema(schema: pa.Schema) -> Any:
 
 
 def _whole_schema(frame: "DataFrame") -> pa.Schema:
-    """Give a frame's columns as every row has them: the user's, then Penstock's."""
+    """Return a frame's columns as every row has them: the user's, then Penstock's."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     made = to_arrow_schema(frame.schema, timezone="UTC")

@@ -215,7 +215,7 @@ class StatefulRunner:
         return sum(each["numRowsTotal"] for each in told["stateOperators"]) if told else None
 
     def _lacks(self, sink: MergingSink, batch: int) -> bool:
-        """Tell whether a sink lacks a batch; raise if it stands where this checkpoint cannot have led it."""
+        """Return whether a sink lacks a batch; raise if it stands where this checkpoint cannot have led it."""
         if not sink.keeps_position:
             return True
         position, before = sink.position(), self._position_before(sink, batch)

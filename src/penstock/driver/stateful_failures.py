@@ -20,7 +20,7 @@ _FILES_GONE = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_FILE_NOT_FOUND", "FAILED_READ_
 
 
 def explained(error: Exception, pipeline: str, checkpoint: Path) -> PenstockError:
-    """Give the error for users, with the command that goes on."""
+    """Return the error for users, with the command that goes on."""
     if found := cause_of(error):
         return found
     text = str(error)
@@ -46,7 +46,7 @@ def explained(error: Exception, pipeline: str, checkpoint: Path) -> PenstockErro
 
 
 def _reason(text: str) -> str:
-    """Give the line that says what happened: the innermost cause of what Python and Java tell."""
+    """Return the line that says what happened: the innermost cause of what Python and Java tell."""
     lines = [line for line in text.splitlines() if line.strip()]
     tracebacks = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
     if tracebacks:

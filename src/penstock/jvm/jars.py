@@ -42,13 +42,13 @@ class Jar(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def file_name(self) -> str:
-        """Give the name in the cache folder; the group keeps equal artifact names apart."""
+        """Return the name in the cache folder; the group keeps equal artifact names apart."""
         return f"{self.organisation}__{self.name}-{self.revision}.jar"
 
 
 @functools.cache
 def locked(jar_set: JarSet) -> tuple[Jar, ...]:
-    """Give the jars of a set as the lock file has them."""
+    """Return the jars of a set as the lock file has them."""
     text = resources.files("penstock.jvm").joinpath("jars.lock.json").read_text(encoding="utf-8")
     return tuple(Jar.model_validate(entry) for entry in json.loads(text)[jar_set])
 
@@ -63,7 +63,7 @@ def is_sound(jar: Jar, folder: Path) -> bool:
 
 
 def ensure(jar_set: JarSet, folder: Path, progress: Progress = lambda _there, _wanted: None) -> list[Path]:
-    """Give the paths of the whole set, each verified; fetch what is missing or damaged.
+    """Return the paths of the whole set, each verified; fetch what is missing or damaged.
 
     Raises `EnvironmentNotReady` when a jar cannot be had; jars that did arrive are kept for the next try.
     """

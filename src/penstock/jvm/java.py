@@ -14,7 +14,7 @@ _FIX = "Install it, on Debian or Ubuntu with: apt-get install openjdk-17-jre-hea
 
 
 def find_java() -> tuple[Path, int]:
-    """Give the Java program and its major version; raise `EnvironmentNotReady` if there is none new enough."""
+    """Return the Java program and its major version; raise `EnvironmentNotReady` if there is none new enough."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if found is None:
@@ -27,7 +27,7 @@ def find_java() -> tuple[Path, int]:
 
 
 def java_environment() -> dict[str, str]:
-    """Give the variables that a JVM may need; what else a shell holds, passwords among it, is none of its business."""
+    """Return the variables that a JVM may need; what else a shell holds, passwords among it, stays out."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -49,7 +49,7 @@ class Acl(BaseModel, frozen=True):
     host: str = Field("*", description="Address that the rule is bound to; * for any.")
 
     def binding(self) -> AclBinding:
-        """Give Kafka's form."""
+        """Return Kafka's form."""
         return AclBinding(
             _RESOURCES[self.resource],
             _bare_name(self.name),
@@ -62,7 +62,7 @@ class Acl(BaseModel, frozen=True):
 
 
 def producer_acls(user: str, topics: Iterable[str], transactional_ids: Iterable[str] = ()) -> list[Acl]:
-    """Give what a producer needs: write and describe its topics, and its transactional ids if it has any."""
+    """Return what a producer needs: write and describe its topics, and its transactional ids if it has any."""
     kinds: list[tuple[Resource, str]] = [("topic", name) for name in topics]
     kinds += [("transactional_id", name) for name in transactional_ids]
     return [
@@ -73,7 +73,7 @@ def producer_acls(user: str, topics: Iterable[str], transactional_ids: Iterable[
 
 
 def consumer_acls(user: str, topics: Iterable[str], groups: Iterable[str]) -> list[Acl]:
-    """Give what a consumer needs: read and describe its topics, read its groups."""
+    """Return what a consumer needs: read and describe its topics, read its groups."""
     on_topics = [
         Acl(user=user, operation=operation, resource="topic", name=name)
         for name in topics

@@ -49,7 +49,7 @@ def _differences(admin: Admin, name: str, spec: TopicSpec, have: topics.TopicSum
         )
     if spec.replication is not None and spec.replication != have.replication:
         raise BadInput(
-            f"topic '{name}' has {have.replication} copies and the project says {spec.replication};"
+            f"topic '{name}' has {have.replication} replicas and the project says {spec.replication};"
             " that is set when a topic is made",
             safe="Nothing was changed",
         )

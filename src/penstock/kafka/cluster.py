@@ -1,4 +1,4 @@
-"""The cluster as a whole: its nodes, its controller, and what lacks a copy."""
+"""The cluster as a whole: its nodes, its controller, and what lacks a replica."""
 
 from pydantic import BaseModel, Field
 
@@ -21,7 +21,7 @@ class ClusterDetail(BaseModel, frozen=True):
     nodes: list[Broker] = Field(description="Nodes that are up.")
     topics: int = Field(description="Topics, Kafka's own included.")
     partitions: int = Field(description="Partitions of all topics.")
-    under_replicated: list[str] = Field(description="topic/partition that lacks a copy right now.")
+    under_replicated: list[str] = Field(description="topic/partition that lacks a replica right now.")
     offline: list[str] = Field(description="topic/partition that nobody leads right now.")
 
 

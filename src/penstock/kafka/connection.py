@@ -84,7 +84,7 @@ class Connection(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=Tr
         return value
 
     def librdkafka(self) -> dict[str, Any]:
-        """Give the settings common to every client; reads the secrets, so never log the result."""
+        """Return the settings common to every client; reads the secrets, so never log the result."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             **self.client_settings,

@@ -69,7 +69,7 @@ class ConsumerOptions(BaseModel, frozen=True, extra="forbid"):
     )
 
     def librdkafka(self) -> dict[str, Any]:
-        """Give the client's settings."""
+        """Return the client's settings."""
         settings: dict[str, Any] = {
             **FETCHING,
             "enable.auto.commit": self.commit == "automatic",
@@ -98,7 +98,7 @@ class Batch:
         self._consumer.commit(self.next_offsets())
 
     def next_offsets(self) -> list[TopicPartition]:
-        """Give the position behind the batch, per partition."""
+        """Return the position behind the batch, per partition."""
         ends = {
             (str(message.topic()), int(message.partition() or 0)): int(message.offset() or 0)
             for message in self.messages
@@ -169,7 +169,7 @@ class Consumer:
     def batches(
         self, *, max_events: int = 500, max_wait_s: float = 1.0, idle_s: float | None = None
     ) -> Iterator[Batch]:
-        """Give a batch when `max_events` are there or `max_wait_s` has passed; never an empty one.
+        """Return a batch when `max_events` are there or `max_wait_s` has passed; never an empty one.
 
         Ends after `stop()`, or after `idle_s` without a record.
         """
@@ -227,7 +227,7 @@ class Consumer:
         return translate(error, self._connection, f"committing for group '{self.group}'")
 
     def for_transaction(self, batch: Batch) -> tuple[list[TopicPartition], Any]:
-        """Give what `Transaction.send_offsets` takes, so that output and position move together."""
+        """Return what `Transaction.send_offsets` takes, so that output and position move together."""
         return batch.next_offsets(), self._client.consumer_group_metadata()
 
     def stop(self) -> None:

@@ -146,7 +146,7 @@ class Causes:
         logger.debug("%s", text)
 
     def refusal(self) -> PenstockError | None:
-        """Give the reason why the cluster does not let this client in, if it does not; outages may pass.
+        """Return the reason why the cluster does not let this client in, if it does not; outages may pass.
 
         One that has passed is forgotten as soon as a knock is heard: if it goes on, librdkafka reports it again.
         """
@@ -158,7 +158,7 @@ class Causes:
         return None
 
     def decisive(self) -> PenstockError | None:
-        """Give the reason why waiting longer is useless, if there is one by now."""
+        """Return the reason why waiting longer is useless, if there is one by now."""
         if self._login is not None:
             return self._login
         if self._down_since is not None and time.monotonic() - self._down_since > _PATIENCE_S:
@@ -166,7 +166,7 @@ class Causes:
         return None
 
     def timeout(self, doing: str) -> PenstockError:
-        """Give the best explanation for a call that never returned."""
+        """Return the best explanation for a call that never returned."""
         return self._login or self._look(doing)
 
     def _look(self, doing: str) -> PenstockError:

@@ -87,7 +87,7 @@ def list_groups(admin: Admin) -> list[GroupSummary]:
 def committed(
     admin: Admin, group: str, topic_partitions: list[TopicAndPartition] | None = None
 ) -> dict[TopicAndPartition, int]:
-    """Give the positions that the group has committed; partitions without one are left out.
+    """Return the positions that the group has committed; partitions without one are left out.
 
     A position that a transaction is just moving is waited for, so that a stale one is never given.
     """
@@ -126,7 +126,7 @@ def commit(admin: Admin, group: str, offsets: dict[TopicAndPartition, int]) -> N
 
 
 def describe(admin: Admin, group: str) -> GroupDetail:
-    """Give members and lag; raise `NotFound` for a group that has neither members nor positions."""
+    """Return members and lag; raise `NotFound` for a group that has neither members nor positions."""
     futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
     (found,) = admin.results(futures, f"describing group '{group}'")
     positions = committed(admin, group)

@@ -9,7 +9,7 @@ from penstock.kafka.failures import logger
 
 
 def read_headers(messages: Sequence[Message]) -> tuple[list[Any], list[int]]:
-    """Give the headers of each message, and the numbers of those with a name that is no UTF-8, which now have none.
+    """Return the headers of each message, and the numbers of those with a name that is no UTF-8, which now have none.
 
     Such a name makes the client return a broken list and an error at the same time. Called from C, as here, that is an
     exception; called from Python it may be noticed somewhere else. Asked again, the broken list is all there is, and to

@@ -53,7 +53,7 @@ LATEST = Position("latest")
 
 
 def bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Give the first and the next offset of each partition."""
+    """Return the first and the next offset of each partition."""
     starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
     ends = _list_offsets(admin, partitions, _LATEST)
     return {place: (starts[place], ends[place]) for place in partitions}
@@ -62,7 +62,7 @@ def bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, i
 def committed_bounds(
     admin: Admin, partitions: list[tuple[str, int]]
 ) -> dict[tuple[str, int], tuple[int, int, int | None]]:
-    """Give the first offset of each partition, the end of what a reader of committed records gets now, and its epoch.
+    """Return the first offset of each partition, the end of what a reader of committed records gets now, and its epoch.
 
     That is the epoch of the leader who said so, if the broker knows epochs.
     """
@@ -77,7 +77,7 @@ def _epoch(found: ListOffsetsResultInfo) -> int | None:
 
 
 def stable_ends(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Give the last stable offset of each partition: the end, or where a transaction begins that is still open."""
+    """Return the last stable offset of each partition: the end, or where a transaction begins that is still open."""
     return _list_offsets(admin, partitions, _LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
 
 

@@ -75,7 +75,7 @@ class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
         return self
 
     def librdkafka(self) -> dict[str, Any]:
-        """Give the client's settings."""
+        """Return the client's settings."""
         settings: dict[str, Any] = {
             "acks": self.acks,
             "enable.idempotence": self.acks == "all" if self.idempotent is None else self.idempotent,

@@ -1,4 +1,4 @@
-"""Reading without a group: any stretch of a topic, as often as one likes, leaving no trace.
+"""Reading without a group: any offset range of a topic, as often as one likes, leaving no trace.
 
 Guarantee: every committed record between the two ends, once, in order per partition. Behind the beginning of a
 transaction that is open nothing is committed yet for a reader, whoever's it is: there a bounded read ends, unless it is
@@ -28,7 +28,7 @@ _LOOK_EVERY_S = 0.05
 
 
 def reading(connection: Connection, causes: Causes, *, committed_only: bool = True) -> dict[str, Any]:
-    """Give the settings of a client that reads assigned partitions and joins no group."""
+    """Return the settings of a client that reads assigned partitions and joins no group."""
     return {
         **FETCHING,
         "queued.max.messages.kbytes": 64 * 1024,
@@ -98,7 +98,7 @@ class Reader:
         return [(topic, number) for number in numbers if partition in (None, number)]
 
     def batches(self, *, max_events: int = _BATCH, max_wait_s: float = 0.1) -> Iterator[list[Message]]:
-        """Give records as they come; an empty list says that `max_wait_s` passed without any."""
+        """Return records as they come; an empty list says that `max_wait_s` passed without any."""
         while self._open:
             heard = self._client.consume(max_events, max_wait_s)
             if not heard:

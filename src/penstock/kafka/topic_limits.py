@@ -53,7 +53,7 @@ class TopicLimits:
         return None
 
     def takes_time(self, timestamp_ms: int, now_ms: int) -> bool:
-        """Tell whether the topic takes a timestamp. Zero is the client's word for now."""
+        """Return whether the topic takes a timestamp. Zero is the client's word for now."""
         age_ms = now_ms - timestamp_ms if timestamp_ms not in (NO_TIMESTAMP, 0) else 0
         return age_ms <= self.before_ms and -age_ms <= self.after_ms
 
@@ -74,7 +74,7 @@ def limits_of(admin: Admin, topic: str) -> TopicLimits:
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
-    """Give the size of a record alone in a batch, as the broker measures it, not compressed."""
+    """Return the size of a record alone in a batch, as the broker measures it, not compressed."""
     size = 3 + _field(key) + _field(value) + _varint(len(headers))  # attributes, and how far from the batch's first
     size += sum(_field(name.encode()) + _field(content) for name, content in headers)
     return _BATCH_HEADER_BYTES + _varint(size) + size

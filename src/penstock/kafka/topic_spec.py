@@ -39,7 +39,7 @@ class TopicSpec(BaseModel, frozen=True, extra="forbid"):
         return self
 
     def kafka_config(self) -> dict[str, str]:
-        """Give the topic's settings by Kafka's own names."""
+        """Return the topic's settings by Kafka's own names."""
         config = {
             name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in self.config.items()
         }

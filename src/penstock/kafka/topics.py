@@ -37,7 +37,7 @@ class TopicSummary(BaseModel, frozen=True):
     topic: str = Field(description="The topic's name.")
     partitions: int = Field(description="How many partitions it has.")
     replication: int = Field(description="Copies of each partition.")
-    under_replicated: int = Field(description="Partitions that lack a copy right now.")
+    under_replicated: int = Field(description="Partitions that lack a replica right now.")
 
 
 class PartitionDetail(BaseModel, frozen=True):
@@ -45,8 +45,8 @@ class PartitionDetail(BaseModel, frozen=True):
 
     partition: int = Field(description="Number.")
     leader: int | None = Field(description="Node that serves it; none while it is offline.")
-    replicas: list[int] = Field(description="Nodes that should have a copy.")
-    isr: list[int] = Field(description="Nodes whose copy is up to date.")
+    replicas: list[int] = Field(description="Nodes that should have a replica.")
+    isr: list[int] = Field(description="Nodes whose replica is up to date.")
     start: int | None = Field(description="First offset that is still there.")
     end: int | None = Field(description="Offset that the next record will get.")
 
@@ -55,7 +55,7 @@ class TopicDetail(BaseModel, frozen=True):
     """Everything about a topic."""
 
     topic: str = Field(description="The topic's name.")
-    topic_id: str = Field(description="Changes when a topic is deleted and made again under the same name.")
+    topic_id: str = Field(description="Changes when a topic is deleted and recreated under the same name.")
     internal: bool = Field(description="Whether Kafka keeps it for itself.")
     partitions: list[PartitionDetail] = Field(description="Its partitions.")
     config: dict[str, str] = Field(description="Settings that differ from the cluster's defaults.")
@@ -77,7 +77,7 @@ def list_topics(admin: Admin, *, internal: bool = False) -> list[TopicSummary]:
 
 
 def describe(admin: Admin, name: str) -> TopicDetail:
-    """Give a topic's id, partitions, offsets and settings."""
+    """Return a topic's id, partitions, offsets and settings."""
     (found,) = _looked_up(admin, [name], "describing").values()
     led = [(name, part.id) for part in found.partitions if part.leader is not None]
     limits = bounds(admin, led)
@@ -107,7 +107,7 @@ def _readable(topic_id: object) -> str:
 
 
 def identify(admin: Admin, names: list[str], doing: str = "looking up") -> dict[str, tuple[str, list[int]]]:
-    """Give each topic's id and partition numbers."""
+    """Return each topic's id and partition numbers."""
     found = _looked_up(admin, names, doing)
     return {
         name: (_readable(topic.topic_id), sorted(part.id for part in topic.partitions)) for name, topic in found.items()
@@ -115,7 +115,7 @@ def identify(admin: Admin, names: list[str], doing: str = "looking up") -> dict[
 
 
 def config(admin: Admin, name: str) -> dict[str, tuple[str, bool]]:
-    """Give every setting of a topic, and whether it is the topic's own rather than a default."""
+    """Return every setting of a topic, and whether it is the topic's own rather than a default."""
     resource = ConfigResource(ResourceType.TOPIC, name)
     futures = admin.client.describe_configs([resource], request_timeout=admin.timeout_s)
     (found,) = admin.results(futures, f"reading the settings of topic '{name}'")
@@ -270,7 +270,7 @@ def _patiently(admin: Admin, look: Callable[[], Found]) -> Found:
 
 
 def partition_count(admin: Admin, name: str) -> int:
-    """Give the number of partitions; raise `NotFound` for a topic that is not there."""
+    """Return the number of partitions; raise `NotFound` for a topic that is not there."""
     try:
         (found,) = _looked_up(admin, [name], "looking up").values()
     except NotFound:

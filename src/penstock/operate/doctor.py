@@ -83,7 +83,7 @@ def _disk(home: Path) -> Check:
 
 
 def _meant(settings: Settings) -> tuple[ClusterState, list[NodeState]]:
-    """Give the local cluster that is there or would be made, and which of its nodes are still to start."""
+    """Return the local cluster that is there or would be made, and which of its nodes are still to start."""
     cluster = Cluster(settings.home / "broker", settings.jars)
     known = cluster.state()
     if known is not None:

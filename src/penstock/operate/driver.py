@@ -33,12 +33,12 @@ Show = Callable[[Status], None]
 
 
 def home_of(settings: Settings, pipeline: str) -> PipelinePaths:
-    """Give the folders of a pipeline."""
+    """Return the folders of a pipeline."""
     return PipelinePaths(settings.home / "pipelines" / pipeline)
 
 
 def known_home(settings: Settings, pipeline: str) -> PipelinePaths:
-    """Give the folders of a pipeline that has run here; raise `NotFound` if none of this name has."""
+    """Return the folders of a pipeline that has run here; raise `NotFound` if none of this name has."""
     home = home_of(settings, pipeline)
     if not home.folder.is_dir():
         raise NotFound(f"no pipeline '{pipeline}' has run here", fix="List them with: penstock pipeline list")

@@ -175,13 +175,13 @@ def _found(home: Path, query: str, pipeline: str, count: int) -> list[dict[str, 
 
 
 def runs(home: Path, pipeline: str, count: int) -> list[Run]:
-    """Give the last runs of a pipeline, the newest first."""
+    """Return the last runs of a pipeline, the newest first."""
     query = "SELECT * FROM runs WHERE pipeline = ? ORDER BY id DESC LIMIT ?"
     return [Run.model_validate(row) for row in _found(home, query, pipeline, count)]
 
 
 def batches(home: Path, pipeline: str, count: int) -> list[BatchRecord]:
-    """Give the last batches of a pipeline, the newest first."""
+    """Return the last batches of a pipeline, the newest first."""
     query = (
         "SELECT batches.* FROM batches JOIN runs ON runs.id = run WHERE pipeline = ?"
         " ORDER BY run DESC, batch DESC LIMIT ?"

@@ -47,7 +47,7 @@ class RangeReplay(BaseModel, frozen=True):
 
     @property
     def entry(self) -> Replay:
-        """Give what the ledger of dead letters has of it."""
+        """Return what the ledger of dead letters has of it."""
         offset_ranges = [(part.topic_id, part.partition, part.start, part.end) for part in self.range.parts]
         return Replay(id=self.range.id, pipeline=self.pipeline, what="range", offset_ranges=offset_ranges)
 
@@ -217,7 +217,7 @@ def _require_replaceable(sink: AnySink) -> None:
 
 
 def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[DeadLetter]:
-    """Give the dead letters of the range, settled or not; one that is missed would be replayed beside the range."""
+    """Return the dead letters of the range, settled or not; one that is missed would be replayed beside the range."""
     parts = {(part.topic_id, part.partition): part for part in chosen.parts}
     found = []
     for topic in sorted({dead_topic_of(part.topic, spec.dead_letters.topic, spec.name) for part in chosen.parts}):

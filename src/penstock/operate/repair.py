@@ -67,7 +67,7 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
 
 
 def forsaken(runner: Runner) -> list[Gap]:
-    """Give what a rebuild leaves behind: what was unread of topics, or of a cluster, that are others by now.
+    """Return what a rebuild leaves behind: what was unread of topics, or of a cluster, that are others by now.
 
     Only the former checkpoint knows that; if it is lost, nobody does.
     """
@@ -80,7 +80,7 @@ def forsaken(runner: Runner) -> list[Gap]:
 
 
 def planned_gaps(runner: Runner) -> list[Gap]:
-    """Give what would be skipped: offsets that retention took, and what was left of a topic that was made anew."""
+    """Return what would be skipped: offsets that retention took, and what was left of a topic that was recreated."""
     return _find(runner)[1]
 
 
@@ -193,7 +193,7 @@ def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
 
 
 def _gone(runner: Runner, former: Committed) -> dict[SourcePartition, str]:
-    """Give the places that are not there any more, each with the reason; a topic that the file left out is no such."""
+    """Return the partitions that are gone, each with the reason; a topic that the file left out is no such."""
     ids = runner.source.topic_ids()
     deleted = deleted_topics(runner.source, former, ids)
     anew = [

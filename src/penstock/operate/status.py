@@ -56,7 +56,7 @@ class Status(BaseModel):
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether the driver has said how it ended."""
+        """Return whether the driver has said how it ended."""
         return self.state in _ENDED
 
     def end(self, state: State) -> None:
@@ -96,5 +96,5 @@ def load(folder: Path) -> Status | None:
 
 
 def driver_of(folder: Path) -> psutil.Process | None:
-    """Give the process that runs the pipeline, which is the one that holds its lock; None if nobody does."""
+    """Return the process that runs the pipeline, which is the one that holds its lock; None if nobody does."""
     return holder(folder / DRIVER_LOCK)

@@ -73,7 +73,7 @@ def _about_source(spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def _is_read(source: Kafka, topic: str) -> bool:
-    """Tell whether the source reads a topic. A pattern leaves out dead letters."""
+    """Return whether the source reads a topic. A pattern leaves out dead letters."""
     if source.pattern is None:
         return topic in source.topics
     return re.fullmatch(source.pattern, topic) is not None and not topic.endswith(".dead")
@@ -126,7 +126,7 @@ def _about_functions(spec: PipelineSpec, folder: Path) -> Iterator[Problem]:
 
 
 def _about_realtime(spec: PipelineSpec) -> Iterator[Problem]:
-    """Tell what expressions in the JVM cannot do."""
+    """Return what expressions in the JVM cannot do."""
     slower = "use `speed: stream`, which takes a second"
     if not isinstance(spec.source, Kafka) or spec.source.pattern:
         yield _error("in real time events come from named Kafka topics", "source")

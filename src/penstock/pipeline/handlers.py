@@ -40,7 +40,7 @@ class Pipeline:
 
     @classmethod
     def spec(cls) -> PipelineSpec:
-        """Give the model behind the class."""
+        """Return the model behind the class."""
         if cls.__qualname__ != cls.__name__:
             raise BadInput(f"the class '{cls.__qualname__}' must stand at the top level of its module: tasks import it")
         module = cls.__module__.removeprefix(MODULE_PREFIX)

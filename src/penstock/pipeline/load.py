@@ -84,7 +84,7 @@ def _from_python(path: Path) -> PipelineSpec:
 
 
 def _is_pipeline(value: Any, module: str) -> bool:
-    """Tell whether this is a class of handlers of the file's own, and not one that others build on."""
+    """Return whether this is a class of handlers of the file's own, and not one that others build on."""
     return (
         isinstance(value, type)
         and issubclass(value, Pipeline)

@@ -190,7 +190,7 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
 
     @property
     def is_stateful(self) -> bool:
-        """Tell whether this pipeline works on a landed table, with Spark's state, rather than on events one by one."""
+        """Return whether this pipeline works on a landed table, with Spark's state, not on events one by one."""
         return isinstance(self.source, DeltaTable)
 
     @property

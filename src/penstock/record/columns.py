@@ -40,7 +40,7 @@ SUMMARY = "task_summary"
 
 
 def task_summary(schema: pa.Schema, told: dict[str, Any]) -> pa.RecordBatch:
-    """Give the row by which a task tells something to whoever is at its end."""
+    """Return the row by which a task tells something to whoever is at its end."""
     error = {"stage": SUMMARY, "error": "", "message": orjson.dumps(told).decode()}
     columns = [pa.nulls(1, each.type) for each in schema][:-1]
     return pa.RecordBatch.from_arrays([*columns, pa.array([error], ERROR)], schema=schema)
@@ -58,7 +58,7 @@ def whole_rows(columns: list[pa.Array], records: pa.RecordBatch, errors: pa.Arra
 
 
 def user_columns(names: list[str]) -> list[str]:
-    """Give the columns that are the user's own."""
+    """Return the columns that are the user's own."""
     return [name for name in names if not name.startswith("_")]
 
 

@@ -1,6 +1,6 @@
 """Positions: for each sink and each place, the next offset that the sink needs.
 
-A sink keeps its positions in the same atomic step as its data. Writing is compare-and-set: a stretch that starts
+A sink keeps its positions in the same atomic step as its data. Writing is compare-and-set: an offset range that starts
 at the position is written and moves it; what lies below is in already and is trimmed; one that starts above is a
 gap, and the pipeline stops. Nothing else decides what has been written.
 """
@@ -14,7 +14,7 @@ from penstock.errors import PositionsMoved
 
 @dataclass(frozen=True, order=True)
 class SourcePartition:
-    """One partition of one topic. A topic that was deleted and made again has another id, so it is another place."""
+    """One partition of one topic. A topic that was deleted and recreated has another id, so it is another place."""
 
     topic: str
     topic_id: str

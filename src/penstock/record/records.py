@@ -44,7 +44,7 @@ def records(
 
 
 def times(timestamps_ms: pa.Array) -> pa.Array:
-    """Give times; null for those outside of the years 1 to 9999: any 64 bits may stand in a record."""
+    """Return times; null for those outside of the years 1 to 9999: any 64 bits may stand in a record."""
     known = pc.and_(pc.greater_equal(timestamps_ms, _FIRST_MS), pc.less_equal(timestamps_ms, _LAST_MS))
     known = pc.and_(known, pc.not_equal(timestamps_ms, NO_TIMESTAMP))
     found = pc.if_else(known, timestamps_ms, pa.scalar(None, pa.int64()))
@@ -52,7 +52,7 @@ def times(timestamps_ms: pa.Array) -> pa.Array:
 
 
 def _headers(listed: list[Any]) -> pa.Array:
-    """Give a list for each record, never null. Most topics have no headers, and pay nothing for them."""
+    """Return a list for each record, never null. Most topics have no headers, and pay nothing for them."""
     if not any(listed):
         return pa.ListArray.from_arrays(
             pa.repeat(pa.scalar(0, pa.int32()), len(listed) + 1), pa.array([], HEADERS.value_type)

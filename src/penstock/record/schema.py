@@ -42,7 +42,7 @@ def parse(text: str) -> pa.Schema:
 
 
 def _columns(text: str) -> list[exp.ColumnDef]:
-    """Give the columns of a list; none if it is no list of columns, and nothing but that."""
+    """Return the columns of a list; none if it is no list of columns, and nothing but that."""
     try:
         kinds = [token.token_type for token in Dialect.get_or_raise("spark").tokenize(text)]
         table = sqlglot.parse_one(f"CREATE TABLE t ({text}\n)", dialect="spark")

@@ -48,10 +48,10 @@ class ConsoleSink(Sink):
         """Nothing to open."""
 
     def positions(self, _source_partitions: Iterable[SourcePartition]) -> None:
-        """Give none: it keeps no positions."""
+        """Return none: it keeps no positions."""
 
     def stager(self) -> "ConsoleStagerFactory":
-        """Give what tasks pick rows with."""
+        """Return what tasks pick rows with."""
         return ConsoleStagerFactory(self._limit)
 
     def commit(self) -> None:
@@ -63,7 +63,7 @@ class ConsoleSink(Sink):
 
 
 class ConsoleStagerFactory:
-    """Opens a stager per stretch."""
+    """Opens a stager per offset range."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

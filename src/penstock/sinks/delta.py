@@ -143,7 +143,7 @@ class DeltaSink(Sink):
         self._replaced = real
 
     def stager(self) -> "DeltaStagerFactory":
-        """Give what tasks write Parquet with."""
+        """Return what tasks write Parquet with."""
         return DeltaStagerFactory(self._staging.path, self._schema)
 
     def commit(self) -> None:
@@ -223,7 +223,7 @@ class DeltaSink(Sink):
                 (self.path / each["file"]).unlink(missing_ok=True)
 
     def _overwrite(self, properties: Any) -> None:
-        """Take out the rows of the stretches' records and put in the staged ones, in one commit."""
+        """Take out the rows of the offset ranges' records and put in the staged ones, in one commit."""
         from deltalake import write_deltalake
 
         files = [self._staging.path / each.detail["file"] for each in self._staged if each.rows]
@@ -253,7 +253,7 @@ class DeltaSink(Sink):
 
 
 class DeltaStagerFactory:
-    """Opens a Parquet file per stretch."""
+    """Opens a Parquet file per offset range."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
@@ -291,7 +291,7 @@ class DeltaStager:
         return refused
 
     def _checked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Give the rows in the file's types. SQL can make text that is no UTF-8, on which readers of Parquet fail."""
+        """Return the rows in the file's types. SQL can make text that is no UTF-8, on which readers of Parquet fail."""
         rows.validate(full=True)
         return rows.cast(self._schema)
 
@@ -325,7 +325,7 @@ class DeltaStager:
 
 
 def is_table(path: Path) -> bool:
-    """Tell whether there is a table; a file is none."""
+    """Return whether there is a table; a file is none."""
     from deltalake import DeltaTable
 
     return path.is_dir() and DeltaTable.is_deltatable(str(path))

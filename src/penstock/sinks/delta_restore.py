@@ -36,14 +36,14 @@ class Restores:
         """The table as of the version whose positions count; None if that is the newest."""
 
     def positions(self, table: Any, apps: frozenset[str]) -> dict[str, int]:
-        """Give the positions that are true of the rows in the newest snapshot, which `table` is at."""
+        """Return the positions that are true of the rows in the newest snapshot, which `table` is at."""
         self._look(table, apps)
         at = table if self._restored is None else self._restored
         found = {app: at.transaction_version(app) for app in apps}
         return {app: version for app, version in found.items() if version is not None and version != NONE}
 
     def stale(self, table: Any, apps: frozenset[str]) -> dict[str, int]:
-        """Give what transaction actions must say, where they are those of rows that are gone."""
+        """Return what transaction actions must say, where they are those of rows that are gone."""
         true = self.positions(table, apps)
         said = {app: table.transaction_version(app) for app in apps}
         return {

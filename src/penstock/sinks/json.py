@@ -1,8 +1,8 @@
-"""JSON lines, gzipped, one file per topic partition and stretch of offsets.
+"""JSON lines, gzipped, one file per topic partition and offset range of offsets.
 
 Guarantee: exactly once. A file's name says which offsets it covers, and the names together are the positions. Tasks
 write aside; the driver puts the files of the winning attempts in place, never over an existing one. Where nothing of a
-stretch was to be written, an empty marker takes the file's place. Each file appears whole; a batch of several
+offset range was to be written, an empty marker takes the file's place. Each file appears whole; a batch of several
 partitions appears file by file. A driver looks through the folder when it starts, and from then on `.newest.json` names
 the newest file of each partition; if it is not there, or what it names is not, the folder is looked through again.
 
@@ -125,7 +125,7 @@ class JsonSink(Sink):
         return found
 
     def stager(self) -> "JsonStagerFactory":
-        """Give what tasks write lines with."""
+        """Return what tasks write lines with."""
         return JsonStagerFactory(self._staging.path, compress=self._spec.gzip)
 
     def commit(self) -> None:
@@ -195,7 +195,7 @@ def _end(name: str) -> int:
 
 
 class JsonStagerFactory:
-    """Opens a file per stretch, aside."""
+    """Opens a file per offset range, aside."""
 
     def __init__(self, folder: Path, *, compress: bool) -> None:
         self._folder = folder

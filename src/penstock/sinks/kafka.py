@@ -96,7 +96,7 @@ class KafkaSink(Sink):
         self._outbox.batch_max_bytes = self._limits.max_bytes
 
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
-        """Read the positions from the group. Those of a topic that was deleted and made again are lost, not expired."""
+        """Read the positions from the group. Those of a topic that was deleted and recreated are lost, not expired."""
         self._outbox.target_id = self._topic_id()
         found = self._outbox.positions(source_partitions)
         self.positions_expire = not self._outbox.has_other_target
@@ -118,14 +118,14 @@ class KafkaSink(Sink):
         self._outbox.refresh()
 
     def stager(self) -> "KafkaStagerFactory":
-        """Give what tasks make records with."""
+        """Return what tasks make records with."""
         return KafkaStagerFactory(self._spec, self._limits, self._scratch / self.name)
 
     def commit(self) -> None:
         """Send records and positions in one transaction."""
         if self._topic_id() != self._outbox.target_id:
             raise PositionLost(
-                f"the topic '{self._spec.topic}' of sink '{self.name}' was deleted and made again",
+                f"the topic '{self._spec.topic}' of sink '{self.name}' was deleted and recreated",
                 safe="Nothing of this batch was written to it",
                 fix="Start again, which says how to fill it from the source's start",
             )
@@ -143,7 +143,7 @@ class KafkaSink(Sink):
 
 @dataclass(frozen=True)
 class KafkaStagerFactory:
-    """Opens a file of records per stretch."""
+    """Opens a file of records per offset range."""
 
     spec: Kafka
     limits: TopicLimits

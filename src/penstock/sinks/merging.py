@@ -43,7 +43,7 @@ class MergingSink(ABC):
 
     @abstractmethod
     def position(self) -> int | None:
-        """Give what identifies the last batch that was written; None if nothing ever was."""
+        """Return what identifies the last batch that was written; None if nothing ever was."""
 
     @abstractmethod
     def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
@@ -207,7 +207,7 @@ class ConsoleMerge(MergingSink):
         self._limit = spec.rows
 
     def position(self) -> int | None:
-        """Give none: the terminal keeps no position."""
+        """Return none: the terminal keeps no position."""
         return None
 
     def merge(self, rows: ds.Dataset, _expected: int | None, _following: int) -> None:

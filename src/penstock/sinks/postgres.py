@@ -97,7 +97,7 @@ class PostgresSink(Sink):
 
     @contextmanager
     def _session(self) -> Iterator["psycopg.Connection[Any]"]:
-        """Give the driver's connection, opened anew if it was lost."""
+        """Return the driver's connection, opened anew if it was lost."""
         with outage_is_transient(f"{self._spec.server.host}:{self._spec.server.port}"):
             if self._connection is None or self._connection.closed:
                 self._connection = self._spec.server.connect()
@@ -180,7 +180,7 @@ class PostgresSink(Sink):
             connection.commit()
 
     def stager(self) -> PostgresStagerFactory:
-        """Give what tasks copy rows with."""
+        """Return what tasks copy rows with."""
         return PostgresStagerFactory(self._spec.server, self._stage.name, self._schema.names)
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:

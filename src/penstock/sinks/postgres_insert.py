@@ -40,7 +40,7 @@ def identifiers(names: Iterable[str]) -> Any:
 
 
 def insert_statement(table: Any, stage: Any, columns: list[str], key: list[str], *, of_the_past: bool) -> Any:
-    """Give what moves staged rows; without a key they are appended."""
+    """Return what moves staged rows; without a key they are appended."""
     from psycopg import sql
 
     # The query has parameters, and psycopg does not double the % of names.

@@ -155,7 +155,7 @@ class PostgresPositions:
             connection.execute(self._sql(_MAKE))
 
     def _exists(self, connection: "psycopg.Connection[Any]") -> bool:
-        """Tell whether there is a table of positions. What a stranger has made would run code in our name."""
+        """Return whether there is a table of positions. What a stranger has made would run code in our name."""
         from psycopg import sql
 
         named = {"positions": self._positions.as_string(connection), "table": self._table.as_string(connection)}
@@ -172,7 +172,7 @@ class PostgresPositions:
         return found is not None
 
     def read(self, connection: "psycopg.Connection[Any]", source_partitions: Iterable[SourcePartition]) -> Positions:
-        """Give the positions that are true of the table as it is now, and adopt those that turn out to be."""
+        """Return the positions that are true of the table as it is now, and adopt those that turn out to be."""
         wanted = {
             (source_partition.topic_id, source_partition.partition): source_partition
             for source_partition in source_partitions
@@ -190,7 +190,7 @@ class PostgresPositions:
         return {wanted[each.key]: each.next_offset for each in found}
 
     def look(self, connection: "psycopg.Connection[Any]") -> Identity | None:
-        """Tell what the table is recognised by; None if it is not there."""
+        """Return what the table is recognised by; None if it is not there."""
         found = connection.execute(_LOOK, [self._table.as_string(connection)]).fetchone()
         return None if found is None else Identity(found[0], found[2], found[1], *found[3:])
 
@@ -202,7 +202,7 @@ class PostgresPositions:
         ]
 
     def _holds(self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]) -> bool:
-        """Tell whether the table has the rows that were written last under these positions, and none beyond them."""
+        """Return whether the table has the rows that were written last under these positions, and none beyond them."""
         is_shared = self._sharer(connection, table, strange) is not None
         if not is_shared and self._beyond(connection, table, strange):
             return False
@@ -227,7 +227,7 @@ class PostgresPositions:
         return not missing or not self._has_any_before(connection, missing)
 
     def _find(self, connection: "psycopg.Connection[Any]", rows: Iterable[Row]) -> set[Row]:
-        """Give those of the rows that are in the table."""
+        """Return those of the rows that are in the table."""
         listed = list(rows)
         query = self._sql(_FIND + " OR ".join([_IS_HERE] * len(listed)))
         return {Row(*found) for found in connection.execute(query, [part for row in listed for part in row])}

@@ -21,14 +21,14 @@ _SAID_OF_A_ROW = frozenset({"exec_stmt_raise", "ExecWithCheckOptions"})
 
 
 def may_be_of_a_row(error: "psycopg.Error") -> bool:
-    """Tell whether a row can be to blame; without a SQLSTATE the client has refused to send it."""
+    """Return whether a row can be to blame; without a SQLSTATE the client has refused to send it."""
     import psycopg
 
     return isinstance(error, psycopg.DataError) if error.sqlstate is None else not is_outage(error)
 
 
 def is_of_the_definition(error: "psycopg.Error") -> bool:
-    """Tell whether the error speaks of the table, or of what its triggers use, so that other rows would get it, too."""
+    """Return whether the error speaks of the table, or of what its triggers use, so that other rows get it, too."""
     return (error.sqlstate or "").startswith(_OF_THE_DEFINITION) and error.diag.source_function not in _SAID_OF_A_ROW
 
 

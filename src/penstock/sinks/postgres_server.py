@@ -56,7 +56,7 @@ def outage_is_transient(server: str, safe: str = _WRITTEN_NOTHING) -> Iterator[N
 
 
 def is_outage(error: "psycopg.Error") -> bool:
-    """Tell whether the server, or the way to it, is to blame, so that the same may succeed later."""
+    """Return whether the server, or the way to it, is to blame, so that the same may succeed later."""
     import psycopg
 
     if error.sqlstate is None:
@@ -65,7 +65,7 @@ def is_outage(error: "psycopg.Error") -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """Give what the server said, without hints and positions; the kind of error if it said nothing."""
+    """Return what the server said, without hints and positions; the kind of error if it said nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -101,7 +101,7 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
 
     @property
     def is_local(self) -> bool:
-        """Tell whether it is on this machine: a Unix socket, or a loopback address."""
+        """Return whether it is on this machine: a Unix socket, or a loopback address."""
         return all(each.startswith(("/", "@")) or is_loopback(each) for each in self.host.split(","))
 
     def connect(self) -> "PostgresConnection":

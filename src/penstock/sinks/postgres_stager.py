@@ -18,7 +18,7 @@ from penstock.sinks.rows import fitting
 
 
 class PostgresStagerFactory:
-    """Opens a connection per stretch. The password is read where the task runs."""
+    """Opens a connection per offset range. The password is read where the task runs."""
 
     def __init__(self, server: "Server", stage: Any, columns: list[str]) -> None:
         self._server = server

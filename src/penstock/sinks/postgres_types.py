@@ -56,7 +56,7 @@ _HELD = {
 
 
 def holds(kind: pa.DataType, column: str) -> bool:
-    """Tell whether a column of this type gives back every value of `kind` as it was, or refuses it aloud.
+    """Return whether a column of this type gives back every value of `kind` as it was, or refuses it aloud.
 
     `column` is the type as PostgreSQL writes it, or `OF_THE_USER` for one that it does not come with.
     """
@@ -81,7 +81,7 @@ def holds(kind: pa.DataType, column: str) -> bool:
 
 
 def row_values(rows: pa.RecordBatch) -> Iterator[list[Any]]:
-    """Give each row's values in the order of the columns."""
+    """Return each row's values in the order of the columns."""
     columns = []
     for field, column in zip(rows.schema, rows.columns, strict=True):
         if pa.types.is_nested(field.type):

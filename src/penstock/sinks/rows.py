@@ -49,7 +49,7 @@ def _misfits(rows: pa.RecordBatch, convert: Callable[[pa.RecordBatch], object]) 
 
 
 def plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Give each row as a dictionary that any JSON writer takes."""
+    """Return each row as a dictionary that any JSON writer takes."""
     complicated = [name for name, column in zip(rows.schema.names, rows.columns, strict=True) if not _is_plain(column)]
     for row in rows.to_pylist(maps_as_pydicts="strict"):
         for name in complicated:
@@ -58,7 +58,7 @@ def plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def readable(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Give rows to look at: a column with times that Python's calendar has not becomes one of numbers."""
+    """Return rows to look at: a column with times that Python's calendar has not becomes one of numbers."""
     columns = [each if _is_in_calendar(each) else each.cast(pa.int64()) for each in rows.columns]
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 

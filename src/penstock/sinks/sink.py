@@ -40,14 +40,14 @@ class Stager(Protocol):
     """Writes rows aside, inside of a task. Rows carry the user's columns and the coordinates."""
 
     def write(self, rows: pa.RecordBatch, offsets: pa.Array, /) -> list[tuple[int, RecordError]]:
-        """Take rows in order, each with its offset in the stretch; give those refused for their data, by index."""
+        """Take rows in order, each with its offset in the offset range; give those refused for their data, by index."""
 
     def finish(self) -> dict[str, Any]:
         """Make the rows durable aside, and say what the driver needs to find them."""
 
 
 StagerFactory = Callable[[OffsetRange], Stager]
-"""Opens a stager for one stretch. Travels to the tasks: small, picklable, and without a secret."""
+"""Opens a stager for one offset range. Travels to the tasks: small, picklable, and without a secret."""
 
 
 class Sink(ABC):
@@ -84,7 +84,7 @@ class Sink(ABC):
         """Write positions that could be forgotten again, as they stand; called now and then while nothing comes."""
 
     def replace(self, real: Mapping[SourcePartition, OffsetRange]) -> None:
-        """From here on, let the rows of each stretch take the place of those that its records gave before.
+        """From here on, let the rows of each offset range take the place of those that its records gave before.
 
         The places are a replay's own; `real` tells for each where its records lie, and how far the replay reaches.
         """
@@ -93,7 +93,7 @@ class Sink(ABC):
 
     @abstractmethod
     def stager(self) -> StagerFactory:
-        """Give what tasks stage with."""
+        """Return what tasks stage with."""
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
         """Do all that can fail for the rows' sake; give the rows that are refused."""

@@ -61,10 +61,10 @@ class SparkFormatSink(Sink):
         self._scratch.mkdir(parents=True, exist_ok=True)
 
     def positions(self, _source_partitions: Iterable[SourcePartition]) -> None:
-        """Give none: it keeps no positions."""
+        """Return none: it keeps no positions."""
 
     def stager(self) -> "ParquetStagerFactory":
-        """Give what tasks stage Parquet files with."""
+        """Return what tasks stage Parquet files with."""
         return ParquetStagerFactory(self._scratch, self._schema)
 
     def commit(self) -> None:
@@ -80,7 +80,7 @@ class SparkFormatSink(Sink):
 
 
 class ParquetStagerFactory:
-    """Opens a Parquet file per stretch, aside."""
+    """Opens a Parquet file per offset range, aside."""
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         self._folder = folder

@@ -57,7 +57,7 @@ def compact(path: Path, keep: str) -> Compaction:
 
 
 def history(path: Path, limit: int) -> list[Commit]:
-    """Give the newest commits, newest first."""
+    """Return the newest commits, newest first."""
     return [
         Commit(
             version=each["version"],

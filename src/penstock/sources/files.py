@@ -59,7 +59,7 @@ class FilesSource:
         return [AvailableRange(_source_partition(path), 0, _count(path)) for path in self._files()]
 
     def topic_ids(self) -> dict[str, str]:
-        """Give the files' ids."""
+        """Return the files' ids."""
         return {
             source_partition.topic: source_partition.topic_id
             for source_partition in map(_source_partition, self._files())
@@ -70,17 +70,17 @@ class FilesSource:
         return {each.source_partition: 0 for each in available}
 
     def reader(self) -> "FilesReader":
-        """Give what tasks read with."""
+        """Return what tasks read with."""
         return FilesReader()
 
 
 class FilesReader:
-    """Reads stretches of lines inside of a task."""
+    """Reads offset ranges of lines inside of a task."""
 
     def chunks(
         self, offset_range: OffsetRange, max_bytes: int | None = None, _rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Give lines as columns, each chunk with the offset it reaches."""
+        """Return lines as columns, each chunk with the offset it reaches."""
         read_bytes, yielded_bytes, values, first = 0, 0, [], offset_range.start
         for number, line in enumerate(_lines(Path(offset_range.source_partition.topic))):
             if number < offset_range.start:

@@ -1,6 +1,6 @@
 """Kafka topics, read by librdkafka inside of Spark's tasks.
 
-Guarantee: every committed record of a stretch, once, in the order of its partition; records of aborted
+Guarantee: every committed record of an offset range, once, in the order of its partition; records of aborted
 transactions never. New partitions, and new topics that match a pattern, are read from their start. The login is
 read by each task where it runs, so no plan, no UI and no event log of Spark ever holds it.
 """
@@ -115,14 +115,14 @@ class KafkaSource:
             if topic_id in topics.NO_IDS:
                 raise Refused(
                     f"Kafka at {self.connection.bootstrap_servers} gives topic '{name}' no id, without which a topic"
-                    " that is deleted and made again cannot be told from the old one",
+                    " that is deleted and recreated cannot be told from the old one",
                     safe="Nothing was read",
                     fix="Pipelines need Kafka 2.8 or newer",
                 )
         return known
 
     def has(self, topic: str) -> bool:
-        """Tell whether there is a topic of this name at all, whatever the pattern says."""
+        """Return whether there is a topic of this name at all, whatever the pattern says."""
         try:
             topics.identify(self._admin, [topic])
         except NotFound:
@@ -172,7 +172,7 @@ class KafkaSource:
         return offset
 
     def replaced(self, read: Mapping[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
-        """Give what was read and is not in the log any more, though it reaches as far: other records are there.
+        """Return what was read and is not in the log any more, though it reaches as far: other records are there.
 
         `read` has, for each place, how far it was read, and the epoch of the leader then. The present leader is asked
         where that epoch ended in its own log: if before what was read, the log was cut off there.
@@ -208,12 +208,12 @@ class KafkaSource:
         return found
 
     def reader(self) -> "KafkaReader":
-        """Give what tasks read with."""
+        """Return what tasks read with."""
         return KafkaReader(self.connection, self._skipped)
 
 
 def _cut_off_at(message: Message, source_partition: SourcePartition, connection: Connection) -> int | None:
-    """Tell where the log was cut off, -1 if nobody knows; None if it was not."""
+    """Return where the log was cut off, -1 if nobody knows; None if it was not."""
     error = message.error()
     if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
         return None
@@ -225,7 +225,7 @@ def _cut_off_at(message: Message, source_partition: SourcePartition, connection:
 
 
 class KafkaReader:
-    """Reads stretches inside of a task. Travels to the task as it is: it holds no client and no secret."""
+    """Reads offset ranges inside of a task. Travels to the task as it is: it holds no client and no secret."""
 
     def __init__(self, connection: Connection, skipped: Skipped | None = None) -> None:
         self._connection = connection
@@ -234,10 +234,10 @@ class KafkaReader:
     def chunks(
         self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Give records as columns, each chunk with the offset it reaches.
+        """Return records as columns, each chunk with the offset it reaches.
 
         Of a record at a rejected offset nothing but the offset is looked at. One that somebody has given up is not even
-        asked for. Ends at the stretch's end, or earlier once `max_bytes` are read.
+        asked for. Ends at the offset range's end, or earlier once `max_bytes` are read.
         """
         source_partition, reached, left = offset_range.source_partition, offset_range.start, max_bytes
         for part in _around(
@@ -282,7 +282,7 @@ class KafkaReader:
 
 
 def _around(offset_range: OffsetRange, skipped: list[tuple[int, int]]) -> list[OffsetRange]:
-    """Give the parts of a stretch that lie between what is skipped."""
+    """Return the parts of an offset range that lie between what is skipped."""
     parts, start = [], offset_range.start
     for first, end in sorted(skipped):
         if first < offset_range.end and end > start:
@@ -324,7 +324,7 @@ def _open(connection: Connection) -> tuple[Consumer, Causes]:
 
 
 def _sort(heard: list[Message], offset_range: OffsetRange, connection: Connection) -> tuple[list[Message], int]:
-    """Pick the stretch's own records, and tell how far they reach. Markers and compaction leave holes."""
+    """Pick the offset range's own records, and tell how far they reach. Markers and compaction leave holes."""
     if _are_records(heard, offset_range):
         return heard, int(heard[-1].offset() or 0) + 1
     messages: list[Message] = []
@@ -357,7 +357,7 @@ def _sort(heard: list[Message], offset_range: OffsetRange, connection: Connectio
 
 
 def _are_records(heard: list[Message], offset_range: OffsetRange) -> bool:
-    """Tell whether there is nothing to sort out, as it nearly always is."""
+    """Return whether there is nothing to sort out, as it nearly always is."""
     return (
         bool(heard)
         and not any(map(Message.error, heard))

@@ -43,7 +43,7 @@ class Range(BaseModel, frozen=True):
         return sum(part.end - part.start for part in self.parts)
 
     def source_id(self, topic_id: str) -> str:
-        """Give what stands for a topic's id."""
+        """Return what stands for a topic's id."""
         return range_place_id(self.id, topic_id)
 
     @property
@@ -94,7 +94,7 @@ class RangeSource:
         self._live = KafkaSource(Kafka(topics=sorted({part.topic for part in chosen.parts})), connection)
 
     def available(self) -> list[AvailableRange]:
-        """Give the range, less what the topic has lost in the meantime: that is then a gap."""
+        """Return the range, less what the topic has lost in the meantime: that is then a gap."""
         firsts = {
             (each.source_partition.topic, each.source_partition.partition): each.first
             for each in self._live.available()
@@ -109,7 +109,7 @@ class RangeSource:
         ]
 
     def topic_ids(self) -> dict[str, str]:
-        """Give the range's id for each topic that is still the one it was chosen from."""
+        """Return the range's id for each topic that is still the one it was chosen from."""
         chosen = {part.topic: part.topic_id for part in self._range.parts}
         return {
             topic: self._range.source_id(topic_id) if topic_id == chosen[topic] else topic_id
@@ -121,7 +121,7 @@ class RangeSource:
         return {source_partition: offset_range.start for source_partition, offset_range in self._range.real.items()}
 
     def reader(self) -> "RangeReader":
-        """Give what tasks read with."""
+        """Return what tasks read with."""
         topic_ids = {part.topic: part.topic_id for part in self._range.parts}
         return RangeReader(KafkaReader(self._connection, self._skipped), topic_ids)
 
@@ -136,7 +136,7 @@ class RangeReader:
     def chunks(
         self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Give the records with their own coordinates."""
+        """Return the records with their own coordinates."""
         source_partition = offset_range.source_partition
         real = SourcePartition(
             source_partition.topic, self._topic_ids[source_partition.topic], source_partition.partition

@@ -30,7 +30,7 @@ class ReplaySource:
         return f"replay-{self._replay.id}-{topic}"
 
     def available(self) -> list[AvailableRange]:
-        """Give the stretch of each dead-letter partition in which selected letters lie."""
+        """Return the offset range of each dead-letter partition in which selected letters lie."""
         return [
             AvailableRange(SourcePartition(topic, self._source_id(topic), partition), min(offsets), max(offsets) + 1)
             for topic, parts in self._replay.letters.items()
@@ -38,7 +38,7 @@ class ReplaySource:
         ]
 
     def topic_ids(self) -> dict[str, str]:
-        """Give the replay's id for each topic: it never changes."""
+        """Return the replay's id for each topic: it never changes."""
         return {topic: self._source_id(topic) for topic in self._replay.letters}
 
     def starts(self, available: list[AvailableRange]) -> Positions:
@@ -46,7 +46,7 @@ class ReplaySource:
         return {each.source_partition: each.first for each in available}
 
     def reader(self) -> "ReplayReader":
-        """Give what tasks read with."""
+        """Return what tasks read with."""
         return ReplayReader(KafkaReader(self._connection), self._replay.letters)
 
 
@@ -60,7 +60,7 @@ class ReplayReader:
     def chunks(
         self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = ()
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Give the selected records with their own coordinates, and the attempt raised."""
+        """Return the selected records with their own coordinates, and the attempt raised."""
         chosen = set(self._letters[offset_range.source_partition.topic][offset_range.source_partition.partition])
         for batch, reached in self._reader.chunks(offset_range, max_bytes, rejected):
             selected = (row for row in batch.to_pylist() if row["_at"] in chosen)

@@ -21,7 +21,7 @@ class SchemaMismatch(ValueError):
 
 
 def requirement(schema: pa.Schema) -> Callable[[tuple[Any, ...]], None]:
-    """Give a function that raises for a row that does not fit; what Arrow refuses by itself is left to it."""
+    """Return a function that raises for a row that does not fit; what Arrow refuses by itself is left to it."""
     complaints = [(number, field.name, _of_field(field)) for number, field in enumerate(schema)]
     listed = [(number, name, complaint) for number, name, complaint in complaints if complaint is not None]
 

@@ -1,4 +1,4 @@
-"""Runs a class of handlers over one stretch of one partition.
+"""Runs a class of handlers over one offset range of one partition.
 
 Messages enter in order, wait in the batch of their batcher and key, and leave in order: a chunk goes on once each of
 its messages is settled, so rows reach the sinks as they stood in the partition, however the batches mixed them.
@@ -57,7 +57,7 @@ class HandlersTask:
         self.schema = whole_schema(columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
-        """Give each chunk back with what the handlers made of it, and at the end one row that tells what they did."""
+        """Return each chunk back with what the handlers made of it, and at the end one row that tells what they did."""
         handlers = _made(self._spec.handlers, self._folder)
         Path(self._notes).mkdir(parents=True, exist_ok=True)
         with Notebook(Path(self._notes) / f"{index}{HANDLERS}") as notebook:
@@ -90,7 +90,7 @@ class _Handling:
         self.stopped: tuple[int, str] | None = None
 
     def told(self) -> dict[str, Any]:
-        """Give the counts, and where it stopped if it did."""
+        """Return the counts, and where it stopped if it did."""
         seconds = {name: round(value, 6) for name, value in self._seconds.items()}
         return {
             "handlers": {**self._counts, "batches": self._batches, "seconds": seconds},
@@ -253,7 +253,7 @@ class _Handling:
             message.error = message.error or found
 
     def _released(self) -> Iterator[pa.RecordBatch]:
-        """Give the chunks at the front of which every message is settled."""
+        """Return the chunks at the front of which every message is settled."""
         while self._chunks and not self._chunks[0].waiting:
             chunk = self._chunks.popleft()
             good = [message for message in chunk.messages if message.is_good]
@@ -273,7 +273,7 @@ class _Handling:
             yield whole.filter(pa.array([not message.is_dropped for message in chunk.messages]))
 
     def _row(self, message: Message) -> tuple[Any, ...]:
-        """Give a good message's columns; if they do not fit, that is a failure of its own."""
+        """Return a good message's columns; if they do not fit, that is a failure of its own."""
         blank = (None,) * len(self._columns)
         if not message.is_good:
             return blank

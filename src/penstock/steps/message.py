@@ -97,11 +97,11 @@ class Message:
 
     @property
     def is_good(self) -> bool:
-        """Tell whether it goes on to the next stage."""
+        """Return whether it goes on to the next stage."""
         return self.error is None and not self.is_dropped
 
     def kept(self) -> dict[str, Any]:
-        """Give what it is like now, of which no change to the message changes anything; raise if `data` has no copy."""
+        """Return what it is like now, which no change to the message changes; raise if `data` cannot be copied."""
         own = {name: getattr(self, name) for name in self.__slots__}
         return {**own, "data": copy.deepcopy(self.data), "headers": copy.deepcopy(self.headers)}
 

@@ -53,7 +53,7 @@ class Python(BaseModel, frozen=True, extra="forbid"):
 
 
 def columns_after(returns: str | None, schema: pa.Schema) -> pa.Schema:
-    """Give the user's columns behind a step: those that it says it returns, or those that went in."""
+    """Return the user's columns behind a step: those that it says it returns, or those that went in."""
     return parse(returns) if returns else pa.schema([schema.field(name) for name in user_columns(schema.names)])
 
 
@@ -82,7 +82,7 @@ class PythonTask:
         self.schema = whole_schema(columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
-        """Give each chunk back with the columns that the function makes."""
+        """Return each chunk back with the columns that the function makes."""
         function = load_function(self._spec.python, self._folder)
         Path(self._notes).mkdir(parents=True, exist_ok=True)
         with Notebook(Path(self._notes) / str(index)) as notebook:

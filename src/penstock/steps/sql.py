@@ -41,7 +41,7 @@ class Sql(BaseModel, frozen=True, extra="forbid"):
 
 
 def condition(text: str) -> str:
-    """Give a row-local condition from its first word to its last, so that more SQL can follow it.
+    """Return a row-local condition from its first word to its last, so that more SQL can follow it.
 
     A comment at its end would swallow what follows. Raises `ValueError` for what is no condition.
     """
@@ -84,7 +84,7 @@ class Select:
                 raise ValueError(f"the name '{name}' is given twice")
 
     def columns(self, have: list[str]) -> list[str] | None:
-        """Give the user's columns that come out, of those that go in; None if a star does more than a plain `*`."""
+        """Return the user's columns that come out, of those that go in; None if a star does more than a plain `*`."""
         found: list[str] = []
         for part, name in zip(self.expressions, self.names, strict=True):
             if name is None and part != "*":
@@ -109,7 +109,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _top_level(tokens: list[Token]) -> list[int]:
-    """Give the indexes of what stands neither in brackets nor between CASE and END."""
+    """Return the indexes of what stands neither in brackets nor between CASE and END."""
     closing: list[TokenType] = []
     tops = []
     for index, token in enumerate(tokens):
@@ -138,7 +138,7 @@ def _parsed(expression: str) -> exp.Expr | None:
 
 
 def _expression(text: str, tokens: list[Token]) -> str:
-    """Give the text of one row-local expression, to the letter."""
+    """Return the text of one row-local expression, to the letter."""
     if not tokens:
         raise ValueError("a row-local expression is missing")
     part = _cut(text, tokens)
@@ -154,7 +154,7 @@ def _expression(text: str, tokens: list[Token]) -> str:
 
 
 def _named(text: str, tokens: list[Token]) -> tuple[str | None, str]:
-    """Give the name that an expression comes out under, None for a star, and the expression without its alias."""
+    """Return the name that an expression comes out under, None for a star, and the expression without its alias."""
     part = _cut(text, tokens)
     query = _parsed(part)
     tree = query.expressions[0] if query is not None else None
@@ -190,7 +190,7 @@ def with_columns_for_stars(expression: str, columns: list[str]) -> str:
 
 
 def mentioned_columns(expression: str) -> set[str]:
-    """Give the names of columns that an expression mentions, as far as a parser can tell; of `s.x` it is `s`."""
+    """Return the names of columns that an expression mentions, as far as a parser can tell; of `s.x` it is `s`."""
     tree = _parsed(expression)
     columns = [each for each in tree.find_all(exp.Column) if not each.is_star] if tree is not None else []
     found = [[part.name for part in column.parts] for column in columns]

@@ -6,7 +6,7 @@ Point = Literal["planned", "writing", "prepared", "in_commit", "sink_committed",
 
 
 def crashing(at: Point, *, sink: str = "", after: int = 0) -> dict[str, str]:
-    """Give the environment in which `penstock pipeline run` dies, as by `kill -9`, at a point of a batch.
+    """Return the environment in which `penstock pipeline run` dies, as by `kill -9`, at a point of a batch.
 
     `sink` narrows a point that every sink passes; `after` lets it pass so many times first. Start the command once
     with this and once without: every event must be in every sink once.

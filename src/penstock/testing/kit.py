@@ -268,14 +268,14 @@ def _manifests(
 
 @cache
 def _log_folder() -> Path:
-    """Give the folder of the one Spark that this process starts; it goes when the process does."""
+    """Return the folder of the one Spark that this process starts; it goes when the process does."""
     folder = tempfile.mkdtemp(prefix="penstock-spark-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
 def needs_spark(spec: PipelineSpec) -> bool:
-    """Tell whether a pipeline has SQL, which Spark alone understands."""
+    """Return whether a pipeline has SQL, which Spark alone understands."""
     return (
         bool(spec.expect) or any(sink.where for sink in spec.sinks) or any(isinstance(step, Sql) for step in spec.steps)
     )

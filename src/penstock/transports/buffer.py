@@ -81,7 +81,7 @@ class Buffer:
         return self._closed or self._draining > 0 or len(self._waiting) >= max_events
 
     def take(self, max_events: int) -> list[Event]:
-        """Give the oldest events; they count as in flight until `settle` or `put_back`."""
+        """Return the oldest events; they count as in flight until `settle` or `put_back`."""
         with self._changed:
             self._in_flight = [self._waiting.popleft() for _ in range(min(max_events, len(self._waiting)))]
             return self._in_flight

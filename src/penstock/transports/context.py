@@ -23,5 +23,5 @@ def log_context(**fields: Any) -> Iterator[None]:
 
 
 def current() -> Mapping[str, Any]:
-    """Give the fields in force here."""
+    """Return the fields in force here."""
     return _fields.get()

@@ -89,7 +89,7 @@ def _free_name(name: str, others: Mapping[str, Any]) -> str:
 
 
 def _safe(value: Any) -> Any:
-    """Give one field as it is if JSON can hold it, else as text."""
+    """Return one field as it is if JSON can hold it, else as text."""
     return value if isinstance(value, orjson.Fragment) else orjson.Fragment(_json(value))
 
 

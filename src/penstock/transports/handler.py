@@ -195,7 +195,7 @@ class EventHandler(logging.Handler):
             return None
 
     def _send_all(self, transport: Transport, outgoing: dict[int, Outgoing]) -> set[int]:
-        """Give the numbers of those that were accepted. What can never be taken must not hold up the others."""
+        """Return the numbers of those that were accepted. What can never be taken must not hold up the others."""
         numbers = list(outgoing)
         try:
             transport.send(list(outgoing.values()))

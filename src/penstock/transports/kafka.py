@@ -116,7 +116,7 @@ class Kafka:
         return translate(self._failed[0][0], self._connection, f"sending to topic '{topic}'")
 
     def _discard(self) -> None:
-        """Forget a producer that failed, and the topics: they may have been made anew."""
+        """Forget a producer that failed, and the topics: they may have been recreated."""
         producer, self._producer = self._producer, None
         self._known.clear()
         if producer is not None:
@@ -143,7 +143,7 @@ class KafkaSubscription:
         self._consumer = consumer
 
     def receive(self, max_messages: int, timeout_s: float) -> list[Incoming]:
-        """Give what is there; an outage of Kafka looks like silence, and passes."""
+        """Return what is there; an outage of Kafka looks like silence, and passes."""
         found = self._next(max_messages, 0.0)
         if not found and timeout_s > 0:
             # librdkafka waits until it has as many as were asked for: one is enough to wait for.

@@ -100,7 +100,7 @@ class RabbitMQ:
             raise RecordsRefused(next(iter(refusals.values())), refused=sorted(refusals))
 
     def _chunks(self, messages: Sequence[Outgoing], refusals: dict[int, str]) -> deque[list[int]]:
-        """Give the numbers of messages that go together; large ones go alone. Impossible keys are refused here."""
+        """Return the numbers of messages that go together; large ones go alone. Impossible keys are refused here."""
         chunks: deque[list[int]] = deque([[]])
         for number, message in enumerate(messages):
             if problem := _problem_of_key(message.key):
@@ -280,7 +280,7 @@ class QueueSubscription:
         self._arrived.append(Incoming(body, key, (self._number, method.delivery_tag)))
 
     def receive(self, max_messages: int, timeout_s: float) -> list[Incoming]:
-        """Give what is there; after an outage it connects again, and what was not acknowledged comes again."""
+        """Return what is there; after an outage it connects again, and what was not acknowledged comes again."""
         if self._connection is None:
             self._guarded("connecting again", self._connect)
         deadline = time.monotonic() + timeout_s

@@ -16,7 +16,7 @@ ANSWER_S = 10.0
 
 
 def login(address: Address) -> dict[str, Any]:
-    """Give what every client of Redis needs to connect to an address: place, password and TLS."""
+    """Return what every client of Redis needs to connect to an address: place, password and TLS."""
     database = address.place or "0"
     if not database.isdecimal():
         raise BadInput(f"a Redis database is a number, as in {address.scheme}://{address.server}/0")

@@ -58,7 +58,7 @@ class PubSubSubscription:
             self._channel.get_message(timeout=ANSWER_S)
 
     def receive(self, max_messages: int, timeout_s: float) -> list[Incoming]:
-        """Give what was heard since the last call."""
+        """Return what was heard since the last call."""
         found: list[Incoming] = []
         deadline = time.monotonic() + timeout_s
         while len(found) < max_messages:

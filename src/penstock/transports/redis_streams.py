@@ -79,7 +79,7 @@ class StreamSubscription:
                     raise
 
     def receive(self, max_messages: int, timeout_s: float) -> list[Incoming]:
-        """Give what dead members have left, else what is new."""
+        """Return what dead members have left, else what is new."""
         found = self._reclaim(max_messages)
         deadline = time.monotonic() + timeout_s
         while not found:

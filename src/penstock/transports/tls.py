@@ -21,7 +21,7 @@ def tls_context(address: Address) -> ssl.SSLContext | None:
 
 
 def tls_refusal(doing: str, where: str, error: BaseException) -> PenstockError | None:
-    """Tell what TLS does not like; None if it is not TLS that failed."""
+    """Return what TLS does not like; None if it is not TLS that failed."""
     text = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return Refused(f"{doing}: the certificate of {where} is not to be trusted", fix="Check what ?tls= points to")

@@ -31,7 +31,7 @@ class Subscription(Protocol):
     """One member of a group. For one thread at a time."""
 
     def receive(self, max_messages: int, timeout_s: float) -> list[Incoming]:
-        """Give what is there as soon as something is, at most `max_messages`; nothing after `timeout_s`.
+        """Return what is there as soon as something is, at most `max_messages`; nothing after `timeout_s`.
 
         Raises `Transient` when the server does not answer. The next call connects again.
         """

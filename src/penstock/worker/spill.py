@@ -53,7 +53,7 @@ class Aside:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def passing(self, schema: pa.Schema) -> pa.Schema:
-        """Give the columns that pass."""
+        """Return the columns that pass."""
         return pa.schema([*(each for each in schema if each.name not in self.waiting), (NUMBER, pa.int64())])
 
     def made(self) -> Path:
@@ -96,7 +96,7 @@ class SpillColumns:
         self.schema = aside.passing(schema)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
-        """Give slim rows; what they lack is in the file before they leave."""
+        """Return slim rows; what they lack is in the file before they leave."""
         remove_left()
         path, number = self._aside.made(), 0
         try:
@@ -119,7 +119,7 @@ class RestoreColumns:
         self._schema = schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
-        """Give whole rows."""
+        """Return whole rows."""
         shelf = _Shelf(self._aside)
         for batch in batches:
             if not batch.num_rows:
@@ -146,7 +146,7 @@ class _Shelf:
         self._next = 0
 
     def rows(self, numbers: Any) -> pa.RecordBatch:
-        """Give the waiting columns of rows with these numbers."""
+        """Return the waiting columns of rows with these numbers."""
         if self._stream is None:
             # Not before: now that rows are here, the file is, and all that they need is in it.
             path = self._aside.found()

@@ -1,7 +1,7 @@
 """What runs inside of Spark's tasks: reading and decoding at one end, staging for every sink at the other.
 
-One task handles one stretch of one partition, from its first to its last event, so that order is kept. Between the two
-ends lie the user's steps. A task may run twice; it touches nothing but files and rows set aside, and what it did is
+One task handles one offset range of one partition, from its first to its last event, in order. Between them
+lie the user's steps. A task may run twice; it touches nothing but files and rows set aside, and what it did is
 told to the driver in a manifest, of which only the winning attempt's arrives.
 """
 
@@ -36,12 +36,12 @@ RECORDED = "Recorded"
 
 
 class PartitionReader(Protocol):
-    """Reads stretches of a source."""
+    """Reads offset ranges of a source."""
 
     def chunks(
         self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = (), /
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Give the reserved columns of each chunk, `_error` only if a record could not be read, and how far it reaches.
+        """Yield the reserved columns of each chunk, `_error` only if a record was not readable, and how far it reaches.
 
         Records at rejected offsets come as bare rows: nothing of them is looked at.
         """
@@ -51,7 +51,7 @@ class Decoder(Protocol):
     """Decodes values."""
 
     def decode(self, values: list[bytes | None]) -> Decoded:
-        """Give the columns, a fault for each failed value, and which values to drop."""
+        """Return the columns, a fault for each failed value, and which values to drop."""
 
 
 class Decode(Protocol):
@@ -97,24 +97,24 @@ def _with_dots(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def event_schema(decode: Decode) -> pa.Schema:
-    """Give the columns of an event as decoding gives them."""
+    """Return the columns of an event as decoding gives them."""
     return whole_schema(decode.arrow_schema)
 
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Reads a stretch and decodes it."""
+    """Reads an offset range and decodes it."""
 
     reader: PartitionReader
     decode: Decode
     offset_ranges: list[OffsetRange]
     rejected: list[RejectedRecords]
     counted_from: list[list[int]]
-    """Per stretch, the offsets from which some sink still needs events: how many were read is counted for each."""
+    """Per offset range, the offsets from which some sink still needs events: how many were read is counted for each."""
     max_bytes: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
-        """Give the events as rows, and at the end one row that tells what was read."""
+        """Return the events as rows, and at the end one row that tells what was read."""
         for _ in batches:
             pass
         schema = event_schema(self.decode)
@@ -143,13 +143,13 @@ class ReadTask:
         yield task_summary(schema, {"read": {str(start): count for start, count in read.items()}, "end": reached})
 
     def on(self, index: int, start: int, end: int) -> "ReadTask":
-        """Give the same over a part of one stretch, whatever its size."""
+        """Return the same over a part of one offset range, whatever its size."""
         part = replace(self.offset_ranges[index], start=start, end=end)
         return replace(self, offset_ranges=[part], rejected=[self.rejected[index]], counted_from=[[]], max_bytes=None)
 
 
 def _passed_over(rejected: RejectedRecords) -> set[int]:
-    """Give the offsets that are passed over: reading them fails, or nothing of them is needed any more."""
+    """Return the offsets that are passed over: reading them fails, or nothing of them is needed any more."""
     judged = ((offset, record_errors.get(None)) for offset, record_errors in rejected.items())
     return {
         offset
@@ -181,7 +181,7 @@ class DrainTask:
         yield pa.RecordBatch.from_pydict({"manifest": ["{}"]})
 
     def on(self, _index: int, _start: int, _end: int) -> "DrainTask":
-        """Give itself: it is the same everywhere."""
+        """Return itself: it is the same everywhere."""
         return self
 
 
@@ -195,7 +195,7 @@ class SinkTask:
     where: str | None
     """Name of the column that says whether a row meets the sink's condition."""
     resume_offsets: list[int]
-    """Per stretch, the sink's position: rows before it are in already."""
+    """Per offset range, the sink's position: rows before it are in already."""
 
 
 class DeadStager(Protocol):
@@ -214,7 +214,7 @@ class DeadTask:
 
     stager: Callable[[OffsetRange], DeadStager]
     recorded: list[set[tuple[int, str | None]]]
-    """Per stretch, the offsets and sinks that are dead letters already, from a batch that did not get to its end."""
+    """Per offset range, the offsets and sinks that are dead letters already, from a batch that did not end."""
 
 
 @dataclass
@@ -277,7 +277,7 @@ class WriteTask:
         yield pa.RecordBatch.from_pydict({"manifest": [orjson.dumps(manifest).decode()]})
 
     def on(self, index: int, start: int, end: int) -> "WriteTask":
-        """Give the same for a part of one stretch."""
+        """Return the same for a part of one offset range."""
         return replace(
             self,
             sinks=[replace(sink, resume_offsets=[sink.resume_offsets[index]]) for sink in self.sinks],

@@ -17,7 +17,7 @@ class Mtls(TlsTrust):
     key_password: Secret | None = Field(None, description="env:NAME or file:PATH of the key's password, if it has one.")
 
     def librdkafka(self) -> dict[str, str]:
-        """Give the client's settings."""
+        """Return the client's settings."""
         settings = {
             "security.protocol": "ssl",
             **self.trust(),
@@ -29,7 +29,7 @@ class Mtls(TlsTrust):
         return settings
 
     def java(self) -> dict[str, str]:
-        """Give the settings of a Java client: it takes the PEM texts themselves, so treat them as a secret."""
+        """Return the settings of a Java client: it takes the PEM texts themselves, so treat them as a secret."""
         settings = {
             "security.protocol": "SSL",
             **self.java_trust(),

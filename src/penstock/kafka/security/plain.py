@@ -17,7 +17,7 @@ class Plain(TlsTrust):
     password: Secret = Field(description="env:NAME or file:PATH of the password.")
 
     def librdkafka(self) -> dict[str, str]:
-        """Give the client's settings."""
+        """Return the client's settings."""
         return {
             "security.protocol": "sasl_ssl",
             **self.trust(),
@@ -27,7 +27,7 @@ class Plain(TlsTrust):
         }
 
     def java(self) -> dict[str, str]:
-        """Give the settings of a Java client; they hold the password."""
+        """Return the settings of a Java client; they hold the password."""
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         return {
             "security.protocol": "SASL_SSL",

@@ -11,9 +11,9 @@ class Plaintext(BaseModel, frozen=True, extra="forbid"):
     type: Literal["plaintext"] = Field("plaintext", description="No encryption, no login.")
 
     def librdkafka(self) -> dict[str, str]:
-        """Give the client's settings."""
+        """Return the client's settings."""
         return {"security.protocol": "plaintext"}
 
     def java(self) -> dict[str, str]:
-        """Give the settings of a Java client."""
+        """Return the settings of a Java client."""
         return {"security.protocol": "PLAINTEXT"}

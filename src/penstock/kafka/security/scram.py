@@ -18,7 +18,7 @@ class Scram(TlsTrust):
     password: Secret = Field(description="env:NAME or file:PATH of the password.")
 
     def librdkafka(self) -> dict[str, str]:
-        """Give the client's settings."""
+        """Return the client's settings."""
         return {
             "security.protocol": "sasl_ssl",
             **self.trust(),
@@ -28,7 +28,7 @@ class Scram(TlsTrust):
         }
 
     def java(self) -> dict[str, str]:
-        """Give the settings of a Java client; they hold the password."""
+        """Return the settings of a Java client; they hold the password."""
         module = "org.apache.kafka.common.security.scram.ScramLoginModule"
         return {
             "security.protocol": "SASL_SSL",

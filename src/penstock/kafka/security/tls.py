@@ -19,11 +19,11 @@ class TlsTrust(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
     def trust(self) -> dict[str, str]:
-        """Give the settings that verify the broker."""
+        """Return the settings that verify the broker."""
         return {"ssl.ca.location": str(self.ca_file)} if self.ca_file else {}
 
     def java_trust(self) -> dict[str, str]:
-        """Give the same to a Java client."""
+        """Return the same to a Java client."""
         if self.ca_file is None:
             return {}
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca_file)}
@@ -35,9 +35,9 @@ class Tls(TlsTrust):
     type: Literal["tls"] = Field("tls", description="Encrypted, no login.")
 
     def librdkafka(self) -> dict[str, str]:
-        """Give the client's settings."""
+        """Return the client's settings."""
         return {"security.protocol": "ssl", **self.trust()}
 
     def java(self) -> dict[str, str]:
-        """Give the settings of a Java client."""
+        """Return the settings of a Java client."""
         return {"security.protocol": "SSL", **self.java_trust()}

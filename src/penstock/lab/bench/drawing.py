@@ -26,7 +26,7 @@ class Panel:
 
 
 def bars(values: Mapping[str, float], unit: str) -> str:
-    """Give one line for each value, the longest for the largest."""
+    """Return one line for each value, the longest for the largest."""
     room = max(map(len, values))
     lines = [
         f"{name:<{room}}  {'█' * _length(value, values, _WIDTH):<{_WIDTH}}  {_number(value)}"
@@ -36,7 +36,7 @@ def bars(values: Mapping[str, float], unit: str) -> str:
 
 
 def _length(value: float, values: Mapping[str, float], longest: int) -> int:
-    """Give the length of a bar: none for nothing, and something to see for everything else."""
+    """Return the length of a bar: none for nothing, and something to see for everything else."""
     return max(1, round(longest * value / max(values.values()))) if value else 0
 
 
@@ -82,7 +82,7 @@ def _svg(panels: Sequence[Panel]) -> str:
 
 
 def _svg_panel(panel: Panel, top: int) -> tuple[list[str], int]:
-    """Give the elements of one panel, and its height."""
+    """Return the elements of one panel, and its height."""
     parts = []
     first = top + 10
     if panel.title:

@@ -127,7 +127,7 @@ class Bench:
             yield {"value": value, "key": str(number % 10_000)}
 
     def peer(self, peers: Peers, name: str) -> _Contender:
-        """Give a peer as a contender."""
+        """Return a peer as a contender."""
         return _Contender(
             name,
             CONTENDERS[name][1],
@@ -140,7 +140,7 @@ class Bench:
     def pipeline(
         self, topic: str, folder: Path, steps: list[dict[str, str]], expect: list[dict[str, str]]
     ) -> dict[str, Any]:
-        """Give our pipeline as it stands in a file."""
+        """Return our pipeline as it stands in a file."""
         return {
             "name": folder.name,
             "source": {"topics": [topic]},
@@ -206,7 +206,7 @@ class Bench:
 
 @contextmanager
 def opened(home: Path, jar_folder: Path, max_events: int, step: Step) -> Iterator[Bench]:
-    """Give one Spark and a throwaway Kafka of one node; both are gone afterwards."""
+    """Return one Spark and a throwaway Kafka of one node; both are gone afterwards."""
     with one_node(home, jar_folder, step) as cluster:
         needed = [*jars.ensure("spark-kafka", jar_folder), *jars.ensure("delta", jar_folder)]
         spark = session.start("bench", home / "logs", master=f"local[{CORES},4]", jars=needed)

@@ -133,7 +133,7 @@ AnyServer = TypeVar("AnyServer", bound=ThrowawayServer)
 
 @contextmanager
 def running(make: Callable[[Path], AnyServer]) -> Iterator[AnyServer]:
-    """Give a new server; it is gone afterwards."""
+    """Return a new server; it is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="penstock-server-") as place:
         server = make(Path(place))
         try:

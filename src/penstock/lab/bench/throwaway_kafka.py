@@ -13,7 +13,7 @@ Step = Callable[[str, int, int], None]
 
 @contextmanager
 def one_node(home: Path, jar_folder: Path, step: Step) -> Iterator[Cluster]:
-    """Give a running cluster on a free loopback port."""
+    """Return a running cluster on a free loopback port."""
     cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
     cluster.up(LocalCluster(port=0))
     try:

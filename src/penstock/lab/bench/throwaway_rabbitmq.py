@@ -119,7 +119,7 @@ def _listens(port: int) -> bool:
 
 
 def find_server() -> tuple[str, str]:
-    """Give the paths of the server and its port mapper; raise `EnvironmentNotReady` where there are none."""
+    """Return the paths of the server and its port mapper; raise `EnvironmentNotReady` where there are none."""
     server = str(_DEBIAN) if _DEBIAN.exists() else shutil.which("rabbitmq-server")
     epmd = shutil.which("epmd")
     if server is None or epmd is None:

@@ -34,7 +34,7 @@ class RunningRedis(ThrowawayServer):
         return self._folder / "data"
 
     def address(self, scheme: str = "redis") -> str:
-        """Give the address for `open_transport`; `redis` means Streams, `redis-pubsub` means Pub/Sub."""
+        """Return the address for `open_transport`; `redis` means Streams, `redis-pubsub` means Pub/Sub."""
         return f"{scheme}://{HOST}:{self.port}/0?{self._login}"
 
     def _write_settings(self, persistence: Persistence) -> Path:
@@ -76,7 +76,7 @@ class RunningRedis(ThrowawayServer):
 
 
 def find_server() -> str:
-    """Give the path of the server; raise `EnvironmentNotReady` where there is none."""
+    """Return the path of the server; raise `EnvironmentNotReady` where there is none."""
     found = shutil.which("redis-server")
     if found is None:
         raise EnvironmentNotReady(

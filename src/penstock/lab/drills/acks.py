@@ -24,7 +24,7 @@ _FROZEN_S = 2.0
 _EXPECTED = {
     "0": "some may be missing: the client never waits, it counts a record as sent once it is on the wire",
     "1": "some may be missing: the leader alone had them, and died before the others copied them",
-    "all": "none is missing: every copy in step had a record before it was acknowledged",
+    "all": "none is missing: every replica in sync had a record before it was acknowledged",
 }
 
 
@@ -119,7 +119,7 @@ def _stream_and_kill(stage: Stage, topic: str, leader: int, streams: list[_Strea
         expected="it throws away what the new leader does not have, and follows",
     ) as step:
         stage.mend()
-        step.saw("every copy is in step", passed=True)
+        step.saw("every replica is in sync", passed=True)
 
 
 def _compare(stage: Stage, topic: str, stream: _Stream) -> None:
@@ -166,6 +166,6 @@ DRILL = Drill(
     about="acks 0, 1 and all, with the leader killed in mid-stream: what was acknowledged and is lost",
     background="""\
 acks says who must have a record before the client calls it sent: nobody (0), the leader (1), or
-every copy in step (all). What is acknowledged is what the client believes to be safe.""",
+every replica in sync (all). What is acknowledged is what the client believes to be safe.""",
     run=run,
 )

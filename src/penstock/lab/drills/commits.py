@@ -81,7 +81,7 @@ def _committed(stage: Stage, group: str, topic: str) -> int:
 
 
 def _count(first: Member, second: Member) -> tuple[int, int]:
-    """Give how many records were never processed, and how many more than once."""
+    """Return how many records were never processed, and how many more than once."""
     times = Counter(first.processed() + second.processed())
     return _RECORDS - len(times), sum(count > 1 for count in times.values())
 

@@ -157,7 +157,7 @@ class Stage:
         return f"{self.drill}-{what}-{next(self._numbers)}"
 
     def topic(self, what: str = "topic", **spec: Any) -> str:
-        """Make a topic that every node knows, with three copies of which two must be in step."""
+        """Make a topic that every node knows, with three replicas of which two must be in sync."""
         name = self.name(what)
         topics.create(self.admin, name, TopicSpec(**spec))
         self.settle(name)
@@ -166,7 +166,7 @@ class Stage:
     def settle(self, topic: str) -> None:
         """Wait until every node has heard of every partition: until then, one may still deny that it is there.
 
-        A node makes the folder of its copy after it has taken note of the partition, and every node has a copy.
+        A node makes the folder of its replica after it has taken note of the partition, and every node has a replica.
         """
         numbers = range(topics.partition_count(self.admin, topic))
         folders = [self.cluster.node(node.id).data for node in self.cluster.existing().nodes]
@@ -176,11 +176,11 @@ class Stage:
         )
 
     def partition(self, topic: str, number: int = 0) -> PartitionMetadata:
-        """Give a partition's leader and ISR, as a node that is alive tells it."""
+        """Return a partition's leader and ISR, as a node that is alive tells it."""
         return self.partitions(topic)[number]
 
     def partitions(self, topic: str) -> dict[int, PartitionMetadata]:
-        """Give leader and ISR of every partition."""
+        """Return leader and ISR of every partition."""
         return self.admin.metadata(f"looking at topic '{topic}'").topics[topic].partitions
 
     def group(self, name: str) -> GroupDetail | None:
@@ -191,7 +191,7 @@ class Stage:
         return None
 
     def shares(self, name: str) -> dict[str, list[str]] | None:
-        """Give partitions by member of a settled group."""
+        """Return partitions by member of a settled group."""
         found = self.group(name)
         return {member.client_id: member.partitions for member in found.members} if found else None
 
@@ -232,10 +232,10 @@ class Stage:
                 process.resume()
 
     def mend(self) -> None:
-        """Start what was killed, and wait until every copy of every topic is in step."""
+        """Start what was killed, and wait until every replica of every topic is in sync."""
         self.cluster.up(LocalCluster())
         self.wait(
-            "every copy to be in step",
+            "every replica to be in sync",
             lambda: not kafka_cluster.describe(self.admin).under_replicated,
             timeout_s=_MEND_S,
         )
@@ -259,7 +259,7 @@ class Stage:
         return process
 
     def begin(self, drill: "Drill") -> None:
-        """Tell what is coming."""
+        """Return what is coming."""
         self.drill = drill.name
         self._narrator.say(f"\n{drill.name}: {drill.about}\n\n  " + "\n  ".join(drill.background.strip().splitlines()))
 

@@ -119,7 +119,7 @@ def _places(messages: list[Message]) -> Places:
 
 
 def _values(messages: list[Message], key: str) -> list[int]:
-    """Give the numbers of one key, in the order of its partition."""
+    """Return the numbers of one key, in the order of its partition."""
     return [int(_text(message.value())) for message in messages if _text(message.key()) == key]
 
 

@@ -14,8 +14,8 @@ _RECORDS = 100
 def run(stage: Stage) -> None:
     """Kill the leader, write without it, bring it back."""
     with stage.step(
-        "Make a topic with 1 partition and 3 copies",
-        expected="one node leads, and all three copies are in step (the ISR, the in-sync replicas)",
+        "Make a topic with 1 partition and 3 replicas",
+        expected="one node leads, and all three replicas are in sync (the ISR, the in-sync replicas)",
     ) as step:
         topic = stage.topic("ledger", partitions=1, replication=3)
         whole = stage.wait("an ISR of 3", lambda: _with_isr(stage, topic, 3))
@@ -38,7 +38,7 @@ def run(stage: Stage) -> None:
         )
     with stage.step(
         f"Write {_RECORDS} records with acks=all while the node is away",
-        expected="all are acknowledged: two copies are in step, and min.insync.replicas asks for two",
+        expected="all are acknowledged: two replicas are in sync, and min.insync.replicas asks for two",
     ) as step:
         sent = _send(stage, topic, "between")
         step.saw(f"{sent} of {_RECORDS} acknowledged", passed=sent == _RECORDS)

@@ -66,12 +66,12 @@ class Member:
         return [Entry.model_validate_json(line) for line in lines[:-1]]
 
     def processed(self) -> list[str]:
-        """Give the values of the records that were processed, in order."""
+        """Return the values of the records that were processed, in order."""
         return [entry.value for entry in self.entries() if entry.event == "processed"]
 
     @property
     def holds(self) -> bool:
-        """Tell whether it stands still at `hold_after`."""
+        """Return whether it stands still at `hold_after`."""
         return any(entry.event == "holding" for entry in self.entries())
 
     def kill(self) -> None:

@@ -70,7 +70,7 @@ def _bounds(stage: Stage, topic: str) -> tuple[int, int]:
 
 
 def _folder(stage: Stage, topic: str) -> Path:
-    """Give the folder of the leader's copy."""
+    """Return the folder of the leader's replica."""
     return stage.cluster.node(stage.partition(topic).leader).data / f"{topic}-0"
 
 

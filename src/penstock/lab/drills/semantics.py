@@ -45,7 +45,7 @@ def run(stage: Stage) -> None:
 
 
 def _crash(stage: Stage, topic: str, commit: Literal["before", "after", "transaction"]) -> tuple[int, int]:
-    """Give how many records did not arrive, and how many did more than once."""
+    """Return how many records did not arrive, and how many did more than once."""
     output = stage.topic("booked", partitions=1)
     group = stage.name("booker")
     task = {

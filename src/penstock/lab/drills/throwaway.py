@@ -35,7 +35,7 @@ class _DrillCluster(Cluster):
 
 @contextmanager
 def three_nodes(folder: Path, jar_folder: Path, talk: Talk) -> Iterator[Cluster]:
-    """Give a running cluster on free loopback ports; it is stopped whatever happens in the block."""
+    """Return a running cluster on free loopback ports; it is stopped whatever happens in the block."""
     cluster = _DrillCluster(folder / "broker", jar_folder, talk=talk)
     try:
         cluster.up(LocalCluster(nodes=3, port=0, heap=_HEAP_BYTES))

@@ -64,7 +64,7 @@ class Arena:
         return self.folder / "truth.jsonl"
 
     def table(self, worker: str) -> Path:
-        """Give the folder of a worker's table."""
+        """Return the folder of a worker's table."""
         return self.folder / "tables" / worker
 
     def rows(self, worker: str) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ class Arena:
         self.sinks[kind] = read
 
     def worker(self, name: str, **changes: Any) -> Path:
-        """Give the file of a worker, with these keys changed."""
+        """Return the file of a worker, with these keys changed."""
         file = self.folder / f"{name}.yaml"
         document = yaml.safe_load((worker_folder() / file.name).read_text(encoding="utf-8"))
         if name == COMBAT:
@@ -111,7 +111,7 @@ class Arena:
             return sum((part.end or 0) - (part.start or 0) for part in parts)
 
     def has_landed_all(self) -> bool:
-        """Tell whether the combat worker has caught up; no answer from Kafka is a no."""
+        """Return whether the combat worker has caught up; no answer from Kafka is a no."""
         try:
             return self.lag() == 0
         except Transient:

@@ -44,7 +44,7 @@ SCENARIOS = {each.name: each for each in _ALL}
 
 
 def find(name: str) -> Scenario:
-    """Give a scenario by its name."""
+    """Return a scenario by its name."""
     if name not in SCENARIOS:
         raise BadInput(f"there is no scenario '{name}'", fix=f"There are: {', '.join(SCENARIOS)}")
     return SCENARIOS[name]

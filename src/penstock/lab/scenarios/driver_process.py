@@ -88,7 +88,7 @@ def driver(folder: Path, file: Path, *options: str) -> Iterator[DriverProcess]:
 
 
 def session_of(leader: int) -> list[int]:
-    """Give the processes of a session that are not over; one by one, for they come and go."""
+    """Return the processes of a session that are not over; one by one, for they come and go."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -113,7 +113,7 @@ def judge_landing(
 
 
 def _misplaced(value: bytes, landed: Sequence[Landed], dead: Sequence[Letter]) -> str:
-    """Tell what is wrong with where a record went; nothing if that is right."""
+    """Return what is wrong with where a record went; nothing if that is right."""
     if meant(value) is not None:
         return "a good event among the dead letters" if dead else ""
     if landed:

@@ -1,4 +1,4 @@
-"""Three nodes, three copies: the leader of a partition is killed with -9 while events come in and land."""
+"""Three nodes, three replicas: the leader of a partition is killed with -9 while events come in and land."""
 
 from penstock.broker.readiness import wait_until
 from penstock.config.project import LocalCluster
@@ -62,7 +62,7 @@ class _Trouble:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether everything that was planned took place."""
+        """Return whether everything that was planned took place."""
         return not self._acts
 
 
@@ -72,7 +72,7 @@ def _about(run: Run) -> int:
 
 
 def kill_broker(run: Run) -> SimulationResult:
-    """Play, land, kill and mend; done when everything has landed and every copy is in step."""
+    """Play, land, kill and mend; done when everything has landed and every replica is in sync."""
     arena = run.arena
     file = arena.worker(COMBAT, speed="stream", batch={"max_events": 2000, "max_wait": "200ms"})
     with driver(arena.folder, file) as worker:
@@ -87,7 +87,7 @@ def kill_broker(run: Run) -> SimulationResult:
     wait_until(
         lambda: not kafka_cluster.describe(arena.admin).under_replicated,
         timeout_s=_IN_STEP_S,
-        waiting_for="waiting until every copy is in step",
+        waiting_for="waiting until every replica is in sync",
     )
     run.expect("a node was killed and came back", found="too few events for it", holds=trouble.is_over)
     return played

@@ -39,7 +39,7 @@ def _is_in_batch(arena: Arena, least: int) -> bool:
 
 
 def _batch_at_work(arena: Arena) -> int:
-    """Give the number of the batch that is planned and not done; 0 between two batches."""
+    """Return the number of the batch that is planned and not done; 0 between two batches."""
     folder = home_of(arena.settings, COMBAT).checkpoint
     try:
         planned, committed = (

@@ -62,7 +62,7 @@ class Outcome(BaseModel, frozen=True):
 
     @property
     def is_right(self) -> bool:
-        """Tell whether sent = landed + dead everywhere, and the workers' tables are the truth."""
+        """Return whether sent = landed + dead everywhere, and the workers' tables are the truth."""
         return not self.differences
 
 

@@ -51,7 +51,7 @@ class SparkCluster:
 
     @property
     def is_working(self) -> bool:
-        """Tell whether every worker has an executor whose Python runs."""
+        """Return whether every worker has an executor whose Python runs."""
         return all(any("python" in child.name() for child in _children(each.pid)) for each in self.workers)
 
 

@@ -9,7 +9,7 @@ _PACKAGE = Path(penstock.__file__).parent
 
 
 def worker_folder() -> Path:
-    """Give the folder that holds `combat.yaml` and its fellows."""
+    """Return the folder that holds `combat.yaml` and its fellows."""
     places = (_PACKAGE / "lab" / "scenarios" / "superhero", _PACKAGE.parents[1] / "examples" / "superhero")
     for place in places:
         if (place / "combat.yaml").is_file():

@@ -26,7 +26,7 @@ class Dice:
 
     @classmethod
     def named(cls, name: str) -> "Dice":
-        """Give the dice of this name, as they were before the first roll."""
+        """Return the dice of this name, as they were before the first roll."""
         return cls(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()))
 
     def roll(self) -> int:

@@ -85,7 +85,7 @@ class Game:
         self._events: list[events.Event] = []
 
     def take_events(self) -> list[events.Event]:
-        """Give what has happened since this was asked last."""
+        """Return what has happened since this was asked last."""
         taken, self._events = self._events, []
         return taken
 
@@ -133,7 +133,7 @@ class Game:
         return self.status in {"ended", "timed out"}
 
     def seat_of(self, user: str) -> int:
-        """Give the seat of a player; `NotFound` for anybody else."""
+        """Return the seat of a player; `NotFound` for anybody else."""
         try:
             return self.users.index(user)
         except ValueError:
@@ -210,7 +210,7 @@ class Game:
                 self._pass_on()
 
     def standings(self) -> list[Standing]:
-        """Give the outcome, from the first to fall to the winner; nothing for a game that did not end."""
+        """Return the outcome, from the first to fall to the winner; nothing for a game that did not end."""
         if self.status != "ended":
             return []
         seats = sorted(range(self.size), key=self.ranks.__getitem__, reverse=True)
@@ -273,7 +273,7 @@ class Game:
         self._events.append((kind, fields))
 
     def state(self) -> dict[str, Any]:
-        """Give everything but events not yet taken, as plain JSON."""
+        """Return everything but events not yet taken, as plain JSON."""
         kept = {name.removeprefix("_"): getattr(self, name) for name in self.__slots__ if name != "_events"}
         return {**kept, "heroes": [hero.hero_id for hero in self.heroes], "dice": self._dice.state}
 

@@ -49,7 +49,7 @@ class Lobby:
         self._finished = finished
 
     async def login(self, user: str) -> str:
-        """Give a token by which the user is known from now on; an earlier one of the user counts no more.
+        """Return a token by which the user is known from now on; an earlier one of the user counts no more.
 
         While the user is in a game, nobody else can take the name over.
         """
@@ -101,7 +101,7 @@ class Lobby:
         return await self._change(game_id, join, make)
 
     async def seen_by(self, token: str, game_id: str) -> tuple[Game, str]:
-        """Give a game to one of its players, with the player's name."""
+        """Return a game to one of its players, with the player's name."""
         user = await self._store.user_of(token)
         game = await self._store.read(game_id)
         if user not in game.users:

@@ -16,7 +16,7 @@ class Spoiler:
         self._dice: dict[str, Dice] = {}
 
     def after(self, kind: EventKind, fields: Fields) -> list[bytes]:
-        """Give the malformed records that follow an event; each game has dice of its own."""
+        """Return the malformed records that follow an event; each game has dice of its own."""
         game_id = fields["game_id"]
         dice = self._dice.get(game_id) or self._dice.setdefault(game_id, Dice.named(f"malformed/{game_id}"))
         made = []

@@ -19,12 +19,12 @@ class PlannedGame:
 
 
 def user_name(number: int) -> str:
-    """Give the name of a player, counted from 0."""
+    """Return the name of a player, counted from 0."""
     return f"USER{number:03d}"
 
 
 def plan(players: int, games: int, seed: int, *, first: int = 0) -> Iterator[PlannedGame]:
-    """Give so many games of 2 to 6 of these players; the same arguments give the same games."""
+    """Return so many games of 2 to 6 of these players; the same arguments give the same games."""
     name = f"{seed}/{first}/{players}"
     dice = Dice.named(f"plan/{name}")
     users = [user_name(number) for number in range(first, first + players)]

@@ -68,17 +68,17 @@ class RedisStore:
                 await pipe.execute()
 
     async def games_of(self, user: str) -> int:
-        """Give how many games the user is in that are not over."""
+        """Return how many games the user is in that are not over."""
         with self._answering():
             return int(await self._redis.scard(_playing(user)))
 
     async def count(self) -> int:
-        """Give how many games are kept."""
+        """Return how many games are kept."""
         with self._answering():
             return int(await self._redis.zcard(_DUE))
 
     async def user_of(self, token: str) -> str:
-        """Give the user of a token."""
+        """Return the user of a token."""
         with self._answering():
             user = await self._redis.get(_token(token))
         if user is None:
@@ -86,7 +86,7 @@ class RedisStore:
         return str(user)
 
     async def read(self, game_id: str) -> Game:
-        """Give a copy of the game as it is now."""
+        """Return a copy of the game as it is now."""
         with self._answering():
             kept = await self._redis.get(_key(game_id))
         if kept is None:
@@ -147,12 +147,12 @@ class RedisStore:
                 return
 
     async def waiting(self, size: int) -> list[str]:
-        """Give the games of this size that anybody may join, the oldest first."""
+        """Return the games of this size that anybody may join, the oldest first."""
         with self._answering():
             return [str(each) for each in await self._redis.zrange(_waiting(size), 0, -1)]
 
     async def due(self, now: float) -> list[str]:
-        """Give the games whose time is up."""
+        """Return the games whose time is up."""
         with self._answering():
             return [str(each) for each in await self._redis.zrange(_DUE, "-inf", now, byscore=True)]
 

@@ -81,7 +81,7 @@ class Outlet:
 
     @contextmanager
     def records(self) -> Iterator[Send]:
-        """Give a way to send records as they are; at the end of the block all are accepted, or it raises."""
+        """Return a way to send records as they are; at the end of the block all are accepted, or it raises."""
         if self._connection is not None:
             with Producer(self._connection) as producer:
                 yield lambda records: producer.send_many(self.topic, records)
@@ -98,7 +98,7 @@ class Outlet:
 
 
 def _connection(address: Address, project: Connection | None) -> Connection | None:
-    """Give the connection of a Kafka address; None for other transports."""
+    """Return the connection of a Kafka address; None for other transports."""
     if address.scheme != "kafka":
         return None
     if address.host:

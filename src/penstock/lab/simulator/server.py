@@ -181,7 +181,7 @@ def _health(game: Game, user: str) -> int:
 
 
 async def _while_connected(connection: ServerConnection, answering: Awaitable[Message]) -> Message | None:
-    """Give the answer, or nothing if the client leaves before."""
+    """Return the answer, or nothing if the client leaves before."""
     answer = asyncio.ensure_future(answering)
     gone = asyncio.ensure_future(connection.wait_closed())
     try:

@@ -37,16 +37,16 @@ class Store(Protocol):
         """Remember who has this token; an earlier token of the user is forgotten."""
 
     async def games_of(self, user: str) -> int:
-        """Give how many games the user is in that are not over."""
+        """Return how many games the user is in that are not over."""
 
     async def count(self) -> int:
-        """Give how many games are kept."""
+        """Return how many games are kept."""
 
     async def user_of(self, token: str) -> str:
-        """Give the user of a token; `NotFound` if there is none."""
+        """Return the user of a token; `NotFound` if there is none."""
 
     async def read(self, game_id: str) -> Game:
-        """Give a game to look at; `NotFound` if there is none."""
+        """Return a game to look at; `NotFound` if there is none."""
 
     async def change(
         self, game_id: str, action: Callable[[Game], T], *, make: Callable[[], Game] | None = None
@@ -57,10 +57,10 @@ class Store(Protocol):
         """Return when the game may have changed since it was read."""
 
     async def waiting(self, size: int) -> list[str]:
-        """Give the games of this size that anybody may join."""
+        """Return the games of this size that anybody may join."""
 
     async def due(self, now: float) -> list[str]:
-        """Give the games whose time is up."""
+        """Return the games whose time is up."""
 
     async def drop(self, game_id: str) -> None:
         """Forget a game."""
@@ -102,21 +102,21 @@ class MemoryStore:
             del self._tokens[self._users.pop(oldest)]
 
     async def games_of(self, user: str) -> int:
-        """Give how many games the user is in that are not over."""
+        """Return how many games the user is in that are not over."""
         return len(self._playing.get(user, ()))
 
     async def count(self) -> int:
-        """Give how many games are kept."""
+        """Return how many games are kept."""
         return len(self._games)
 
     async def user_of(self, token: str) -> str:
-        """Give the user of a token."""
+        """Return the user of a token."""
         if token not in self._users:
             raise no_such_token()
         return self._users[token]
 
     async def read(self, game_id: str) -> Game:
-        """Give the game itself: whoever reads it sees later changes too."""
+        """Return the game itself: whoever reads it sees later changes too."""
         if game_id not in self._games:
             raise no_such_game()
         return self._games[game_id]
@@ -147,11 +147,11 @@ class MemoryStore:
         await self._signals.setdefault(game.game_id, asyncio.Event()).wait()
 
     async def waiting(self, size: int) -> list[str]:
-        """Give the games of this size that anybody may join, the oldest first."""
+        """Return the games of this size that anybody may join, the oldest first."""
         return [game.game_id for game in self._games.values() if game.is_open and game.size == size]
 
     async def due(self, now: float) -> list[str]:
-        """Give the games whose time is up."""
+        """Return the games whose time is up."""
         return [game.game_id for game in self._games.values() if game.due_at <= now]
 
     async def drop(self, game_id: str) -> None:

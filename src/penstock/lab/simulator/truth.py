@@ -59,7 +59,7 @@ class TruthWriter:
 
 
 def read_truth(path: Path) -> list[TrueStanding]:
-    """Give the standings of all whole games in the order in which they ended."""
+    """Return the standings of all whole games in the order in which they ended."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def read_truth(path: Path) -> list[TrueStanding]:
 
 
 def _whole_length(content: bytes) -> int:
-    """Give the length of what ends with a winner's line."""
+    """Return the length of what ends with a winner's line."""
     end = content.rfind(b"\n") + 1
     while end and b'"rank":1,' not in content[content.rfind(b"\n", 0, end - 1) + 1 : end]:
         end = content.rfind(b"\n", 0, end - 1) + 1

@@ -50,7 +50,7 @@ class Contender:
 
 
 def named(names: Sequence[str]) -> list[Name]:
-    """Give the brokers of these names, or all if none is named, in the order of the table."""
+    """Return the brokers of these names, or all if none is named, in the order of the table."""
     unknown = [name for name in names if name not in NAMES]
     if unknown:
         raise BadInput(f"there is no broker '{unknown[0]}' to measure", fix=f"Known are: {', '.join(NAMES)}")

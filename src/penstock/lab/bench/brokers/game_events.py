@@ -33,13 +33,13 @@ class GameEvents:
         return len(self._bodies)
 
     def message(self, topic: str, number: int, due_ns: int | None = None) -> Outgoing:
-        """Give one event; `due_ns` is the moment, by the monotonic clock, at which it should have been sent."""
+        """Return one event; `due_ns` is the moment, by the monotonic clock, at which it should have been sent."""
         key, body = self._bodies[number % len(self._bodies)]
         due = b"" if due_ns is None else b',"due_ns":%d' % due_ns
         return Outgoing(topic, b'%b,"number":%d%b}' % (body, number, due), key)
 
     def messages(self, topic: str, numbers: Iterable[int]) -> list[Outgoing]:
-        """Give events by their numbers."""
+        """Return events by their numbers."""
         return [self.message(topic, number) for number in numbers]
 
     @property
@@ -49,7 +49,7 @@ class GameEvents:
 
 
 def marker(topic: str) -> Outgoing:
-    """Give a message that is no event and like no other: whoever gets it hears."""
+    """Return a message that is no event and like no other: whoever gets it hears."""
     return Outgoing(topic, b'{"number":%d}' % next(_NO_EVENT), "marker")
 
 

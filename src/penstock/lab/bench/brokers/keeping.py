@@ -44,7 +44,7 @@ def keeping(contender: Contender, events: GameEvents, topic: str) -> Kept:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Give what a folder takes on the disk, flushed, once the server has written what it still has in memory."""
+    """Return what a folder takes on the disk, flushed, once the server has written what it still has in memory."""
     size, seen_s = _flushed_bytes(folder), time.monotonic()
     while time.monotonic() - seen_s < _STILL_S:
         time.sleep(_STILL_S / 5)

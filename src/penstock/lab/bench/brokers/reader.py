@@ -70,7 +70,7 @@ class ReaderProcess:
             raise BrokerUnavailable(f"a reader of '{self._task.topic}' ended: {complaint}")
 
     def got(self) -> Got:
-        """Give what it has written down."""
+        """Return what it has written down."""
         return Got.model_validate_json(self._task.report.read_bytes())
 
     def kill(self) -> None:

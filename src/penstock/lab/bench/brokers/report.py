@@ -115,7 +115,7 @@ def _ratio(value: float, beside: float) -> float | None:
 
 
 def table(result: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
-    """Give the columns and the cells of the table for people."""
+    """Return the columns and the cells of the table for people."""
     rows = {
         "broker": [line.broker for line in result],
         "events/s in": [_with_ratio(f"{line.in_per_s:,}", line.in_ratio) for line in result],
@@ -142,7 +142,7 @@ def _of(part: int, whole: int) -> str:
 
 
 def panels(result: Sequence[Line], rate: int) -> list[Panel]:
-    """Give the pictures: one for each measure."""
+    """Return the pictures: one for each measure."""
 
     def share(part: int, whole: int) -> float:
         return 100 * part / whole if whole else 0.0

@@ -93,7 +93,7 @@ class _Turns:
         self.total = measures * len(there)
 
     def of(self, measure: str) -> Iterator[Contender]:
-        """Give one after the other."""
+        """Return one after the other."""
         for each in self._there:
             self._step(f"{measure}: {each.name}", self._done, self.total)
             yield each

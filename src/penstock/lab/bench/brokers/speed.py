@@ -30,7 +30,7 @@ class Speed:
     delays_ms: list[float] = field(default_factory=list)
 
     def delay_ms(self, percent: int) -> float:
-        """Give the delay that so many percent of the events did not exceed."""
+        """Return the delay that so many percent of the events did not exceed."""
         return statistics.quantiles(self.delays_ms, n=100)[percent - 1]
 
 

@@ -16,7 +16,7 @@ began = time.perf_counter()
 
 
 def parsed(message) -> tuple[str, str] | None:
-    """Give the event with a key, or None for one that is no good."""
+    """Return the event with a key, or None for one that is no good."""
     try:
         event = orjson.loads(message.value)
         if event["price"] >= 0 and 1 <= event["quantity"] <= 1000:

@@ -24,7 +24,7 @@ class Lines(BatchingSink):
 
 
 def parsed(value: bytes) -> dict[str, object] | None:
-    """Give the event, or None for one that is no good."""
+    """Return the event, or None for one that is no good."""
     try:
         event = orjson.loads(value)
         if event["price"] >= 0 and 1 <= event["quantity"] <= 1000:
