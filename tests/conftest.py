@@ -104,7 +104,7 @@ def kafka(jar_folder: Path, request: pytest.FixtureRequest) -> Iterator[RunningK
 
 @pytest.fixture(scope="session")
 def three_nodes(jar_folder: Path) -> Iterator[RunningKafka]:
-    """Three nodes, replication 3. A test that breaks something mends it with `cluster.up`."""
+    """Three nodes, replication 3. A test that breaks something fixes it with `cluster.up`."""
     yield from _run(LocalCluster(nodes=3, port=0), jar_folder, KAFKA)
 
 

@@ -18,7 +18,7 @@ from conftest import Cli
 from support.pipelines import Lab, record_errors
 
 SHARE = "SELECT *, 100 / id AS share FROM events"
-MENDED = "SELECT *, CASE WHEN id = 0 THEN 0D ELSE 100 / id END AS share FROM events"
+FIXED = "SELECT *, CASE WHEN id = 0 THEN 0D ELSE 100 / id END AS share FROM events"
 
 
 def write(lab: Lab, document: dict[str, Any], name: str = "pipeline.yaml") -> Path:
@@ -45,13 +45,13 @@ def test_letters_are_listed_shown_replayed_through_a_mended_file_and_discarded_b
     topic = lab.kafka.topic("dead-commands")
     lab.send(topic, {"id": 0, "name": "zero"}, b"\xffpoison", {"id": 4}, {"id": 0})
     lab.run(lab.spec(topic, steps=[{"sql": SHARE}]))
-    mended = write(lab, lab.document(topic, steps=[{"sql": MENDED}]))
+    fixed = write(lab, lab.document(topic, steps=[{"sql": FIXED}]))
     home = lab.kafka.home
 
     listed = cli("dead", "list", "--pipeline", topic, "--json", home=home)
     shown = cli("dead", "show", f"{topic}.dead", 0, 1, "--json", home=home)
-    replayed = cli("dead", "replay", "--file", mended, "--error", "SqlFailed", "--yes", "--json", home=home)
-    again = cli("dead", "replay", "--file", mended, "--error", "SqlFailed", "--yes", "--json", home=home)
+    replayed = cli("dead", "replay", "--file", fixed, "--error", "SqlFailed", "--yes", "--json", home=home)
+    again = cli("dead", "replay", "--file", fixed, "--error", "SqlFailed", "--yes", "--json", home=home)
     discarded = cli("dead", "discard", "--pipeline", topic, "--yes", "--json", home=home)
     left = cli("dead", "list", "--pipeline", topic, "--json", home=home)
     mistyped = [cli("dead", which, "--pipeline", f"{topic}s", home=home) for which in ("list", "discard", "replay")]
@@ -100,9 +100,9 @@ def test_a_replay_that_is_run_again_after_its_end_changes_nothing(lab: Lab) -> N
     topic = lab.kafka.topic("dead-once")
     lab.send_ids(topic, [0, 5])
     lab.run(lab.spec(topic, steps=[{"sql": SHARE}]))
-    mended = write(lab, lab.document(topic, steps=[{"sql": MENDED}]))
+    fixed = write(lab, lab.document(topic, steps=[{"sql": FIXED}]))
 
-    begun, _ = replay(lab, mended, pipeline=topic)
+    begun, _ = replay(lab, fixed, pipeline=topic)
     replays.run(settings.load(home=lab.kafka.home), begun)
 
     assert [0, 5] == lab.ids()
@@ -181,7 +181,7 @@ def test_letters_of_two_topics_are_replayed_together(lab: Lab) -> None:
         lab.send(topic, {"id": 0, "name": topic}, {"id": 4, "name": topic}, {"id": 0, "name": topic})
     lab.run(lab.spec(first, source=source, steps=[{"sql": SHARE}]))
 
-    _, done = replay(lab, write(lab, lab.document(first, source=source, steps=[{"sql": MENDED}])), pipeline=first)
+    _, done = replay(lab, write(lab, lab.document(first, source=source, steps=[{"sql": FIXED}])), pipeline=first)
 
     assert (4, 0) == (done.sinks["delta"].written, done.dead)
     assert [(0, first), (0, first), (0, second), (0, second), (4, first), (4, second)] == sorted(

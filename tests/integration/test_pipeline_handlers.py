@@ -243,12 +243,12 @@ def test_on_failure_stop_refuses_the_batch_and_writes_nothing_until_the_handler_
     lab.send_ids(topic, range(10, 20), partition=1)
     text = "    def handle_message(self, message):\n        return message.failed('no') if {} else message\n"
     broken = handlers(lab.folder, text.format("message.data['id'] == 14"))
-    mended = handlers(lab.folder, text.format("False"))
+    fixed = handlers(lab.folder, text.format("False"))
 
     with pytest.raises(PipelineHalted) as refused:
         lab.run(lab.spec(topic, steps=step(broken, on_failure="stop")))
     landed, letters = lab.ids(), lab.letters(topic)
-    reports = lab.run(lab.spec(topic, steps=step(mended, on_failure="stop")))
+    reports = lab.run(lab.spec(topic, steps=step(fixed, on_failure="stop")))
 
     assert 10 == refused.value.exit_code
     assert f"{topic}/1 offset 4" in str(refused.value)

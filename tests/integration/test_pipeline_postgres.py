@@ -1,4 +1,4 @@
-"""Pipelines into PostgreSQL when the world changes under them: noticed, told, and mended by one command."""
+"""Pipelines into PostgreSQL when the world changes under them: noticed, told, and fixed by one command."""
 
 from contextlib import ExitStack
 from typing import Any

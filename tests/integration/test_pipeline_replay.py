@@ -224,7 +224,7 @@ def test_letters_of_a_range_that_is_half_done_wait_for_its_end_and_are_then_repl
     lab.run(lab.spec(topic))
     given = settings.load(home=lab.kafka.home)
     file = write(lab, lab.document(topic, steps=[{"sql": NEW}], batch={"max_events": 6}))
-    mended = write(lab, lab.document(topic, steps=[{"sql": "SELECT id, 'mended' AS name FROM events"}]), "mended.yaml")
+    fixed = write(lab, lab.document(topic, steps=[{"sql": "SELECT id, 'fixed' AS name FROM events"}]), "fixed.yaml")
     begun = begin(lab, file, "0", "20")
 
     def give_up(_status: Status) -> None:
@@ -234,12 +234,12 @@ def test_letters_of_a_range_that_is_half_done_wait_for_its_end_and_are_then_repl
         go_on(lab, begun, give_up)
     failed = list(select(lab.connection, Filter(pipeline=topic)))
     with pytest.raises(Conflict, match=f"penstock pipeline replay FILE --resume {begun.range.id}"):
-        letter_replays.begin(given, failed, mended)
+        letter_replays.begin(given, failed, fixed)
     go_on(lab, begun)
-    letter_replays.run(given, letter_replays.begin(given, failed, mended))
+    letter_replays.run(given, letter_replays.begin(given, failed, fixed))
 
     assert [3] == [each.offset for each in failed]
-    assert {(0, number): ["mended" if number == 3 else "new"] for number in range(20)} == named(lab)
+    assert {(0, number): ["fixed" if number == 3 else "new"] for number in range(20)} == named(lab)
     assert [] == open_letters(lab, topic)
 
 
@@ -431,9 +431,9 @@ def test_ranges_that_overlap_wait_for_each_other_and_each_record_is_there_once(l
     lab.send_ids(topic, range(110, 120), partition=1)
     lab.run(lab.spec(topic))
     file = write(lab, lab.document(topic, steps=[{"sql": NEW}], batch={"max_events": 8}))
-    mended = write(lab, lab.document(topic, steps=[{"sql": "SELECT id, 'mended' AS name FROM events"}]), "mended.yaml")
-    first, second = begin(lab, file, "0", "6"), begin(lab, mended, "2", "9")
-    behind = begin(lab, mended, "6", "7")
+    fixed = write(lab, lab.document(topic, steps=[{"sql": "SELECT id, 'fixed' AS name FROM events"}]), "fixed.yaml")
+    first, second = begin(lab, file, "0", "6"), begin(lab, fixed, "2", "9")
+    behind = begin(lab, fixed, "6", "7")
     with dying("sink_committed:dead"):
         go_on(lab, first)
 
@@ -448,7 +448,7 @@ def test_ranges_that_overlap_wait_for_each_other_and_each_record_is_there_once(l
     assert {(partition, number): [f"n{110 + number}"] for partition in range(2) for number in range(10)} == untouched
     assert [(0, 3), (1, 3)] == failed
     assert {
-        (partition, number): ["new" if number < 2 else "mended" if number < 9 else "n119"]
+        (partition, number): ["new" if number < 2 else "fixed" if number < 9 else "n119"]
         for partition in range(2)
         for number in range(10)
     } == named(lab)

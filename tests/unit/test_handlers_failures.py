@@ -427,11 +427,11 @@ def test_handle_failed_may_name_another_reason() -> None:
 
 
 def test_handle_failed_mends_nothing() -> None:
-    def mend(messages: list[Message]) -> None:
+    def fix(messages: list[Message]) -> None:
         for message in messages:
             message.error, message.data = None, {"id": 7}
 
-    behaviour["handle_failed"] = mend
+    behaviour["handle_failed"] = fix
 
     outcome = run(Handled, ["no json"])
 

@@ -274,7 +274,7 @@ def test_a_processor_may_be_mended_and_its_keys_stay(lab: Lab) -> None:
     step = {"stateful": "ranking:Best", "key": ["k"], "returns": "k bigint"}
     with_steps(lab, step).run(0)
 
-    assert [(1, 1)] == with_steps(lab, {**step, "stateful": "mended:Best"}).run(1)
+    assert [(1, 1)] == with_steps(lab, {**step, "stateful": "fixed:Best"}).run(1)
     with pytest.raises(StateOutdated):
         with_steps(lab, {**step, "key": ["k", "n"]}).run()
 

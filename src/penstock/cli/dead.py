@@ -124,9 +124,7 @@ def replay(
     stage: Stage = None,
     since: Since = None,
     until: Until = None,
-    file: Annotated[
-        Path | None, typer.Option(help="A mended pipeline file; the one that ran last if left out.")
-    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A fixed pipeline file; the one that ran last if left out.")] = None,
     resume: Annotated[str | None, typer.Option(help="Id of a replay that did not get to its end.")] = None,
     yes: Yes = False,
     as_json: Json = False,

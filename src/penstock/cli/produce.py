@@ -62,7 +62,7 @@ def produce(
                 raise BadInput(
                     f"line {number} {_complaint(problem, key_field)}",
                     safe=f"The {producer.sent} record(s) before it are acknowledged, nothing after it was sent",
-                    fix=f"Mend the line, then go on with: --skip {number - 1}",
+                    fix=f"Fix the line, then go on with: --skip {number - 1}",
                 ) from None
             producer.send(topic, line, key=record_key, headers=headers, partition=partition)
             if producer.sent % _SHOW_EVERY == 0:

@@ -231,7 +231,7 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], off
                 f" offset {offset},"
                 f" and `on_failure` says to stop: {problem}",
                 safe="Nothing of this batch was written",
-                fix="Mend the handler or the data's source; then start again",
+                fix="Fix the handler or the data's source; then start again",
             )
         if each["failed_rule"] is not None:
             rule, offset = each["failed_rule"]
@@ -240,7 +240,7 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], off
                 f" {offset_ranges[each['index']].source_partition}"
                 f" offset {offset}, and says to stop",
                 safe="Nothing of this batch was written",
-                fix="Mend the data's source or the rule; then start again",
+                fix="Fix the data's source or the rule; then start again",
             )
 
 

@@ -2,7 +2,7 @@
 
 Spark compares the columns of its state and no more: over old state, another condition or sum would go on, and give
 numbers that no query over the table gives. Of a Python processor only the keys and timers are looked at: it may be
-mended, and whether the old state fits the new code, its author knows.
+fixed, and whether the old state fits the new code, its author knows.
 """
 
 from typing import Any

@@ -37,7 +37,7 @@ class Isolation:
             raise PipelineHalted(
                 f"a step fails without any record: {record_error_of(without_records)['message']}",
                 safe="Nothing of this batch was written",
-                fix="Mend the step",
+                fix="Fix the step",
             )
         found = [each for index, offset in suspects for each in self._alone(index, offset, _DRAIN)]
         found = found or self._searched(_DRAIN) or self._searched(self._write)
@@ -75,7 +75,7 @@ class Isolation:
                 raise PipelineHalted(
                     f"a step fails on more than {_MOST_GUILTY} records of a batch; the first: {found[0][2]['message']}",
                     safe="Nothing of this batch was written",
-                    fix="Mend the step; that many failures are rarely the records' fault",
+                    fix="Fix the step; that many failures are rarely the records' fault",
                 )
         return found
 

@@ -106,7 +106,7 @@ class Runner:
             spill.remove_left()
             self._admin = Admin(self._connection)
             if self.checkpoint.exists and not self._any_cluster:
-                with suppress(CheckpointLost):  # which is told by `begin`, and mended by a rebuild
+                with suppress(CheckpointLost):  # which is told by `begin`, and fixed by a rebuild
                     self._require_same_cluster(self.checkpoint.load())
             self.source = self._open_source()
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.

@@ -2,7 +2,7 @@
 
 Spark's checkpoint holds the state and the place in the table; each sink keeps, beside its rows, the number of the next
 batch and a digest of the source offsets of the last one. So a checkpoint that did not lead the sinks to where they
-stand (an old copy, one with parts missing) is refused. Losing it loses the state, so it is never made anew in silence:
+stand (an old copy, one with parts missing) is refused. Losing it loses the state, so it is never recreated in silence:
 `penstock pipeline rebuild` computes everything again from the landed table, merged over the old results.
 """
 

@@ -41,7 +41,7 @@ def explained(error: Exception, pipeline: str, checkpoint: Path) -> PenstockErro
     return PipelineHalted(
         f"pipeline '{pipeline}' failed: {reason}",
         safe="What the sinks hold is whole batches",
-        fix=f"Mend the step or the data, and start it again. Read more with: penstock pipeline logs --spark {pipeline}",
+        fix=f"Fix the step or the data, and start it again. Read more with: penstock pipeline logs --spark {pipeline}",
     )
 
 

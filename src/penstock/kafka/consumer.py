@@ -36,7 +36,7 @@ from penstock.kafka.topics import identify
 Partitions = list[tuple[str, int]]
 OnPartitions = Callable[[Partitions], None]
 
-# Reports about what librdkafka mends itself: a connection, or the membership of a consumer that was busy for too long.
+# Reports about what librdkafka fixes itself: a connection, or the membership of a consumer that was busy for too long.
 _PASSING = {
     KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - librdkafka's own names
     KafkaError._TRANSPORT,  # noqa: SLF001

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.sinks.postgres_connection import PostgresConnection
 
 _WRITTEN_NOTHING = "Nothing of this batch was written to it"
-# A failed login has no SQLSTATE in libpq, only a text; and what mends it.
+# A failed login has no SQLSTATE in libpq, only a text; and what fixes it.
 _NOT_THERE = "does not exist"
 _WAYS_IN = {
     "password authentication failed": "See whether user '{user}' is there, and its password right ({password})",

@@ -235,7 +235,7 @@ class _Handling:
                 self.stopped = (source_partition, f"{problem['error']}: {problem['message']}")
 
     def _failed(self, messages: list[Message]) -> None:
-        """Show failed messages to `handle_failed`, which may drop one or name another reason, and mends nothing."""
+        """Show failed messages to `handle_failed`, which may drop one or name another reason, and fixes nothing."""
         self._counts["failed"] += len(messages)
         handler: Callable[..., Any] | None = getattr(self._handlers, "handle_failed", None)
         if handler is None or not messages:

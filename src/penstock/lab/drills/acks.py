@@ -118,7 +118,7 @@ def _stream_and_kill(stage: Stage, topic: str, leader: int, streams: list[_Strea
         f"Start node {leader} again",
         expected="it throws away what the new leader does not have, and follows",
     ) as step:
-        stage.mend()
+        stage.fix()
         step.saw("every replica is in sync", passed=True)
 
 

@@ -2,7 +2,7 @@
 
 A step says what is done and what is expected before it happens, and what was seen afterwards. A wait that runs out
 and an error of Kafka are a failed step, and end the drill; a step that saw something else is failed, too, and the
-drill goes on. Whatever a drill breaks or starts is mended and ended by `perform`.
+drill goes on. Whatever a drill breaks or starts is fixed and ended by `perform`.
 """
 
 import itertools
@@ -231,7 +231,7 @@ class Stage:
             for process in processes:
                 process.resume()
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         """Start what was killed, and wait until every replica of every topic is in sync."""
         self.cluster.up(LocalCluster())
         self.wait(
@@ -244,7 +244,7 @@ class Stage:
     def mend_if_broken(self) -> None:
         """Leave a whole cluster to the next drill."""
         if self._broken:
-            self.mend()
+            self.fix()
 
     def end_members(self) -> None:
         """End the consumers that are left."""

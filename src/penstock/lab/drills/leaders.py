@@ -47,7 +47,7 @@ def run(stage: Stage) -> None:
         expected="it copies what it missed, then the ISR is whole; it need not lead again, for Kafka moves leaders home"
         " only every few minutes",
     ) as step:
-        stage.mend()
+        stage.fix()
         healed = stage.wait("an ISR of 3", lambda: _with_isr(stage, topic, 3))
         step.saw(
             f"the ISR is {sorted(healed.isrs)}, and node {healed.leader} leads",
