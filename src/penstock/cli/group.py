@@ -66,11 +66,11 @@ def reset(
     chosen = topic or sorted({each for each, _ in groups.committed(admin, like or name)})
     if not chosen:
         raise NotFound(f"group '{name}' has no positions", fix="Name a topic with --topic")
-    places = [(each, number) for each in chosen for number in range(topics.partition_count(admin, each))]
-    places = [place for place in places if partition in (None, place[1])]
-    if not places:
+    partitions = [(each, number) for each in chosen for number in range(topics.partition_count(admin, each))]
+    partitions = [place for place in partitions if partition in (None, place[1])]
+    if not partitions:
         raise NotFound(f"there is no partition {partition} in {', '.join(chosen)}")
-    steps = groups.plan_reset(admin, name, places, to=target, by=by, like=like)
+    steps = groups.plan_reset(admin, name, partitions, to=target, by=by, like=like)
     print_rows(steps, as_json=as_json)
     if confirmed(f"Move group '{name}'?", yes=yes):
         groups.reset(admin, name, steps)

@@ -321,9 +321,11 @@ def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Jso
         if left and not confirmed("What came after that will never be read, and goes on record. Go on?", yes=yes):
             return
         found = repair.rebuild(runner)
-    rows = [[name, str(place), at] for name, places in found.items() for place, at in sorted(places.items())]
+    rows = [
+        [name, str(partition), at] for name, positions in found.items() for partition, at in sorted(positions.items())
+    ]
     if as_json:
-        print_json([{"sink": name, "place": place, "position": at} for name, place, at in rows])
+        print_json([{"sink": name, "partition": partition, "position": at} for name, partition, at in rows])
         return
     if rows:
         print_table(["sink", "partition", "position"], rows)

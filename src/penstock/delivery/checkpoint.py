@@ -44,13 +44,13 @@ class Committed:
 
     batch: int
     starts: Positions
-    """Where the pipeline began at each place."""
+    """Where the pipeline began at each partition."""
     sinks: dict[str, Positions] = field(default_factory=dict)
     """Per sink, the next offset that it needs."""
     epochs: Positions = field(default_factory=dict)
-    """At each place, the epoch of a leader whose log held everything before these offsets."""
+    """At each partition, the epoch of a leader whose log held everything before these offsets."""
     begins: dict[str, Positions] = field(default_factory=dict)
-    """Per sink, where it begins at places that it has no position at yet: decided once, whatever is killed then."""
+    """Per sink, where it begins at partitions that it has no position at yet: decided once, whatever is killed then."""
     cluster_id: str = ""
     """Kafka's id of the cluster that topics, ids and offsets are of."""
 
@@ -83,7 +83,7 @@ class Committed:
         return min(self.reached(name, source_partition) for name in names)
 
     def without(self, is_gone: Callable[[SourcePartition], bool]) -> "Committed":
-        """Leave places out."""
+        """Leave partitions out."""
 
         def left(positions: Positions) -> Positions:
             return {source_partition: at for source_partition, at in positions.items() if not is_gone(source_partition)}
@@ -173,7 +173,7 @@ class Checkpoint:
         write_json(self._planned, {"batch": batch, "offset_ranges": rows})
 
     def settled(self, committed: Committed, source_partitions: Iterable[SourcePartition]) -> frozenset[SourcePartition]:
-        """Return the places at which every planned batch got to its end, so that the sinks stand where this says."""
+        """Return the partitions at which every planned batch has ended, so that the sinks stand where this says."""
         planned = self._read(self._planned) if self._planned.exists() else None
         if planned is None or planned.get("batch") == committed.batch:
             return frozenset(source_partitions)

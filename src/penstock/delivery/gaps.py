@@ -45,7 +45,7 @@ class Gap(BaseModel, frozen=True):
         reason: str,
         by: Literal["skip", "skip-gap", "rebuild", "driver"],
     ) -> "Gap":
-        """Describe offsets of a place, from the first to behind the last, as of now."""
+        """Describe offsets of a source partition, from the first to behind the last, as of now."""
         return cls(
             at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             pipeline=pipeline,

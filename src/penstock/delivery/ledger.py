@@ -155,7 +155,7 @@ class Ledger:
             # Such a range may run the batch of the letter once more, and would then take the replayed row out again.
             for other in entries.replays.values():
                 if other.what == "range" and other.state == "started":
-                    held = sum(1 for each in letters if each.source_id.startswith(range_place_id(other.id, "")))
+                    held = sum(1 for each in letters if each.source_id.startswith(range_source_id(other.id, "")))
                     if held:
                         raise Conflict(
                             f"{held} of these dead letters come from the replay {other.id} of a range, which has not"
@@ -222,7 +222,7 @@ class Ledger:
         return len(still_open)
 
 
-def range_place_id(replay_id: str, topic_id: str) -> str:
+def range_source_id(replay_id: str, topic_id: str) -> str:
     """Return what stands for a topic's id in a range; by topic, for sinks tell partitions by id and number."""
     return f"range-{replay_id}-{topic_id}"
 

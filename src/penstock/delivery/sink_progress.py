@@ -32,7 +32,7 @@ class PositionStore(Protocol):
 
 @dataclass(frozen=True)
 class SinkProgress:
-    """Per sink (the dead letters are one), its position at each place; None where it has never written."""
+    """Per sink (the dead letters are one), its position at each partition; None where it has never written."""
 
     expected: dict[str, dict[SourcePartition, int | None]]
     resume_offsets: dict[str, Positions]
@@ -93,7 +93,7 @@ def with_new_partitions(committed: Committed, available: list[AvailableRange]) -
 
 
 def first_of(available_range: AvailableRange, committed: Committed) -> int:
-    """Return where a place begins that the pipeline has not met.
+    """Return where a partition begins that the pipeline has not met.
 
     A new partition of a known topic begins at 0, whatever is left of it by now: all its records came after the
     pipeline, so one that retention took before it was read is a gap, and must be noticed. How old a new topic is nobody
@@ -141,8 +141,8 @@ def read(
 ) -> SinkProgress:
     """Ask every sink where it stands.
 
-    `settled` are places at which no batch was left unfinished: there the checkpoint knows every position, and one that
-    Kafka has forgotten is taken from it.
+    `settled` are partitions at which no batch was left unfinished: there the checkpoint knows every position, and
+    one that Kafka has forgotten is taken from it.
     """
     expected: dict[str, dict[SourcePartition, int | None]] = {}
     resume_offsets: dict[str, Positions] = {}
@@ -274,13 +274,13 @@ def missing(progress: SinkProgress, available: list[AvailableRange]) -> list[Off
 
 
 def plan(progress: SinkProgress, available: list[AvailableRange], max_events: int) -> list[OffsetRange]:
-    """Share a batch fairly among the places that have something to read."""
+    """Share a batch fairly among the partitions that have something to read."""
     waiting = {each.source_partition: each.end - progress.start(each.source_partition) for each in available}
     waiting = {source_partition: count for source_partition, count in waiting.items() if count > 0}
     shares = dict.fromkeys(waiting, 0)
     left = max_events
     while left > 0 and any(shares[source_partition] < waiting[source_partition] for source_partition in waiting):
-        # The longest backlog first: a batch smaller than the number of places then starves nobody.
+        # The longest backlog first: a batch smaller than the number of partitions then starves nobody.
         hungry = sorted((each for each in waiting if shares[each] < waiting[each]), key=lambda each: -waiting[each])
         portion = max(1, left // len(hungry))
         for source_partition in hungry:

@@ -14,7 +14,7 @@ from penstock.kafka.reader import Reader
 from penstock.record.positions import OffsetRange, SourcePartition
 
 Verdict = tuple[str, int, int, str | None]
-"""Id of the place, partition and offset of what was being read, and the sink; none if it failed for all."""
+"""Id of the source, partition and offset of what was being read, and the sink; none if it failed for all."""
 
 
 class Verdicts:

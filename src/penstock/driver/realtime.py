@@ -195,14 +195,14 @@ class RealtimeRunner:
             raise BadInput("`speed: realtime` writes to Kafka")
         return sink
 
-    def run(self, tell: Callable[[Progress], None]) -> None:
+    def run(self, on_progress: Callable[[Progress], None]) -> None:
         """Run until told to stop."""
         from pyspark.errors import StreamingQueryException
 
         from penstock.driver.realtime_job import records
 
         self.begin()
-        tell(Progress(None, 0, repeated=self.repeated))
+        on_progress(Progress(None, 0, repeated=self.repeated))
         self._make_letter_boxes()
         spark = self._start_spark()
         cores = spark.sparkContext.defaultParallelism
@@ -230,7 +230,7 @@ class RealtimeRunner:
         )
         self._remember(msgspec.structs.replace(self._begun, query=str(query.id)))
         try:
-            self._watch(query, cores, tell)
+            self._watch(query, cores, on_progress)
         except PenstockError:
             query.stop()
             raise
@@ -238,7 +238,7 @@ class RealtimeRunner:
         if isinstance(failure, StreamingQueryException) and not self.stopping.is_set():
             raise self._explained(str(failure))
 
-    def _watch(self, query: Any, cores: int, tell: Callable[[Progress], None]) -> None:
+    def _watch(self, query: Any, cores: int, on_progress: Callable[[Progress], None]) -> None:
         told, looked = -1, time.monotonic()
         while query.isActive:
             progress: Any = query.lastProgress
@@ -252,7 +252,7 @@ class RealtimeRunner:
             if is_new:
                 told = progress["batchId"]
                 self._lag_report.tell(self._reached(progress))
-                tell(self._progress(progress))
+                on_progress(self._progress(progress))
             if self.stopping.wait(_LOOK_EVERY_S):
                 query.stop()
 

@@ -233,7 +233,7 @@ class Runner:
         for sink in self.sinks:
             sink.take_over()
 
-    def run(self, tell: OnProgress) -> None:
+    def run(self, on_progress: OnProgress) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
         self._topics = PatternTopics(self.source, self.checkpoint, self.home, list(self.stores))
         self._topics.see(self.available)
@@ -244,7 +244,7 @@ class Runner:
         pause_s, failing_since, truncated = _FIRST_PAUSE_S, None, False
         while not self.stopping.is_set():
             try:
-                committed, more = self._step_if_newest(committed, targets, tell)
+                committed, more = self._step_if_newest(committed, targets, on_progress)
             except LogTruncated:
                 # A new leader may not know its end for a moment: look once more before believing it.
                 if truncated:
@@ -260,7 +260,7 @@ class Runner:
                 if session.has_died() or waited_s > self.spec.retry.give_up_after / 1000:
                     raise
                 self._is_idle = False
-                tell(Progress(None, -1, waiting_for=str(error)))
+                on_progress(Progress(None, -1, waiting_for=str(error)))
                 self.stopping.wait(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                 continue
@@ -269,7 +269,7 @@ class Runner:
                 return
 
     def _step_if_newest(
-        self, committed: Committed, targets: Positions | None, tell: OnProgress
+        self, committed: Committed, targets: Positions | None, on_progress: OnProgress
     ) -> tuple[Committed, bool]:
         """Run one batch, and look again if a sink has moved but no newer driver is there.
 
@@ -278,7 +278,7 @@ class Runner:
         4. This one finds the sinks moved. If it ended, too, there would be none.
         """
         try:
-            return self._step(committed, targets, tell)
+            return self._step(committed, targets, on_progress)
         except (TopicRecreated, NotFound):
             self._require_same_cluster(committed)  # if that is another one, so are its topics
             raise
@@ -291,9 +291,9 @@ class Runner:
             sink.abandon()
         return committed, True
 
-    def _step(self, committed: Committed, targets: Positions | None, tell: OnProgress) -> tuple[Committed, bool]:
-        """Run one batch if there is enough to read; tell whether there may be more."""
-        found = self._awaited(committed, targets, tell)
+    def _step(self, committed: Committed, targets: Positions | None, on_progress: OnProgress) -> tuple[Committed, bool]:
+        """Run one batch if there is enough to read; say whether there may be more."""
+        found = self._awaited(committed, targets, on_progress)
         committed = self._topics.without_deleted(committed, found, self._require_same_cluster)
         allowed = self._rate.allowance()
         if allowed == 0:
@@ -341,7 +341,7 @@ class Runner:
         self.lag_report.tell(
             {each.source_partition: min(at[each.source_partition] for at in stands_at) for each in available}
         )
-        tell(Progress(report, self._lag(committed, available)))
+        on_progress(Progress(report, self._lag(committed, available)))
         return committed, True
 
     def sink_progress(self, committed: Committed, available: list[AvailableRange]) -> SinkProgress:
@@ -374,8 +374,10 @@ class Runner:
             )
             self._refreshed_at = time.monotonic()
 
-    def _awaited(self, committed: Committed, targets: Positions | None, tell: OnProgress) -> list[AvailableRange]:
-        """Look at the source until a batch is full or has waited long enough; tell once that there is nothing."""
+    def _awaited(
+        self, committed: Committed, targets: Positions | None, on_progress: OnProgress
+    ) -> list[AvailableRange]:
+        """Look at the source until a batch is full or has waited long enough; say once that there is nothing."""
         wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
         pending_since = None
         while True:
@@ -386,7 +388,7 @@ class Runner:
             pending = self._lag(committed, available)
             if not pending and not self._is_idle:
                 self._is_idle = True
-                tell(Progress(None, 0, is_idle=True))
+                on_progress(Progress(None, 0, is_idle=True))
             if pending and pending_since is None:
                 pending_since = time.monotonic()
             waited = pending_since is not None and time.monotonic() - pending_since >= wait_s

@@ -142,7 +142,7 @@ class StatefulRunner:
         self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))
         self._spark.remove_old()
 
-    def run(self, tell: Callable[[Progress], None]) -> None:
+    def run(self, on_progress: Callable[[Progress], None]) -> None:
         """Run until caught up (`speed: scheduled`) or told to stop."""
         self.begin()
         spark = self._start_spark()
@@ -152,7 +152,7 @@ class StatefulRunner:
         writer = (
             frame.writeStream.outputMode("update")
             .option("checkpointLocation", str(self._spark.folder))
-            .foreachBatch(lambda rows, number: self._batch(rows, number, tell))
+            .foreachBatch(lambda rows, number: self._batch(rows, number, on_progress))
         )
         if self.spec.speed == "scheduled":
             writer = writer.trigger(availableNow=True)
@@ -163,7 +163,7 @@ class StatefulRunner:
         while query.isActive:
             if not is_idle and not self._batches and query.status["message"] == _NO_DATA:
                 is_idle = True
-                tell(Progress(None, 0, is_idle=True))
+                on_progress(Progress(None, 0, is_idle=True))
             if self.stopping.is_set():
                 # A query with timers never rests; after the batch at hand is as good a moment as any.
                 done = self._batches if done is None else done
@@ -176,7 +176,7 @@ class StatefulRunner:
         if failure is not None and not self.stopping.is_set():
             raise explained(failure, self.spec.name, self._spark.folder)
 
-    def _batch(self, rows: "DataFrame", number: int, tell: Callable[[Progress], None]) -> None:
+    def _batch(self, rows: "DataFrame", number: int, on_progress: Callable[[Progress], None]) -> None:
         began = time.monotonic()
         crash_point("planned")
         try:
@@ -207,7 +207,7 @@ class StatefulRunner:
             state_rows=self._state_rows(),
         )
         self._batches += 1
-        tell(Progress(report, 0))
+        on_progress(Progress(report, 0))
 
     def _state_rows(self) -> int | None:
         """Count the rows of the state, as Spark told of its last batch; none before there was one."""

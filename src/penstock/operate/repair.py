@@ -210,7 +210,7 @@ def _gone(runner: Runner, former: Committed) -> dict[SourcePartition, str]:
 def _unread(
     runner: Runner, former: Committed, gone: dict[SourcePartition, str], by: Literal["skip-gap", "rebuild"]
 ) -> list[Gap]:
-    """Describe what was left unread of places that are gone: where that ended, nobody knows any more."""
+    """Describe what was left unread of source partitions that are gone: where that ended, nobody knows any more."""
     return [
         Gap.of(
             runner.spec.name,

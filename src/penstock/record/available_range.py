@@ -1,4 +1,4 @@
-"""What a source holds right now: one entry per place."""
+"""What a source holds right now: one entry per source partition."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Positions: for each sink and each place, the next offset that the sink needs.
+"""Positions: for each sink and each source partition, the next offset that the sink needs.
 
 A sink keeps its positions in the same atomic step as its data. Writing is compare-and-set: an offset range that starts
 at the position is written and moves it; what lies below is in already and is trimmed; one that starts above is a
@@ -14,7 +14,7 @@ from penstock.errors import PositionsMoved
 
 @dataclass(frozen=True, order=True)
 class SourcePartition:
-    """One partition of one topic. A topic that was deleted and recreated has another id, so it is another place."""
+    """One partition of one topic. A topic that was deleted and recreated has another id: its partitions are others."""
 
     topic: str
     topic_id: str
@@ -31,7 +31,7 @@ class SourcePartition:
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Offsets from `start` up to, not including, `end`, at one place."""
+    """Offsets from `start` up to, not including, `end`, at one source partition."""
 
     source_partition: SourcePartition
     start: int

@@ -24,7 +24,7 @@ def records(
     values: pa.Array,
     headers: list[Any],
 ) -> pa.RecordBatch:
-    """Put together records of one place that are read for the first time; headers are pairs, or None."""
+    """Put together records of one source partition that are read for the first time; headers are pairs, or None."""
     count = len(offsets)
     columns = {
         "_topic": pa.repeat(source_partition.topic, count),

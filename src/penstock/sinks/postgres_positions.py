@@ -223,7 +223,7 @@ class PostgresPositions:
         missing = {*rows} - self._find(connection, rows)
         if not table.is_partitioned or missing & {*newest}:
             return not missing
-        # A row may have gone with an old part of the table. If there are others of its place before it, it has not.
+        # A row may have gone with an old part of the table. If there are others of its partition before it, it has not.
         return not missing or not self._has_any_before(connection, missing)
 
     def _find(self, connection: "psycopg.Connection[Any]", rows: Iterable[Row]) -> set[Row]:
@@ -240,7 +240,7 @@ class PostgresPositions:
     def _sharer(
         self, connection: "psycopg.Connection[Any]", table: Identity, positions: list[_Position]
     ) -> tuple[str, str, str, int] | None:
-        """Find another sink that has written records of the same places to this table, or to the one that it was."""
+        """Find another sink that has written records of these partitions to this table, or to the one that it was."""
         if not positions or not self._has_coordinates:
             return None
         oids = [table.oid, *(each.oid for each in positions)]

@@ -86,7 +86,7 @@ class Sink(ABC):
     def replace(self, real: Mapping[SourcePartition, OffsetRange]) -> None:
         """From here on, let the rows of each offset range take the place of those that its records gave before.
 
-        The places are a replay's own; `real` tells for each where its records lie, and how far the replay reaches.
+        The partitions are a replay's own; `real` tells for each where its records lie, and how far the replay reaches.
         """
         where = ", ".join(map(str, real.values()))
         raise BadInput(f"sink '{self.name}' cannot replace the rows that it has of {where}")

@@ -1,7 +1,7 @@
 """Files of events, for tests and backfill: the same path through decode, steps and sinks, without a broker.
 
-Guarantee: every line of every file once, in order. A line is an event's value; a file is a place, and the number of a
-line its offset. Files must not change once they are there; new files may come. Whatever a file holds, no more of it is
+Guarantee: every line of every file once, in order. A line is an event's value; a file is a partition, a line's number
+its offset. Files must not change once they are there; new files may come. Whatever a file holds, no more of it is
 in memory than a chunk: a line of more than 64 MB, which a small `.gz` can hide, is refused. So is a link in the folder
 that leads out of it.
 """

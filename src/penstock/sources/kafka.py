@@ -174,7 +174,7 @@ class KafkaSource:
     def replaced(self, read: Mapping[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
         """Return what was read and is not in the log any more, though it reaches as far: other records are there.
 
-        `read` has, for each place, how far it was read, and the epoch of the leader then. The present leader is asked
+        `read` has, for each partition, how far it was read, and the leader's epoch then. The present leader is asked
         where that epoch ended in its own log: if before what was read, the log was cut off there.
         """
         client, causes = _open(self.connection)

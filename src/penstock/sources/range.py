@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.delivery.ledger import range_place_id
+from penstock.delivery.ledger import range_source_id
 from penstock.errors import BadInput
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -44,11 +44,11 @@ class Range(BaseModel, frozen=True):
 
     def source_id(self, topic_id: str) -> str:
         """Return what stands for a topic's id."""
-        return range_place_id(self.id, topic_id)
+        return range_source_id(self.id, topic_id)
 
     @property
     def real(self) -> dict[SourcePartition, OffsetRange]:
-        """Tell for each of its places where the records lie."""
+        """Tell for each of its source partitions where the records lie."""
         return {
             SourcePartition(part.topic, self.source_id(part.topic_id), part.partition): OffsetRange(
                 SourcePartition(part.topic, part.topic_id, part.partition), part.start, part.end

@@ -26,7 +26,7 @@ class ReplaySource:
         self._connection = connection
 
     def _source_id(self, topic: str) -> str:
-        """Name the replay's part in one topic: sinks know a place by its id and partition, not by the topic's name."""
+        """Name the replay's part in one topic: sinks know a partition by the source's id and its number."""
         return f"replay-{self._replay.id}-{topic}"
 
     def available(self) -> list[AvailableRange]:
