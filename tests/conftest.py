@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,11 @@ _numbers = itertools.count(1)
 
 # Brokers under test live for seconds: half of their start is the compiling of code that never gets hot.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+def pytest_configure() -> None:
+    # What a shell runs in the background ignores Ctrl-C, and so would every process that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
