@@ -74,7 +74,7 @@ $file
 
 $local
 
-## OutsideCluster
+## ExternalCluster
 
 $external
 

@@ -57,7 +57,8 @@ def kind(schema: dict[str, Any], link: Link) -> str:
         found = f"list of {kind(schema['items'], link)}"
     elif "minimum" in schema:
         upper = f"to {schema['maximum']}" if "maximum" in schema else "or more"
-        found = f"whole number, {schema['minimum']} {upper}"
+        noun = {"integer": "whole number"}.get(schema["type"], "number")
+        found = f"{noun}, {schema['minimum']} {upper}"
     elif str(schema.get("pattern", "")).startswith("^(env|file)"):
         found = "`env:NAME` or `file:PATH`"
     else:

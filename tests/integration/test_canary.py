@@ -93,7 +93,7 @@ class Watch(threading.Thread):
 
 
 @dataclass
-class SourcePartition:
+class Scene:
     """A project with a cluster of its own, whose commands hold secrets that they need and secrets that they do not."""
 
     folder: Path
@@ -129,7 +129,7 @@ class SourcePartition:
 
 
 @pytest.fixture
-def source_partition(tmp_path: Path, jar_folder: Path) -> Iterator[SourcePartition]:
+def scene(tmp_path: Path, jar_folder: Path) -> Iterator[Scene]:
     for name in ("project", "tmp", "given"):
         (tmp_path / name).mkdir(mode=0o755)
     environment = {
@@ -146,7 +146,7 @@ def source_partition(tmp_path: Path, jar_folder: Path) -> Iterator[SourcePartiti
         planted.write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n")
     watch = Watch(tmp_path / "tmp")
     watch.start()
-    made = SourcePartition(tmp_path, environment, watch)
+    made = Scene(tmp_path, environment, watch)
     yield made
     watch.stop()
     cluster = Cluster(made.home / "broker", jar_folder)
@@ -154,7 +154,7 @@ def source_partition(tmp_path: Path, jar_folder: Path) -> Iterator[SourcePartiti
         cluster.down()
 
 
-def pipeline(source_partition: SourcePartition, postgres: RunningPostgres, password: Path) -> Path:
+def pipeline(scene: Scene, postgres: RunningPostgres, password: Path) -> Path:
     server = postgres.database("canary")
     sink = {
         "type": "postgres",
@@ -177,7 +177,7 @@ def pipeline(source_partition: SourcePartition, postgres: RunningPostgres, passw
         "sinks": [
             sink,
             {"type": "kafka", "topic": "copies"},
-            {"type": "json", "path": str(source_partition.folder / "rows")},
+            {"type": "json", "path": str(scene.folder / "rows")},
         ],
         "speed": "scheduled",
         "spark": {
@@ -185,7 +185,7 @@ def pipeline(source_partition: SourcePartition, postgres: RunningPostgres, passw
             "spark.hadoop.shop.pin": canary(),  # nothing tells that this is one; it is in this file alone
         },
     }
-    file = source_partition.folder / "given" / f"{password.stem}.yaml"
+    file = scene.folder / "given" / f"{password.stem}.yaml"
     file.write_text(yaml.safe_dump(document))
     return file
 
@@ -202,10 +202,10 @@ def greeting(server: str) -> str:
             return ""
 
 
-def fail_to_log_in(source_partition: SourcePartition, broker: Path) -> Path:
+def fail_to_log_in(scene: Scene, broker: Path) -> Path:
     """Give passwords that are wrong, or in the wrong place; the file that holds one is given back."""
-    source_partition.run("topic", "list", fails=True, KAFKA_PASSWORD=canary())
-    source_partition.run(
+    scene.run("topic", "list", fails=True, KAFKA_PASSWORD=canary())
+    scene.run(
         "topic",
         "list",
         fails=True,
@@ -215,7 +215,7 @@ def fail_to_log_in(source_partition: SourcePartition, broker: Path) -> Path:
         PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
     )
     pem = str(broker / "secrets/node-1.pem")
-    source_partition.run(
+    scene.run(
         "topic",
         "list",
         fails=True,
@@ -225,27 +225,25 @@ def fail_to_log_in(source_partition: SourcePartition, broker: Path) -> Path:
         PENSTOCK_SECURITY_KEY_PASSWORD=canary(),
         PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
     )
-    source_partition.program([*SAFE_PYTHON, "-c", TRANSPORTS], environment={})
-    source_partition.run(
-        "topic", "list", fails=True, PENSTOCK_BOOTSTRAP_SERVERS=f"kafka://shop:{canary()},x@127.0.0.1:1"
-    )
-    tagged = source_partition.folder / "given/tagged.yaml"
+    scene.program([*SAFE_PYTHON, "-c", TRANSPORTS], environment={})
+    scene.run("topic", "list", fails=True, PENSTOCK_BOOTSTRAP_SERVERS=f"kafka://shop:{canary()},x@127.0.0.1:1")
+    tagged = scene.folder / "given/tagged.yaml"
     tagged.write_text(f"cluster: {{security: {{password: !{canary()} }}}}\n")
-    source_partition.run("--project", tagged, "topic", "list", fails=True)
+    scene.run("--project", tagged, "topic", "list", fails=True)
     return tagged
 
 
-def test_no_secret_is_where_it_does_not_belong(source_partition: SourcePartition, postgres: RunningPostgres) -> None:
-    watch = source_partition.watch
-    given = {name: source_partition.folder / "given" / f"{name}.password" for name in ("shop", "wrong")}
+def test_no_secret_is_where_it_does_not_belong(scene: Scene, postgres: RunningPostgres) -> None:
+    watch = scene.watch
+    given = {name: scene.folder / "given" / f"{name}.password" for name in ("shop", "wrong")}
     for name, file in given.items():
-        write_private(file, (source_partition.environment["KAFKA_PASSWORD"] if name == "shop" else canary()).encode())
-    postgres_password = source_partition.folder / "given" / "postgres.password"
+        write_private(file, (scene.environment["KAFKA_PASSWORD"] if name == "shop" else canary()).encode())
+    postgres_password = scene.folder / "given" / "postgres.password"
     write_private(postgres_password, postgres.password.encode())
 
-    source_partition.run("up", "--secure", "--port", "0", "--heap", "256MB")
-    source_partition.run("user", "add", "shop", "--password-file", given["shop"])
-    broker = source_partition.home / "broker"
+    scene.run("up", "--secure", "--port", "0", "--heap", "256MB")
+    scene.run("user", "add", "shop", "--password-file", given["shop"])
+    broker = scene.home / "broker"
     admin = Admin(local_connection(broker))
     for topic in ("orders", "copies"):
         topics.create(admin, topic, TopicSpec())
@@ -263,13 +261,13 @@ def test_no_secret_is_where_it_does_not_belong(source_partition: SourcePartition
             },
         }
     }
-    (source_partition.folder / "project/penstock.yaml").write_text(yaml.safe_dump(project))
-    source_partition.run("produce", "orders", stdin='{"id": 1}\n{"id": 0}\nmalformed\n')
-    tagged = fail_to_log_in(source_partition, broker)
-    pipelines = [pipeline(source_partition, postgres, each) for each in (given["wrong"], postgres_password)]
-    source_partition.run("pipeline", "run", pipelines[0], "--master", "local[1,4]", fails=True)
-    source_partition.run("pipeline", "run", pipelines[1], "--master", "local[1,4]")
-    dead = source_partition.run("dead", "list", "--letters", "--json")
+    (scene.folder / "project/penstock.yaml").write_text(yaml.safe_dump(project))
+    scene.run("produce", "orders", stdin='{"id": 1}\n{"id": 0}\nmalformed\n')
+    tagged = fail_to_log_in(scene, broker)
+    pipelines = [pipeline(scene, postgres, each) for each in (given["wrong"], postgres_password)]
+    scene.run("pipeline", "run", pipelines[0], "--master", "local[1,4]", fails=True)
+    scene.run("pipeline", "run", pipelines[1], "--master", "local[1,4]")
+    dead = scene.run("dead", "list", "--letters", "--json")
     messages = [
         repr((message.key(), message.value(), message.headers()))
         for topic in admin.metadata("looking").topics
@@ -284,21 +282,21 @@ def test_no_secret_is_where_it_does_not_belong(source_partition: SourcePartition
         return any(each in text for each in secrets)
 
     kept = {*given.values(), postgres_password, tagged, *pipelines, *(broker / "secrets/users").iterdir()}
-    files = [path for path in source_partition.folder.rglob("*") if path.is_file() and path not in kept]
+    files = [path for path in scene.folder.rglob("*") if path.is_file() and path not in kept]
     assert 2 == len(dead.json), "two records failed"
     assert len(messages) > 5, "messages were looked at"
-    assert [] == [said.code for said in source_partition.said if leaks(said.out + said.err)]
+    assert [] == [said.code for said in scene.said if leaks(said.out + said.err)]
     assert [] == [line.split("\0")[:3] for line in watch.lines if leaks(line)]
     assert [] == [path for path in files if leaks(path.read_bytes().decode("latin-1"))]
     assert [] == [index for index, text in enumerate([*messages, *answers]) if leaks(text)]
     nodes = [each for each in watch.nodes.values() if str(broker) in each["line"]]
     assert (1, []) == (len(nodes), [sorted(each) for each in nodes if leaks(str(each))])
     assert {"127.0.0.1"} == {address.removeprefix("::ffff:") for address in watch.addresses}
-    assert not (source_partition.folder / "ran").exists(), "a stranger's module ran"
+    assert not (scene.folder / "ran").exists(), "a stranger's module ran"
     assert any(name.startswith("penstock-jvm-") for name in watch.passing), "temporary files were looked at"
     assert {} == {name: oct(mode) for name, mode in watch.passing.items() if mode & 0o077}
-    assert 0o600 == (source_partition.folder / "rows/.penstock.lock").stat().st_mode & 0o777
+    assert 0o600 == (scene.folder / "rows/.penstock.lock").stat().st_mode & 0o777
     # What Spark makes has the user's umask: the folders above it let nobody pass.
-    guards = [source_partition.home, source_partition.home / "pipelines" / "canary"]
+    guards = [scene.home, scene.home / "pipelines" / "canary"]
     ours = [*guards, *broker.rglob("*"), *(path for path in guards[1].rglob("*.json"))]
     assert [] == [path for path in ours if path.lstat().st_mode & 0o077]

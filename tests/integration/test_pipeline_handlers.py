@@ -124,7 +124,7 @@ def handled(reports: list[BatchReport], name: str) -> int:
     return sum(int(report.handlers.get(name, 0)) for report in reports)
 
 
-def test_every_callback_and_every_option_of_batchers_at_work_in_one_class(lab: Lab) -> None:
+def test_every_handler_and_every_option_of_batchers_at_work_in_one_class(lab: Lab) -> None:
     topic = lab.kafka.topic("handlers-all", partitions=3)
     for partition in range(3):
         lab.send_ids(topic, range(100 * partition, 100 * partition + 30), partition=partition)

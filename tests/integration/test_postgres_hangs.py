@@ -13,7 +13,7 @@ from penstock.sinks import postgres_connection
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Staged
 
-from support.postgres_driver import PLACE, Driver, ask, hung, positions_of
+from support.postgres_driver import TP, Driver, ask, hung, positions_of
 
 
 @pytest.fixture
@@ -29,7 +29,8 @@ def server(postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch) -> Server
     [
         pytest.param(lambda driver: driver.positions, id="positions"),
         pytest.param(
-            lambda driver: driver.sink.prepare([Staged(OffsetRange(PLACE, 1, 2), 0, {})], {PLACE: 1}), id="prepare"
+            lambda driver: driver.sink.prepare([Staged(OffsetRange(TP, 1, 2), 0, {})], {TP: 1}),
+            id="prepare",
         ),
         pytest.param(lambda driver: driver.stage([(2, "b")], start=1), id="connecting"),
     ],
@@ -46,7 +47,7 @@ def test_a_server_that_hangs_is_an_outage_for_the_driver_and_comes_back(
                 driver.sink.abandon()
         driver.write([(2, "b")], start=1)
 
-    assert {PLACE: 2} == positions_of(server)
+    assert {TP: 2} == positions_of(server)
 
 
 def test_a_server_that_hangs_is_an_outage_for_a_task(postgres: RunningPostgres, server: Server) -> None:
@@ -73,7 +74,7 @@ def test_a_commit_that_comes_through_late_is_found_and_not_taken_for_another_dri
         found = driver.positions
         driver.write([(3, "c")], start=2)
 
-    assert {PLACE: 2} == found
+    assert {TP: 2} == found
     assert [(1,), (2,), (3,)] == ask(server, "SELECT id FROM orders ORDER BY id")
 
 

@@ -9,7 +9,7 @@ from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.postgres_server import Server
 
-from support.postgres_driver import OTHER, PLACE, Driver, ask
+from support.postgres_driver import OTHER, TP, Driver, ask
 
 # ruff: noqa: S608 - the statements are made of constants
 MADE = "CREATE TABLE orders (id bigint, note text, _topic_id text, _partition int, _offset bigint)"
@@ -72,8 +72,8 @@ def test_a_table_that_is_kept_up_keeps_its_positions(postgres: RunningPostgres, 
         driver.write([(4, "d")], start=2)
         again = driver.positions
 
-    assert {PLACE: 2, OTHER: 1} == found
-    assert {PLACE: 3, OTHER: 1} == again
+    assert {TP: 2, OTHER: 1} == found
+    assert {TP: 3, OTHER: 1} == again
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
@@ -93,7 +93,7 @@ def test_a_dump_of_rows_and_positions_goes_on_where_it_was_taken(postgres: Runni
         found = driver.positions
         driver.write([(1, "newer")], start=2)
 
-    assert {PLACE: 2, OTHER: 1} == found
+    assert {TP: 2, OTHER: 1} == found
     assert 1 == len(ask(server, "SELECT * FROM orders WHERE note = 'newer'"))
 
 
@@ -106,7 +106,7 @@ def test_an_upserted_table_is_known_by_the_rows_of_its_last_batch(postgres: Runn
         ask(server, f"{COPY}; ALTER TABLE copy ADD PRIMARY KEY (id); {SWAP}")
         found = driver.positions
 
-    assert {PLACE: 2, OTHER: 1} == found
+    assert {TP: 2, OTHER: 1} == found
 
 
 def test_a_partitioned_table_may_lose_an_old_part_and_is_missed_as_a_whole(postgres: RunningPostgres) -> None:
@@ -121,7 +121,7 @@ def test_a_partitioned_table_may_lose_an_old_part_and_is_missed_as_a_whole(postg
         ask(server, "TRUNCATE orders")
         empty = driver.positions
 
-    assert {PLACE: 3, OTHER: 1} == without_a_part
+    assert {TP: 3, OTHER: 1} == without_a_part
     assert {} == empty
 
 
@@ -136,7 +136,7 @@ def test_another_table_in_the_file_does_not_go_on_from_the_position_of_the_first
     with Driver(server) as driver:
         back = driver.positions
 
-    assert ({}, {PLACE: 1}) == (there, filled)
+    assert ({}, {TP: 1}) == (there, filled)
     assert {OTHER: 1} == back, "this table has rows beyond the position of the other, which would come twice"
 
 
@@ -169,15 +169,15 @@ def test_a_position_without_rows_is_true_of_any_table(postgres: RunningPostgres)
     with Driver(server) as driver:
         found = driver.positions
 
-    assert {PLACE: 0, OTHER: 0} == found
+    assert {TP: 0, OTHER: 0} == found
 
 
 @pytest.mark.parametrize(
     ("change", "positions"),
     [
         pytest.param("TRUNCATE orders", {}, id="empty"),
-        pytest.param("DELETE FROM orders WHERE _offset = 1; VACUUM FULL orders", {PLACE: 1, OTHER: 1}, id="older"),
-        pytest.param("VACUUM FULL orders", {PLACE: 2, OTHER: 1}, id="whole"),
+        pytest.param("DELETE FROM orders WHERE _offset = 1; VACUUM FULL orders", {TP: 1, OTHER: 1}, id="older"),
+        pytest.param("VACUUM FULL orders", {TP: 2, OTHER: 1}, id="whole"),
         pytest.param(f"{COPY} WHERE _partition = 1; {SWAP}", {OTHER: 1}, id="of one partition"),
     ],
 )
@@ -192,9 +192,9 @@ def test_recovering_goes_on_behind_the_rows_that_the_table_has(
             connection.execute(each)
 
     with Driver(server) as driver:
-        driver.sink.recover([PLACE, OTHER])
+        driver.sink.recover([TP, OTHER])
         found = driver.positions
-        start = (found or {}).get(PLACE, 0)
+        start = (found or {}).get(TP, 0)
         driver.write([(number + 1, "x") for number in range(start, 3)], start=start)
 
     assert positions == found
@@ -210,7 +210,7 @@ def test_a_table_that_was_filled_again_is_the_new_owner_of_its_positions(postgre
         driver.write([(1, "a")])
         found = driver.positions
 
-    assert {PLACE: 1} == found
+    assert {TP: 1} == found
     assert [(1,)] == ask(server, IDS)
 
 
@@ -220,19 +220,19 @@ def test_a_table_named_again_after_another_one_gets_no_row_twice(postgres: Runni
     with Driver(server) as driver:
         driver.write(rows)
     with Driver(server, table="others") as other:
-        other.sink.recover([PLACE])
+        other.sink.recover([TP])
         other.write(rows[:2])
 
     with Driver(server) as driver:
         back = driver.positions
         with pytest.raises(Conflict, match=r"has rows of .* from offset 2 on") as refused:
-            driver.sink.recover([PLACE])
+            driver.sink.recover([TP])
         ask(server, str(refused.value.fix).partition(": ")[2])
         found = driver.positions
         driver.write(rows[2:], start=2)
 
     assert {} == back
-    assert {PLACE: 2} == found
+    assert {TP: 2} == found
     assert [(number,) for number in range(5)] == ask(server, IDS)
 
 
@@ -265,7 +265,7 @@ def test_a_table_that_is_made_unlogged_later_is_refused(postgres: RunningPostgre
     ("again", "change", "found"),
     [
         pytest.param([], "DROP TABLE first", {}, id="no row is left, and the other table is dropped"),
-        pytest.param([(number, "y") for number in range(5)], "VACUUM FULL first", {PLACE: 3}, id="rows are changed"),
+        pytest.param([(number, "y") for number in range(5)], "VACUUM FULL first", {TP: 3}, id="rows are changed"),
     ],
 )
 def test_replacing_rows_of_one_table_leaves_the_positions_of_another_alone(
@@ -275,10 +275,10 @@ def test_replacing_rows_of_one_table_leaves_the_positions_of_another_alone(
     with Driver(server, table="first", name="first") as first, Driver(server, table="second", name="second") as second:
         first.write([(number, "x") for number in range(3)])
         second.write([(number, "x") for number in range(5)])
-    past = SourcePartition(PLACE.topic, "range-1-x", PLACE.partition)
+    past = SourcePartition(TP.topic, "range-1-x", TP.partition)
 
     with Driver(server, table="second", name="second") as second:
-        second.sink.replace({past: OffsetRange(PLACE, 0, 5)})
+        second.sink.replace({past: OffsetRange(TP, 0, 5)})
         staged = second.stage(again)
         second.sink.positions([past])
         moved = replace(staged, offset_range=OffsetRange(past, 0, 5))
@@ -328,7 +328,7 @@ def test_an_upserted_table_is_known_by_its_last_rows_after_batches_without_any(p
         ask(server, f"{COPY}; ALTER TABLE copy ADD PRIMARY KEY (id); {SWAP}")
         found = driver.positions
 
-    assert {PLACE: 1, OTHER: 2} == found
+    assert {TP: 1, OTHER: 2} == found
 
 
 @pytest.fixture
@@ -350,7 +350,7 @@ def test_rows_of_another_sink_are_not_taken_for_those_of_a_restored_table(shared
     with Driver(shared, name="low") as low:
         found = low.positions
         with pytest.raises(Conflict, match="sink 'high' of pipeline 'orders' writes rows of orders/0 to it, too"):
-            low.sink.recover([PLACE])
+            low.sink.recover([TP])
         again = low.positions
 
     assert ({}, {}) == (found, again)
@@ -365,11 +365,11 @@ def test_a_table_of_two_sinks_that_lacks_nothing_goes_on_when_told_so(
 
     with Driver(shared, name="low") as low:
         with pytest.raises(Conflict, match="which of them this sink has written is not known") as refused:
-            low.sink.recover([PLACE])
+            low.sink.recover([TP])
         ask(shared, str(refused.value).partition("run: ")[2])
         found = low.positions
 
-    assert {PLACE: 6} == found
+    assert {TP: 6} == found
 
 
 def test_a_table_of_two_sinks_that_was_emptied_is_filled_again_by_both(shared: Server) -> None:
@@ -377,7 +377,7 @@ def test_a_table_of_two_sinks_that_was_emptied_is_filled_again_by_both(shared: S
 
     with Driver(shared, name="low") as low, Driver(shared, name="high") as high:
         for each in (low, high):
-            each.sink.recover([PLACE])
+            each.sink.recover([TP])
         for each in (low, high):
             each.write([(1, "again")])
 
@@ -399,11 +399,11 @@ def test_a_part_of_a_partitioned_table_restored_from_an_older_dump_is_noticed(po
             "INSERT INTO orders SELECT * FROM copy",
         )
         found = driver.positions
-        driver.sink.recover([PLACE, OTHER])
+        driver.sink.recover([TP, OTHER])
         again = driver.positions
 
     assert {} == found
-    assert {PLACE: 3, OTHER: 1} == again
+    assert {TP: 3, OTHER: 1} == again
 
 
 def test_rows_that_a_trigger_puts_into_an_inheriting_table_are_missed_there(postgres: RunningPostgres) -> None:
@@ -423,5 +423,5 @@ def test_rows_that_a_trigger_puts_into_an_inheriting_table_are_missed_there(post
         ask(server, "TRUNCATE child")
         after = driver.positions
 
-    assert {PLACE: 2, OTHER: 1} == before
+    assert {TP: 2, OTHER: 1} == before
     assert {} == after

@@ -16,7 +16,7 @@ from penstock.sinks import postgres as module
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Staged
 
-from support.postgres_driver import PLACE, Driver, ask, cut, positions_of
+from support.postgres_driver import TP, Driver, ask, cut, positions_of
 from support.waiting import until
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = %s"
@@ -81,15 +81,15 @@ def test_a_killed_server_loses_what_was_staged_and_nothing_that_was_committed(po
         postgres.kill()
         postgres.start()
         with pytest.raises(SinkUnavailable):
-            driver.prepare(staged, expected={PLACE: 1})
+            driver.prepare(staged, expected={TP: 1})
         with pytest.raises(BatchAborted):
             driver.prepare(staged)
         driver.sink.abandon()
         after = driver.positions
         driver.write([(2, "b")], start=1)
 
-    assert {PLACE: 1} == after
-    assert {PLACE: 2} == positions_of(server)
+    assert {TP: 1} == after
+    assert {TP: 2} == positions_of(server)
     assert [(1, "a"), (2, "b")] == ask(server, "SELECT id, note FROM orders ORDER BY id")
 
 
@@ -106,7 +106,7 @@ def test_a_server_killed_after_the_batch_was_prepared_has_nothing_of_it(postgres
         driver.write([(1, "a")])
 
     assert {} == after
-    assert {PLACE: 1} == positions_of(server)
+    assert {TP: 1} == positions_of(server)
     assert [(1,)] == ask(server, "SELECT id FROM orders")
 
 
@@ -126,7 +126,8 @@ def stopped(postgres: RunningPostgres) -> Iterator[Driver]:
         pytest.param(lambda driver: driver.positions, id="positions"),
         pytest.param(lambda driver: driver.stage([(2, "b")], start=1), id="stage"),
         pytest.param(
-            lambda driver: driver.sink.prepare([Staged(OffsetRange(PLACE, 1, 2), 0, {})], {PLACE: 1}), id="prepare"
+            lambda driver: driver.sink.prepare([Staged(OffsetRange(TP, 1, 2), 0, {})], {TP: 1}),
+            id="prepare",
         ),
     ],
 )
@@ -148,7 +149,7 @@ def test_a_server_that_comes_back_is_used_by_the_same_driver(postgres: RunningPo
             _ = driver.positions
         driver.write([(2, "b")], start=1)
 
-    assert {PLACE: 2} == positions_of(server)
+    assert {TP: 2} == positions_of(server)
     assert [(1,), (2,)] == ask(server, "SELECT id FROM orders ORDER BY id")
 
 
@@ -184,7 +185,7 @@ def test_a_commit_after_the_connection_was_cut_is_an_outage_and_the_position_has
             driver.sink.commit()
         after = driver.positions
 
-    assert {PLACE: 1} == after
+    assert {TP: 1} == after
     assert [(1,)] == ask(server, "SELECT id FROM orders")
 
 
@@ -242,7 +243,7 @@ def test_a_commit_whose_answer_is_lost_is_an_outage_and_the_position_says_that_i
 
     assert [SinkUnavailable] == [type(error) for error in errors]
     assert "Nothing of this batch was written" not in str(errors[0])
-    assert {PLACE: 1} == after
+    assert {TP: 1} == after
     assert [(1,)] == ask(server, "SELECT id FROM orders")
 
 
@@ -256,7 +257,7 @@ def test_abandoning_and_closing_after_the_connection_was_cut_is_no_error(postgre
         driver.sink.abandon()
         driver.land(staged)
 
-    assert {PLACE: 1} == positions_of(server)
+    assert {TP: 1} == positions_of(server)
 
 
 @pytest.mark.parametrize("reconnected", [False, True], ids=["first connection", "second connection"])

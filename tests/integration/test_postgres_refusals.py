@@ -12,7 +12,7 @@ from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
 from penstock.sinks.postgres_server import Server
 
-from support.postgres_driver import OTHER, PLACE, Driver, ask, positions_of
+from support.postgres_driver import OTHER, TP, Driver, ask, positions_of
 
 # ruff: noqa: S608 - the statements are made of constants
 COORDINATES = "_topic_id text, _partition int, _offset bigint"
@@ -47,7 +47,7 @@ def test_a_row_that_a_column_refuses_is_named_and_the_others_go_in(
     assert [0, 5, 6] == sorted(index for index, _ in refused)
     assert {("sink", error)} == {(record_error["stage"], record_error["error"]) for _, record_error in refused}
     assert 5 == staged.rows
-    assert {PLACE: 108} == found
+    assert {TP: 108} == found
     assert [(1, 101), (2, 102), (3, 103), (4, 104), (7, 107)] == ask(
         server, "SELECT id, _offset FROM orders ORDER BY id"
     )
@@ -75,7 +75,7 @@ def test_every_row_of_a_chunk_may_be_refused_and_the_position_still_moves(postgr
         found = driver.positions
 
     assert [0, 1, 2, 3, 4] == sorted(index for index, _ in refused)
-    assert {PLACE: 5} == found
+    assert {TP: 5} == found
 
 
 def test_a_key_that_is_null_is_refused(postgres: RunningPostgres) -> None:
@@ -259,7 +259,7 @@ def test_of_two_rows_that_exclude_each_other_the_later_one_is_refused(postgres: 
     with Driver(server) as driver:
         refused = driver.prepare(driver.stage([(1, "a"), (2, "b"), (1, "again"), (3, "c")]))
 
-    assert [(PLACE, 2)] == [(each.source_partition, each.offset) for each in refused]
+    assert [(TP, 2)] == [(each.source_partition, each.offset) for each in refused]
 
 
 def test_every_guilty_row_among_many_is_found(postgres: RunningPostgres) -> None:
@@ -283,7 +283,7 @@ def test_a_key_too_long_for_the_index_is_its_rows_fault(postgres: RunningPostgre
     with Driver(server, {"name": pa.string()}, mode="upsert", key=["name"]) as driver:
         refused = driver.prepare(driver.stage([("short",), (endless,), ("short, too",)]))
 
-    assert [(PLACE, 1)] == [(each.source_partition, each.offset) for each in refused]
+    assert [(TP, 1)] == [(each.source_partition, each.offset) for each in refused]
     assert endless not in str(refused)
 
 
@@ -309,7 +309,7 @@ def test_a_refusal_that_does_not_come_again_is_not_taken_for_a_batch_that_is_pre
         driver.land(staged)
         found = driver.positions
 
-    assert {PLACE: 2} == found
+    assert {TP: 2} == found
     assert [(1,), (2,)] == ask(server, "SELECT id FROM orders ORDER BY id")
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.positions import OffsetRange, SourcePartition
 
-from support.postgres_driver import PLACE, Driver, Row, ask
+from support.postgres_driver import TP, Driver, Row, ask
 
 REPLAY = SourcePartition("orders", "range-of-orders", 0)
 ROWS = "SELECT id, note, _offset FROM orders ORDER BY id"
@@ -29,7 +29,7 @@ def test_a_replay_that_is_half_done_leaves_no_key_without_a_row_and_ends_with_wh
         live.write([(1, "old"), (2, "old"), (1, "old"), (3, "old"), (4, "later")])
 
     with Driver(server, mode="upsert", key=["id"]) as replay:
-        replay.sink.replace({REPLAY: OffsetRange(PLACE, 0, 4)})
+        replay.sink.replace({REPLAY: OffsetRange(TP, 0, 4)})
         land(replay, 0, 2, ((1, "new"), 0), ((2, "new"), 1))
         half = ask(server, ROWS)
         # The record at offset 2 gives no row any more: of its key, the one at offset 0 is what is left.
@@ -44,7 +44,7 @@ def test_a_table_whose_last_row_was_replaced_by_none_is_still_known(postgres: Ru
     with Driver(server) as live:
         live.write([(1, "old"), (2, "old"), (3, "old")])
     with Driver(server) as replay:
-        replay.sink.replace({REPLAY: OffsetRange(PLACE, 0, 3)})
+        replay.sink.replace({REPLAY: OffsetRange(TP, 0, 3)})
         land(replay, 0, 3, ((1, "new"), 0))
     with postgres.connect(server.database) as connection:
         connection.autocommit = True
@@ -53,5 +53,5 @@ def test_a_table_whose_last_row_was_replaced_by_none_is_still_known(postgres: Ru
     with Driver(server) as live:
         found = live.positions
 
-    assert {PLACE: 3} == found
+    assert {TP: 3} == found
     assert [(1, "new", 0)] == ask(server, ROWS)

@@ -11,7 +11,7 @@ from penstock.errors import PositionsMoved
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.positions import OffsetRange, SourcePartition
 
-from support.postgres_driver import OTHER, PLACE, Driver, ask, positions_of
+from support.postgres_driver import OTHER, TP, Driver, ask, positions_of
 
 STAGES = "SELECT relname FROM pg_class WHERE relname LIKE 'penstock_stage%' AND relkind = 'r'"
 
@@ -24,9 +24,9 @@ def test_appended_rows_are_there_once_each_with_the_coordinates_of_its_record(po
         driver.write([(7, "seven again")], start=42)
 
     assert [
-        (7, "seven", PLACE.topic_id, 0, 40),
-        (8, "eight", PLACE.topic_id, 0, 41),
-        (7, "seven again", PLACE.topic_id, 0, 42),
+        (7, "seven", TP.topic_id, 0, 40),
+        (8, "eight", TP.topic_id, 0, 41),
+        (7, "seven again", TP.topic_id, 0, 42),
     ] == ask(server, "SELECT * FROM orders ORDER BY _offset")
 
 
@@ -39,7 +39,7 @@ def test_the_rows_of_several_partitions_go_in_together_and_move_each_position(po
         )
         found = driver.positions
 
-    assert {PLACE: 7, OTHER: 101} == found
+    assert {TP: 7, OTHER: 101} == found
     assert [(1, 0, 5), (2, 0, 6), (3, 1, 100)] == ask(server, "SELECT id, _partition, _offset FROM orders ORDER BY id")
 
 
@@ -48,10 +48,10 @@ def test_a_stretch_without_rows_moves_the_position_alone(postgres: RunningPostgr
 
     with Driver(server) as driver:
         staged = driver.stage([])
-        driver.land(replace(staged, offset_range=OffsetRange(PLACE, 0, 10)))
+        driver.land(replace(staged, offset_range=OffsetRange(TP, 0, 10)))
         found = driver.positions
 
-    assert {PLACE: 10} == found
+    assert {TP: 10} == found
     assert [] == ask(server, "SELECT * FROM orders")
 
 
@@ -171,7 +171,7 @@ def test_rows_and_position_are_seen_by_others_together_and_only_after_the_commit
     assert ({}, []) == (before, refused)
     assert [(0, 0)] == prepared
     assert [(2, 1)] == committed
-    assert {PLACE: 2} == after
+    assert {TP: 2} == after
 
 
 def test_the_next_batch_is_seen_by_others_only_after_its_commit_too(postgres: RunningPostgres) -> None:
@@ -211,7 +211,7 @@ def test_an_abandoned_batch_goes_in_when_it_is_prepared_again(postgres: RunningP
         driver.land(staged)
         found = driver.positions
 
-    assert {PLACE: 1} == found
+    assert {TP: 1} == found
     assert [(1,)] == ask(server, "SELECT id FROM orders")
 
 
@@ -227,7 +227,7 @@ def test_positions_belong_to_one_sink_of_one_pipeline(postgres: RunningPostgres)
         second.write([(2, "b"), (3, "c")])
         found = [each.positions for each in (first, second, third)]
 
-    assert [{PLACE: 1}, {PLACE: 2}, {}] == found
+    assert [{TP: 1}, {TP: 2}, {}] == found
 
 
 def test_positions_can_be_read_before_anything_was_made(postgres: RunningPostgres) -> None:
@@ -236,7 +236,7 @@ def test_positions_can_be_read_before_anything_was_made(postgres: RunningPostgre
     assert {} == found
 
 
-@pytest.mark.parametrize("stale", [{PLACE: None}, {PLACE: 0}, {PLACE: 5}], ids=["new", "behind", "ahead"])
+@pytest.mark.parametrize("stale", [{TP: None}, {TP: 0}, {TP: 5}], ids=["new", "behind", "ahead"])
 def test_a_driver_that_expects_another_position_is_refused_and_writes_nothing(
     postgres: RunningPostgres, stale: dict[SourcePartition, int | None]
 ) -> None:
@@ -251,7 +251,7 @@ def test_a_driver_that_expects_another_position_is_refused_and_writes_nothing(
         second.sink.abandon()
         found = second.positions
 
-    assert {PLACE: 2} == found
+    assert {TP: 2} == found
     assert [(1, "of the first"), (2, "of the first")] == ask(server, "SELECT id, note FROM orders ORDER BY id")
 
 
@@ -260,7 +260,7 @@ def test_a_driver_that_expects_a_position_where_none_is_is_refused(postgres: Run
 
     with Driver(server) as driver:
         with pytest.raises(PositionsMoved):
-            driver.prepare(driver.stage([(1, "a")]), expected={PLACE: 0})
+            driver.prepare(driver.stage([(1, "a")]), expected={TP: 0})
         driver.sink.abandon()
         found = driver.positions
 
@@ -275,7 +275,7 @@ def test_one_stale_place_keeps_the_whole_batch_out(postgres: RunningPostgres) ->
         driver.write([(1, "there")], source_partition=OTHER)
         staged = [driver.stage([(2, "a")]), driver.stage([(3, "b")], start=1, source_partition=OTHER)]
         with pytest.raises(PositionsMoved, match="orders/1"):
-            driver.prepare(*staged, expected={PLACE: None, OTHER: 0})
+            driver.prepare(*staged, expected={TP: None, OTHER: 0})
         driver.sink.abandon()
         found = driver.positions
 
@@ -292,7 +292,7 @@ def test_of_two_drivers_at_once_one_wins_and_the_other_is_told(postgres: Running
         if known:
             second.write([(0, "before")])
         start = int(known)
-        expected = {PLACE: 1 if known else None}
+        expected = {TP: 1 if known else None}
         staged = {each: each.stage([(1, "a"), (2, "b")], start=start) for each in (first, second)}
         together = threading.Barrier(2)
 
@@ -314,7 +314,7 @@ def test_of_two_drivers_at_once_one_wins_and_the_other_is_told(postgres: Running
         found = first.positions
 
     assert ["moved", "written"] == sorted(outcomes)
-    assert {PLACE: start + 2} == found
+    assert {TP: start + 2} == found
     assert [(1,), (2,)] == ask(server, "SELECT id FROM orders WHERE id > 0 ORDER BY id")
 
 
@@ -326,7 +326,8 @@ def test_what_travels_to_the_tasks_holds_no_password_and_works_there(postgres: R
         staged = driver.stage([(1, "a")])
         stager = pickle.loads(luggage)(staged.offset_range)  # noqa: S301 - packed two lines above
         rows = pa.RecordBatch.from_pylist(
-            [{"id": 1, "note": "unpacked", "_topic_id": PLACE.topic_id, "_partition": 0, "_offset": 0}], driver.schema
+            [{"id": 1, "note": "unpacked", "_topic_id": TP.topic_id, "_partition": 0, "_offset": 0}],
+            driver.schema,
         )
         refused = stager.write(rows, pa.array([0]))
         driver.land(replace(staged, detail=stager.finish()))

@@ -6,7 +6,7 @@ from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
 from penstock.sinks.postgres_server import Server
 
-from support.postgres_driver import PLACE, Driver, Row, ask
+from support.postgres_driver import TP, Driver, Row, ask
 
 STAGES = "SELECT relname FROM pg_class WHERE relname LIKE 'penstock_stage%' AND relkind = 'r'"
 
@@ -74,7 +74,7 @@ def test_nobody_else_may_read_what_is_staged_whatever_the_schema_gives_away(post
         landed = ask(curious, "SELECT id FROM orders")
 
     assert [(1,)] == landed
-    assert {PLACE: 1} == driver.positions
+    assert {TP: 1} == driver.positions
     driver.sink.close()
 
 

@@ -11,7 +11,7 @@ from penstock.errors import Conflict
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
 
-from support.postgres_driver import OTHER, PLACE, Driver, ask
+from support.postgres_driver import OTHER, TP, Driver, ask
 from support.waiting import until
 
 TYPES = """
@@ -147,7 +147,7 @@ def test_a_table_in_a_schema_of_its_own_has_everything_there(postgres: RunningPo
         found = driver.positions
         made = ask(server, "SELECT count(*) FROM pg_tables WHERE schemaname = 'sales'")
 
-    assert {PLACE: 2} == found
+    assert {TP: 2} == found
     assert [(1, "b")] == ask(server, "SELECT id, note FROM sales.orders")
     assert [(3,)] == made
     assert [("orders",)] == ask(server, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
@@ -249,7 +249,7 @@ def test_rows_are_found_by_their_coordinates_without_a_look_at_all_of_them(postg
         found = driver.positions
     until(lambda: ask(server, others) == [(True,)])
 
-    assert {PLACE: 100_001, OTHER: 1} == found
+    assert {TP: 100_001, OTHER: 1} == found
     assert before == ask(server, scanned)
 
 

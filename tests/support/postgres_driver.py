@@ -1,4 +1,4 @@
-"""What the engine does to a PostgreSQL sink, in the same order, without Spark and Kafka."""
+"""What the driver does to a PostgreSQL sink, in the same order, without Spark and Kafka."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Refusal, Staged
 
 ORDERS = {"id": pa.int64(), "note": pa.string()}
-PLACE = SourcePartition("orders", "id-of-orders", 0)
+TP = SourcePartition("orders", "id-of-orders", 0)
 OTHER = SourcePartition("orders", "id-of-orders", 1)
 Row = tuple[Any, ...]
 
@@ -79,13 +79,13 @@ class Driver:
 
     @property
     def positions(self) -> Positions | None:
-        return self.sink.positions([PLACE, OTHER])
+        return self.sink.positions([TP, OTHER])
 
     def batch(
         self,
         rows: Sequence[Row],
         start: int = 0,
-        source_partition: SourcePartition = PLACE,
+        source_partition: SourcePartition = TP,
         offsets: Sequence[int] | None = None,
     ) -> tuple[pa.RecordBatch, pa.Array]:
         """Make what a task hands to a stager, one row per offset; `offsets` are the records' own, as in a replay."""
@@ -101,7 +101,7 @@ class Driver:
         self,
         rows: Sequence[Row],
         start: int = 0,
-        source_partition: SourcePartition = PLACE,
+        source_partition: SourcePartition = TP,
         *,
         offsets: Sequence[int] | None = None,
     ) -> tuple[Staged, list[tuple[int, RecordError]]]:
@@ -115,7 +115,7 @@ class Driver:
         self,
         rows: Sequence[Row],
         start: int = 0,
-        source_partition: SourcePartition = PLACE,
+        source_partition: SourcePartition = TP,
         *,
         offsets: Sequence[int] | None = None,
     ) -> Staged:
@@ -137,11 +137,11 @@ class Driver:
         self,
         rows: Sequence[Row],
         start: int = 0,
-        source_partition: SourcePartition = PLACE,
+        source_partition: SourcePartition = TP,
         *,
         offsets: Sequence[int] | None = None,
     ) -> None:
-        """Take a batch of one stretch to its end."""
+        """Take a batch of one offset range to its end."""
         self.land(self.stage(rows, start, source_partition, offsets=offsets))
 
     def land(self, *staged: Staged) -> None:

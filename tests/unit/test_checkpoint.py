@@ -13,8 +13,8 @@ from penstock.delivery.durable import write_json
 from penstock.errors import CheckpointLost, Conflict
 from penstock.record.positions import OffsetRange, SourcePartition
 
-PLACE = SourcePartition("orders", "id-1", 0)
-COMMITTED = Committed(7, {PLACE: 0}, {"delta": {PLACE: 42}, "dead": {}}, {PLACE: 3})
+TP = SourcePartition("orders", "id-1", 0)
+COMMITTED = Committed(7, {TP: 0}, {"delta": {TP: 42}, "dead": {}}, {TP: 3})
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def test_nothing_is_there_before_it_is_made(checkpoint: Checkpoint) -> None:
 
 
 def test_what_was_committed_is_loaded_by_the_next_driver(checkpoint: Checkpoint) -> None:
-    checkpoint.create(Committed(0, {PLACE: 0}))
-    checkpoint.plan(7, [OffsetRange(PLACE, 0, 42)])
+    checkpoint.create(Committed(0, {TP: 0}))
+    checkpoint.plan(7, [OffsetRange(TP, 0, 42)])
     checkpoint.commit(COMMITTED)
 
     again = Checkpoint(checkpoint.folder, "combat")
@@ -40,7 +40,7 @@ def test_what_was_committed_is_loaded_by_the_next_driver(checkpoint: Checkpoint)
 def test_a_plan_alone_changes_nothing_of_what_was_committed(checkpoint: Checkpoint) -> None:
     checkpoint.create(COMMITTED)
 
-    checkpoint.plan(8, [OffsetRange(PLACE, 42, 50)])
+    checkpoint.plan(8, [OffsetRange(TP, 42, 50)])
 
     assert COMMITTED == checkpoint.load()
     assert {"batch": 8, "offset_ranges": [["orders", "id-1", 0, 42, 50]]} == orjson.loads(
@@ -51,12 +51,12 @@ def test_a_plan_alone_changes_nothing_of_what_was_committed(checkpoint: Checkpoi
 def test_only_places_of_a_batch_that_was_left_unfinished_are_unsettled(checkpoint: Checkpoint) -> None:
     other = SourcePartition("orders", "id-1", 1)
     checkpoint.create(COMMITTED)
-    fresh = checkpoint.settled(COMMITTED, [PLACE, other])
-    checkpoint.plan(8, [OffsetRange(PLACE, 42, 50)])
-    planned = checkpoint.settled(COMMITTED, [PLACE, other])
-    done = checkpoint.settled(Committed(8, {PLACE: 0}), [PLACE, other])
+    fresh = checkpoint.settled(COMMITTED, [TP, other])
+    checkpoint.plan(8, [OffsetRange(TP, 42, 50)])
+    planned = checkpoint.settled(COMMITTED, [TP, other])
+    done = checkpoint.settled(Committed(8, {TP: 0}), [TP, other])
 
-    assert {PLACE, other} == fresh == done
+    assert {TP, other} == fresh == done
     assert {other} == planned
 
 

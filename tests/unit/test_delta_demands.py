@@ -14,7 +14,7 @@ from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.merging import DeltaMerge
 
-PLACE = SourcePartition("orders", "Ab-_9", 0)
+TP = SourcePartition("orders", "Ab-_9", 0)
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 
@@ -97,7 +97,7 @@ def test_a_table_that_asks_for_more_than_is_kept_is_refused_at_the_start(
 def test_a_table_that_asks_for_what_is_kept_is_written_to(tmp_path: Path, table: dict[str, Any]) -> None:
     made(tmp_path / "t", **table)
 
-    assert {} == opened(tmp_path / "t").positions([PLACE])
+    assert {} == opened(tmp_path / "t").positions([TP])
 
 
 def test_a_constraint_that_comes_while_the_pipeline_runs_is_told_before_the_next_batch(tmp_path: Path) -> None:
@@ -105,13 +105,13 @@ def test_a_constraint_that_comes_while_the_pipeline_runs_is_told_before_the_next
     DeltaTable(str(tmp_path / "t")).alter.add_constraint({"small": "id < 9"})
 
     with pytest.raises(Conflict, match="has the constraint 'small'"):
-        sink.positions([PLACE])
+        sink.positions([TP])
 
 
 def test_rows_of_an_append_only_table_cannot_be_replaced(tmp_path: Path) -> None:
     made(tmp_path / "t", settings={"delta.appendOnly": "true"})
     sink = Delta(path=tmp_path / "t").sink("delta", "orders")
-    sink.replace({PLACE: OffsetRange(PLACE, 0, 9)})
+    sink.replace({TP: OffsetRange(TP, 0, 9)})
 
     with pytest.raises(Conflict, match="is append-only"):
         sink.open(SCHEMA)

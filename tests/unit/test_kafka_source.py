@@ -6,7 +6,7 @@ from penstock.kafka.connection import Connection
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sources.kafka import Kafka, KafkaSource, _around
 
-PLACE = SourcePartition("orders", "id-1", 0)
+TP = SourcePartition("orders", "id-1", 0)
 
 
 @pytest.mark.parametrize("topic_id", ["AAAAAAAAAAAAAAAAAAAAAA", "None"])
@@ -35,4 +35,4 @@ def test_a_broker_that_gives_topics_no_ids_is_refused(topic_id: str, monkeypatch
 def test_a_stretch_is_read_around_what_is_skipped(
     skipped: list[tuple[int, int]], expected: list[tuple[int, int]]
 ) -> None:
-    assert expected == [(part.start, part.end) for part in _around(OffsetRange(PLACE, 3, 9), skipped)]
+    assert expected == [(part.start, part.end) for part in _around(OffsetRange(TP, 3, 9), skipped)]

@@ -6,7 +6,7 @@ import pytest
 from penstock.errors import BadInput
 from penstock.kafka.positions import EARLIEST, LATEST, Position, offset_within
 
-PLACE = ("orders", 2)
+TP = ("orders", 2)
 NOON_UTC_MS = 1_769_860_800_000
 
 
@@ -90,7 +90,7 @@ def test_what_is_no_place_is_refused_with_what_is(text: str) -> None:
     ],
 )
 def test_a_place_is_settled_inside_what_the_partition_holds(position: Position, expected: int) -> None:
-    assert expected == offset_within(position, PLACE, (10, 50))
+    assert expected == offset_within(position, TP, (10, 50))
 
 
 @pytest.mark.parametrize("offset", [0, 9, 51, 10**12])
@@ -98,11 +98,11 @@ def test_an_offset_outside_is_refused_with_what_is_there(offset: int) -> None:
     expected = f"offset {offset} is not in orders/2, which holds 10 to 50"
 
     with pytest.raises(BadInput) as caught:
-        offset_within(Position("offset", offset), PLACE, (10, 50))
+        offset_within(Position("offset", offset), TP, (10, 50))
 
     assert expected == str(caught.value)
 
 
 @pytest.mark.parametrize("position", [EARLIEST, LATEST, Position("offset", 7), Position("before_end", 3)])
 def test_in_an_empty_partition_every_place_is_the_same(position: Position) -> None:
-    assert 7 == offset_within(position, PLACE, (7, 7))
+    assert 7 == offset_within(position, TP, (7, 7))

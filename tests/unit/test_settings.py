@@ -8,7 +8,7 @@ import pytest
 from penstock.config import settings
 from penstock.errors import BadInput
 
-OUTSIDE = "cluster: {type: external, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
+EXTERNAL = "cluster: {type: external, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_strongest_bootstrap_wins(
     expected: str | None,
 ) -> None:
     if file:
-        write(here / "penstock.yaml", OUTSIDE)
+        write(here / "penstock.yaml", EXTERNAL)
     if variable:
         monkeypatch.setenv("PENSTOCK_BOOTSTRAP_SERVERS", variable)
 
@@ -131,7 +131,7 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_strangers_project_file_is_not_read_unless_it_is_named(
     here: Path, monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
-    file = write(here / "penstock.yaml", OUTSIDE)
+    file = write(here / "penstock.yaml", EXTERNAL)
     give_away(file if whose == "file" else here, monkeypatch)
 
     with pytest.raises(BadInput, match="belongs to another user") as refused:
@@ -182,7 +182,7 @@ def test_where_nobody_moves_what_belongs_to_others_a_home_may_be(here: Path) -> 
 def test_a_project_file_that_others_may_change_is_not_read_unless_it_is_named(
     here: Path, monkeypatch: pytest.MonkeyPatch, whose: str, mode: int, why: str
 ) -> None:
-    file = write(here / "penstock.yaml", OUTSIDE)
+    file = write(here / "penstock.yaml", EXTERNAL)
     (file if whose == "file" else here).chmod(mode)
     several = grp.struct_group(("staff", "x", 50, ["anna", "ben"]))
     monkeypatch.setattr(grp, "getgrgid", lambda _id: several)
@@ -194,7 +194,7 @@ def test_a_project_file_that_others_may_change_is_not_read_unless_it_is_named(
 
 
 def test_a_group_of_ones_own_may_write_to_a_project_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(here / "penstock.yaml", OUTSIDE).chmod(0o660)
+    write(here / "penstock.yaml", EXTERNAL).chmod(0o660)
     alone = grp.struct_group((pwd.getpwuid(os.geteuid()).pw_name, "x", 1000, []))
     monkeypatch.setattr(grp, "getgrgid", lambda _id: alone)
 

@@ -8,7 +8,7 @@ from penstock.kafka.security import Mtls, Plaintext, Scram, Tls
 from penstock.secret import Secret
 
 CANARY = "canary-19c4"
-OUTSIDE = "cluster: {type: external, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
+EXTERNAL = "cluster: {type: external, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def set_security(monkeypatch: pytest.MonkeyPatch, **fields: str) -> None:
 
 def test_the_strongest_security_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     default = settings.load(bootstrap="a:1").external
-    (here / "penstock.yaml").write_text(OUTSIDE)
+    (here / "penstock.yaml").write_text(EXTERNAL)
     file = settings.load().external
     set_security(monkeypatch, TYPE="scram", USERNAME="orders", CA_FILE="v.pem", PASSWORD=CANARY)
     variable = settings.load().external
@@ -35,7 +35,7 @@ def test_the_strongest_security_wins(here: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_files_security_stays_when_only_the_servers_change(here: Path) -> None:
-    (here / "penstock.yaml").write_text(OUTSIDE)
+    (here / "penstock.yaml").write_text(EXTERNAL)
 
     external = settings.load(bootstrap="option:1").external
 

@@ -293,7 +293,7 @@ class Cluster:
             self.node(node.id).start(classpath, known.heap_bytes)
 
     def _make_admin(self, known: ClusterState) -> None:
-        """Return a secure cluster its administrator. Made over the nodes' own listener, so no command line holds it."""
+        """Give a secure cluster its administrator. Made over the nodes' own listener, so no command line holds it."""
         if not known.secure:
             return
         admin = Admin(internal_connection(self.folder, known), timeout_s=10.0)

@@ -41,7 +41,7 @@ _INTERRUPTED = 130
 
 
 def _misused(error: TyperException, command: str) -> Exception:
-    """Return what is wrong with a command line in one line, instead of Typer's box; `command` if it names none."""
+    """Say what is wrong with a command line in one line, instead of Typer's box; `command` if it names none."""
     message, context = error.format_message().replace("Value error, ", ""), getattr(error, "ctx", None)
     if not message or "\n" in message:
         return error  # a group that was called without a command: its help is printed, or is the message

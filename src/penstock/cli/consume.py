@@ -1,4 +1,4 @@
-"""penstock consume: any offset range of a topic on stdout. Joins no group unless told, so it moves no position."""
+"""penstock consume: any part of a topic on stdout. Joins no group unless told, so it moves no position."""
 
 import base64
 import datetime

@@ -8,7 +8,7 @@ from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, sa
 from penstock.cli.progress import bar
 from penstock.cli.session import session
 
-app = typer.Typer(help="Grow, shrink and fix the running cluster.", no_args_is_help=True)
+app = typer.Typer(help="Grow, shrink and repair the running cluster.", no_args_is_help=True)
 
 NodeId = Annotated[int, typer.Argument(help="Id of the node.")]
 

@@ -191,7 +191,7 @@ def replay(
     until: Annotated[
         str, typer.Option("--to", help="Where to end, before this: a time, 1h ago, or an offset.")
     ] = "latest",
-    into: Annotated[list[str] | None, typer.Option(help="SINK=PLACE: another table, folder or topic.")] = None,
+    into: Annotated[list[str] | None, typer.Option(help="SINK=TARGET: another table, folder or topic.")] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the rows of these records where they are.")
     ] = False,
@@ -212,7 +212,7 @@ def replay(
     else:
         pairs = dict(each.partition("=")[::2] for each in into or [])
         if "" in {*pairs, *pairs.values()}:
-            raise BadInput("--into has the form SINK=PLACE")
+            raise BadInput("--into has the form SINK=TARGET")
         chosen = range_replay.begin(settings, file, since, until, pairs, replace=replace)
     name = chosen.range.id
     say(f"replay {name}: {chosen.range.count:,} offsets. After a crash, go on with --resume {name}")
@@ -298,7 +298,7 @@ def _reason(error: ValueError) -> str:
 
 @app.command()
 def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
-    """Make a lost checkpoint anew, from the sinks' positions; it asks if unread records would be left behind."""
+    """Rebuild a lost checkpoint from the sinks' positions; it asks if unread records would be left behind."""
     from penstock.driver.realtime import RealtimeRunner
     from penstock.driver.stateful import StatefulRunner
     from penstock.operate import repair

@@ -30,7 +30,7 @@ def produce(
     partition: Annotated[int, typer.Option(min=-1, help="Write to this partition; by key if left out.")] = -1,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Records a second, at most.")] = None,
     skip: Annotated[int, typer.Option(min=0, help="Leave out the first lines, to go on after an error.")] = 0,
-    acks: Annotated[Literal["0", "1", "all"], typer.Option(help="Copies that must have a record.")] = "all",
+    acks: Annotated[Literal["0", "1", "all"], typer.Option(help="Replicas that must have a record.")] = "all",
     as_json: Json = False,
 ) -> None:
     """Send every line as one record; ends when all are acknowledged."""

@@ -53,7 +53,7 @@ def create(
     context: typer.Context,
     name: Name,
     partitions: Annotated[int, typer.Option(min=1, help="Number of partitions.")] = 1,
-    replication: Annotated[int | None, typer.Option(min=1, help="Copies of each partition.")] = None,
+    replication: Annotated[int | None, typer.Option(min=1, help="Replicas of each partition.")] = None,
     retention: Retention = None,
     retention_size: RetentionSize = None,
     cleanup: Cleanup = None,

@@ -95,7 +95,7 @@ class JsonDecoder:
         self._blank = event(**dict.fromkeys(event.__struct_fields__))
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Return the columns, a fault for each failed value, and which values to drop."""
+        """Return the columns, an error for each failed value, and which values to drop."""
         events: list[Any] = []
         record_errors: list[RecordError | None] = [None] * len(values)
         dropped = [False] * len(values)

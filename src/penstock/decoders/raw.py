@@ -39,7 +39,7 @@ class RawDecoder:
         self._spec = spec
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Return the column, a fault for each failed value, and which values to drop."""
+        """Return the column, an error for each failed value, and which values to drop."""
         dropped = [value is None and self._spec.tombstones == "drop" for value in values]
         return Decoded([pa.array(values, pa.binary())], [self._record_error(value) for value in values], dropped)
 

@@ -40,7 +40,7 @@ class TextDecoder:
         self._tombstone = None if spec.tombstones == "drop" else record_error("Tombstone", "the value is null")
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Return the columns, a fault for each failed value, and which values to drop."""
+        """Return the columns, an error for each failed value, and which values to drop."""
         found = [self._one(value) for value in values]
         dropped = [value is None and self._tombstone is None for value in values]
         return columns_of(

@@ -2,8 +2,8 @@
 
 Three files in one folder. `metadata.json` says whose it is. `planned.json` is written before a batch touches
 anything, `committed.json` after every sink has committed. Positions in the sinks decide what is written; the
-checkpoint is there to notice what positions alone cannot show: a table that was dropped, a topic that was made
-anew, a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
+checkpoint is there to notice what positions alone cannot show: a table that was dropped, a recreated topic,
+a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -29,7 +29,7 @@ class Isolation:
         self._notes = notes
 
     def poison_records(self, failure: Exception) -> list[tuple[int, int, RecordError]]:
-        """Return offset range, offset and fault of every record to blame; raise if it is no record's fault."""
+        """Return offset range, offset and error of every record to blame; raise if it is no record's fault."""
         suspects = self._noted()  # before anything else runs, for every run keeps notes
         start = self._read.offset_ranges[0].start
         without_records = self._fails(0, start, start, _DRAIN)

@@ -37,7 +37,7 @@ class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
     """How a producer sends."""
 
     acks: Literal["0", "1", "all"] = Field(
-        "all", description="Copies that must have a record before it counts as sent."
+        "all", description="Replicas that must have a record before it counts as sent."
     )
     idempotent: bool | None = Field(
         None,

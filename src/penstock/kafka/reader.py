@@ -1,4 +1,4 @@
-"""Reading without a group: any offset range of a topic, as often as one likes, leaving no trace.
+"""Reading without a group: any part of a topic, as often as one likes, leaving no trace.
 
 Guarantee: every committed record between the two ends, once, in order per partition. Behind the beginning of a
 transaction that is open nothing is committed yet for a reader, whoever's it is: there a bounded read ends, unless it is

@@ -12,7 +12,7 @@ class TopicSpec(BaseModel, frozen=True, extra="forbid"):
 
     partitions: int | None = Field(None, ge=1, le=10_000, description="Number of partitions; it can only grow.")
     replication: int | None = Field(
-        None, ge=1, le=9, description="Copies of each partition, set when the topic is made."
+        None, ge=1, le=9, description="Replicas of each partition, set when the topic is made."
     )
     cleanup: Literal["delete", "compact", "both"] | None = Field(
         None, description="delete: drop old records; compact: keep the newest of each key; both."

@@ -61,7 +61,7 @@ def begin(
         raise BadInput(f"pipeline '{spec.name}' does not read Kafka: there is no range to replay")
     if replace == bool(into):
         raise BadInput(
-            "say where the rows go: --into SINK=PLACE for another table, or --replace for rows in the same one"
+            "say where the rows go: --into SINK=TARGET for another table, or --replace for rows in the same one"
         )
     changed = _changed(spec, into, Path.cwd())
     for sink in spec.sinks if replace else []:

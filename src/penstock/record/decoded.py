@@ -1,4 +1,4 @@
-"""What decoding gives: columns of equal length, and a fault or a drop for each value that is no row."""
+"""What decoding gives: columns of equal length, and an error or a drop for each value that is no row."""
 
 import datetime
 import decimal

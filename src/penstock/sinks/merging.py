@@ -27,7 +27,7 @@ from penstock.sinks.postgres_types import column_type, row_values
 from penstock.sinks.rows import plain_rows
 from penstock.terminal import write_data
 
-PLACE = SourcePartition("state", "state", 0)
+STATE = SourcePartition("state", "state", 0)
 _ATTEMPTS = 10
 _NUMBER = "_row"
 _TRANSACTION = "SELECT txid_current() & (2::bigint ^ 32 - 1)::bigint"
@@ -78,7 +78,7 @@ class DeltaMerge(MergingSink):
         super().__init__(name)
         self._spec = spec
         self._pipeline = pipeline
-        self._app = f"penstock/{pipeline}/{name}/{PLACE.topic_id}/{PLACE.partition}"
+        self._app = f"penstock/{pipeline}/{name}/{STATE.topic_id}/{STATE.partition}"
         self._restores = Restores(spec.path, pipeline)
 
     def _table(self) -> Any:
@@ -109,7 +109,7 @@ class DeltaMerge(MergingSink):
                 table = self._table()
                 require_plain(table, self._spec.path, rows.schema, in_partitions=True)
                 found = self._position(table)
-                require_unmoved(self.name, {PLACE: expected}, {} if found is None else {PLACE: found})
+                require_unmoved(self.name, {STATE: expected}, {} if found is None else {STATE: found})
                 try:
                     if not is_empty:
                         source = newest(rows, self._spec.key)
@@ -134,7 +134,7 @@ class PostgresMerge(MergingSink):
 
     def position(self) -> int | None:
         """Read it from the table of positions."""
-        return (self._sink.positions([PLACE]) or {}).get(PLACE)
+        return (self._sink.positions([STATE]) or {}).get(STATE)
 
     def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
         """Copy into a temporary table and merge from there, in one transaction with the position."""
@@ -159,8 +159,8 @@ class PostgresMerge(MergingSink):
             self._sink.hold_table(connection)
             # Results have no coordinates: they are known by the transaction that wrote them, which VACUUM leaves alone.
             (number,) = connection.execute(_TRANSACTION).fetchone() or (0,)
-            last = Row(PLACE.topic_id, PLACE.partition, number) if rows.count_rows() else None
-            self._sink.move_position(connection, PLACE, expected, following, last)
+            last = Row(STATE.topic_id, STATE.partition, number) if rows.count_rows() else None
+            self._sink.move_position(connection, STATE, expected, following, last)
             connection.execute(sql.SQL("CREATE TEMPORARY TABLE penstock_changes ({}) ON COMMIT DROP").format(made))
             with connection.cursor().copy(sql.SQL("COPY penstock_changes ({}) FROM STDIN").format(columns)) as copy:
                 for batch in newest(rows, self._spec.key):

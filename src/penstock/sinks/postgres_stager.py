@@ -49,9 +49,9 @@ class PostgresStager:
         """Copy the rows; halve what is refused until the rows to blame stand alone."""
         import psycopg
 
-        source_partitions = offsets.to_pylist()
+        numbers = offsets.to_pylist()
         listed, indexes, refused = fitting(rows, lambda some: list(row_values(some)))
-        values = [[*row, self._name, source_partitions[index]] for index, row in zip(indexes, listed, strict=True)]
+        values = [[*row, self._name, numbers[index]] for index, row in zip(indexes, listed, strict=True)]
 
         def write(first: int, last: int) -> None:
             with self._connection.transaction(), self._connection.cursor().copy(self._copy) as copy:

@@ -57,7 +57,7 @@ class HandlersTask:
         self.schema = whole_schema(columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
-        """Return each chunk back with what the handlers made of it, and at the end one row that tells what they did."""
+        """Return each chunk with what the handlers made of it, and at the end one row that tells what they did."""
         handlers = _made(self._spec.handlers, self._folder)
         Path(self._notes).mkdir(parents=True, exist_ok=True)
         with Notebook(Path(self._notes) / f"{index}{HANDLERS}") as notebook:
@@ -119,7 +119,7 @@ class _Handling:
         yield from self._released()
 
     def _handle(self, chunk: _Chunk) -> None:
-        source_partitions = chunk.rows.column("_at").to_pylist()
+        offsets = chunk.rows.column("_at").to_pylist()
         good = [message for message in chunk.messages if message.is_good]
         failed: list[Message] = []
         self._counts["messages"] += len(good)
@@ -128,11 +128,11 @@ class _Handling:
         for number, message in enumerate(chunk.messages):
             gathered = False
             if message.is_good and self.stopped is None:
-                self._notebook.note(source_partitions[number])
+                self._notebook.note(offsets[number])
                 self._one(message)
                 if message.is_good and self._spec.batchers:
-                    gathered = self._gather(message, chunk, source_partitions[number])
-            self._stop_if_told(message, source_partitions[number])
+                    gathered = self._gather(message, chunk, offsets[number])
+            self._stop_if_told(message, offsets[number])
             # Of one that went into a batch, which may be through by now, the batch tells.
             if message.error is not None and not gathered:
                 failed.append(message)
@@ -151,7 +151,7 @@ class _Handling:
             message.error, message.is_dropped = error_from(error, STAGE), False
         self._seconds["handle_message"] += time.perf_counter() - began
 
-    def _gather(self, message: Message, chunk: _Chunk, source_partition: int) -> bool:
+    def _gather(self, message: Message, chunk: _Chunk, offset: int) -> bool:
         """Put a message into the batch of its batcher and key; tell whether there is one."""
         name = message.batcher
         batcher = self._spec.batchers.get(name) if isinstance(name, str) else None
@@ -167,7 +167,7 @@ class _Handling:
                 "TypeError", "a batch key must be hashable: a string, a number, a tuple", STAGE
             )
             return False
-        bucket.members.append((message, chunk, source_partition))
+        bucket.members.append((message, chunk, offset))
         bucket.size_bytes += len(message.value) if isinstance(message.value, bytes) else 0
         bucket.must_flush |= message.batch_mode == "flush"
         chunk.waiting += 1
@@ -184,9 +184,9 @@ class _Handling:
         info = BatchInfo(*key, partition=messages[0].partition, size=len(messages), trigger=trigger)
         self._batches[key[0]][trigger] += 1
         self._all(messages, "handle_batch", key[0], messages, info)
-        for message, chunk, source_partition in members:
+        for message, chunk, offset in members:
             chunk.waiting -= 1
-            self._stop_if_told(message, source_partition)
+            self._stop_if_told(message, offset)
         self._failed([message for message in messages if message.error is not None])
 
     def _all(self, messages: list[Message], handler: str, *arguments: Any) -> None:
@@ -228,14 +228,14 @@ class _Handling:
                 pause_ms *= policy.growth
         raise AssertionError
 
-    def _stop_if_told(self, message: Message, source_partition: int) -> None:
+    def _stop_if_told(self, message: Message, offset: int) -> None:
         if self._spec.on_failure.then == "stop" and self.stopped is None:
             problem = message.error
             if problem is not None and problem["stage"] == STAGE:
-                self.stopped = (source_partition, f"{problem['error']}: {problem['message']}")
+                self.stopped = (offset, f"{problem['error']}: {problem['message']}")
 
     def _failed(self, messages: list[Message]) -> None:
-        """Show failed messages to `handle_failed`, which may drop one or name another reason, and fixes nothing."""
+        """Show failed messages to `handle_failed`, which may drop one or name another reason; none becomes good."""
         self._counts["failed"] += len(messages)
         handler: Callable[..., Any] | None = getattr(self._handlers, "handle_failed", None)
         if handler is None or not messages:
@@ -262,9 +262,9 @@ class _Handling:
             columns = columns_of(self._columns, results, record_errors, [], STAGE).columns
             for message, found in zip(chunk.messages, record_errors, strict=True):
                 message.error = found
-            source_partitions = chunk.rows.column("_at").to_pylist()
-            for message, source_partition in zip(chunk.messages, source_partitions, strict=True):
-                self._stop_if_told(message, source_partition)
+            offsets = chunk.rows.column("_at").to_pylist()
+            for message, offset in zip(chunk.messages, offsets, strict=True):
+                self._stop_if_told(message, offset)
             self._failed([message for message in good if message.error is not None])
             whole = whole_rows(
                 columns, chunk.rows, pa.array([each.error for each in chunk.messages], ERROR), self._schema

@@ -82,7 +82,7 @@ class PythonTask:
         self.schema = whole_schema(columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
-        """Return each chunk back with the columns that the function makes."""
+        """Return each chunk with the columns that the function makes."""
         function = load_function(self._spec.python, self._folder)
         Path(self._notes).mkdir(parents=True, exist_ok=True)
         with Notebook(Path(self._notes) / str(index)) as notebook:

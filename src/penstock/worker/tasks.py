@@ -29,7 +29,7 @@ DOT = "\ue000"
 
 Task = Callable[[Iterator[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
 RejectedRecords = dict[int, dict[str | None, RecordError]]
-"""Faults that were found before the task began: by offset, then by sink, or None for all sinks."""
+"""Errors that were found before the task began: by offset, then by sink, or None for all sinks."""
 
 RECORDED = "Recorded"
 """The error of a record that is a dead letter already."""
@@ -51,7 +51,7 @@ class Decoder(Protocol):
     """Decodes values."""
 
     def decode(self, values: list[bytes | None]) -> Decoded:
-        """Return the columns, a fault for each failed value, and which values to drop."""
+        """Return the columns, an error for each failed value, and which values to drop."""
 
 
 class Decode(Protocol):

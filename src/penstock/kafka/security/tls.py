@@ -23,7 +23,7 @@ class TlsTrust(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True
         return {"ssl.ca.location": str(self.ca_file)} if self.ca_file else {}
 
     def java_trust(self) -> dict[str, str]:
-        """Return the same to a Java client."""
+        """Return the same for a Java client."""
         if self.ca_file is None:
             return {}
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca_file)}

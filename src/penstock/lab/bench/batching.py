@@ -45,8 +45,8 @@ def run(*, events: int, rounds: int, step: Step) -> list[Line]:
         }
         seconds: dict[str, list[float]] = {name: [] for name in contenders}
         for number in range(rounds + 1):
-            for source_partition, (name, contender) in enumerate(contenders.items()):
-                done = number * len(contenders) + source_partition
+            for turn, (name, contender) in enumerate(contenders.items()):
+                done = number * len(contenders) + turn
                 step(f"round {number} of {rounds}: {name}", done, (rounds + 1) * len(contenders))
                 server = postgres.database("bench")
                 began = time.perf_counter()

@@ -34,7 +34,7 @@ Seen = TypeVar("Seen")
 _LOOK_EVERY_S = 0.05
 _TELL_AFTER_S = 2.0
 _DIE_S = 30.0
-_MEND_S = 60.0
+_FIX_S = 60.0
 _ADMIN_S = 5.0
 _WIDTH = 110
 
@@ -237,11 +237,11 @@ class Stage:
         self.wait(
             "every replica to be in sync",
             lambda: not kafka_cluster.describe(self.admin).under_replicated,
-            timeout_s=_MEND_S,
+            timeout_s=_FIX_S,
         )
         self._broken = False
 
-    def mend_if_broken(self) -> None:
+    def fix_if_broken(self) -> None:
         """Leave a whole cluster to the next drill."""
         if self._broken:
             self.fix()
@@ -281,7 +281,7 @@ def perform(drill: Drill, stage: Stage) -> list[StepResult]:
         _run(drill, stage)
     finally:
         stage.end_members()
-    stage.mend_if_broken()
+    stage.fix_if_broken()
     return [result for result in stage.results if result.drill == drill.name]
 
 

@@ -72,7 +72,7 @@ def _about(run: Run) -> int:
 
 
 def kill_broker(run: Run) -> SimulationResult:
-    """Play, land, kill and fix; done when everything has landed and every replica is in sync."""
+    """Play, land, kill and bring back; done when everything has landed and every replica is in sync."""
     arena = run.arena
     file = arena.worker(COMBAT, speed="stream", batch={"max_events": 2000, "max_wait": "200ms"})
     with driver(arena.folder, file) as worker:
