@@ -1,6 +1,7 @@
 """Files of lines, read with little memory whatever they hold."""
 
 import gzip
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,27 @@ def test_a_link_that_leads_out_of_the_folder_is_refused_and_one_within_is_one_fi
     assert [(str(folder / "events"), 2)] == within
     with pytest.raises(BadInput, match=r"theirs is a link that leads out of the folder"):
         source.available()
+
+
+def test_a_link_to_what_lies_deeper_in_the_folder_is_refused_for_that_can_become_a_link_to_anywhere(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "events").write_bytes(b"1\n")
+    (tmp_path / "link").symlink_to("sub/events")
+
+    with pytest.raises(BadInput, match=r"link is a link that leads out of the folder"):
+        FilesSource(Files(path=tmp_path)).available()
+
+
+def test_a_pipe_in_the_place_of_a_listed_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "events").write_bytes(b"1\n")
+    (available_range,) = FilesSource(Files(path=tmp_path)).available()
+    (tmp_path / "events").unlink()
+    os.mkfifo(tmp_path / "events")
+
+    with pytest.raises(BadInput, match="events is no file any more"):
+        list(FilesSource(Files(path=tmp_path)).reader().chunks(OffsetRange(available_range.source_partition, 0, 1)))
 
 
 def test_a_file_that_became_a_link_since_it_was_listed_is_not_followed(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     yield tmp_path
-    for each in pids(tmp_path):
+    for each in pids(tmp_path) if (tmp_path / "given").exists() else ():
         with suppress(psutil.Error):
             psutil.Process(each).kill()
 
@@ -57,6 +57,21 @@ def test_a_jvm_that_is_not_needed_any_more_ends_with_all_that_it_started(home: P
     assert {"console.log", "pids", "given", "settings", "environment"} == {
         each.name for each in set(home.iterdir()) - before
     }
+
+
+def test_a_spark_that_somebody_has_put_above_the_working_folder_is_not_started(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "jars").mkdir()
+    (home / "work").mkdir()
+    monkeypatch.chdir(home / "work")
+    monkeypatch.delenv("SPARK_HOME")
+
+    jvm = Jvm({}, home / "console.log")
+    jvm.process.wait(30)  # the Java of this test says its version and ends
+
+    assert not (home / "given").exists()
+    jvm.end()
 
 
 def test_no_setting_is_on_the_command_line_and_secrets_are_in_no_file(home: Path) -> None:

@@ -1,5 +1,6 @@
 """penstock init: a commented project file."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,9 @@ def init(
 
     path = folder / project.FILE_NAME
     try:
-        with path.open("x", encoding="utf-8") as file:
+        # Whatever the umask: a file that others may write to is not trusted when it is found.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(project.TEMPLATE)
     except FileExistsError:
         raise Conflict(f"{path} is there already", safe="It was not touched") from None

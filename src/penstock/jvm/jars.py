@@ -82,7 +82,7 @@ def ensure(jar_set: JarSet, folder: Path, progress: Progress = lambda _there, _w
 
 def _fetch(jars: list[Jar], folder: Path, progress: Progress) -> None:
     """Fetch into a temporary folder, verify there, then move into place: a crash leaves nothing half done."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as place:
         aside = Path(place)
         wanted = "".join(

@@ -34,7 +34,7 @@ class Jvm:
     """One JVM, from its launch until PySpark has taken it over, or it is ended."""
 
     def __init__(self, settings: Mapping[str, str], console: Path) -> None:
-        from pyspark.find_spark_home import _find_spark_home
+        import pyspark
 
         _remove_left()
         self._folder = Path(tempfile.mkdtemp(prefix=f"penstock-jvm-{os.getpid()}-"))
@@ -42,13 +42,16 @@ class Jvm:
         self._port_file, self._settings_file = self._folder / "gateway", self._folder / "settings"
         settled = {name: value for name, value in settings.items() if not holds_secret(name)}
         write_private(self._settings_file, properties_text(settled).encode("ascii"))
-        command = [f"{_find_spark_home()}/bin/spark-submit", "--properties-file", str(self._settings_file)]
+        # PySpark and its scripts would look for Spark above the working folder first, where anybody may have put one.
+        spark_home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+        command = [f"{spark_home}/bin/spark-submit", "--properties-file", str(self._settings_file)]
         own_options = f'"-Djava.io.tmpdir={self._folder}"'
         environment = {
             # The script asks a JVM of its own for the command, and waits: one that lives for a moment needs no more.
             "SPARK_LAUNCHER_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             **os.environ,
             **SAFE_PATH,
+            "SPARK_HOME": spark_home,
             "SPARK_SUBMIT_OPTS": f"{own_options} {os.environ.get('SPARK_SUBMIT_OPTS', '')}",
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._port_file),

@@ -9,6 +9,7 @@ that leads out of it.
 import gzip
 import hashlib
 import os
+import stat
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -46,7 +47,8 @@ class FilesSource:
         listed = sorted(self._path.iterdir()) if self._path.is_dir() else [self._path]
         named = [path for path in listed if not path.name.startswith((".", "_"))]
         for path in named if self._path.is_dir() else ():
-            if path.is_symlink() and not path.resolve().is_relative_to(self._path.resolve()):
+            # Below the folder is not enough: what lies there can become a link to anywhere.
+            if path.is_symlink() and path.resolve().parent != self._path.resolve():
                 raise BadInput(
                     f"{path} is a link that leads out of the folder: whoever may write there could have any file read",
                     safe="Nothing was read",
@@ -99,13 +101,16 @@ class FilesReader:
 
 
 def _source_partition(path: Path) -> SourcePartition:
-    resolved = str(path.resolve())
-    return SourcePartition(resolved, f"file-{hashlib.sha256(resolved.encode()).hexdigest()[:16]}", 0)
+    return SourcePartition(str(path), f"file-{hashlib.sha256(str(path).encode()).hexdigest()[:16]}", 0)
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a file, not a link that has come in its place since it was listed."""
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
+    """Open a file, not a link or a pipe that has come in its place since it was listed."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise BadInput(f"{path} is no file any more", safe="Nothing of it was read")
+    return file
 
 
 def _lines(path: Path) -> Iterator[bytes]:

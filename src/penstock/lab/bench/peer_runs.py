@@ -36,7 +36,7 @@ class Peers:
 
     def _make(self) -> None:
         place = self._python.parent.parent
-        uv = [*SAFE_PYTHON, "-m", "uv"]
+        uv = [*SAFE_PYTHON, "-m", "uv", "--no-config"]  # not that of whoever may write to a folder above
         requirements = self._scripts / "requirements.txt"
         for command in (
             [*uv, "venv", "--quiet", "--python", sys.executable, str(place)],
