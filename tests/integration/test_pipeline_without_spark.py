@@ -97,6 +97,19 @@ def test_spark_comes_up_while_the_rest_is_opened_only_if_there_is_something_to_r
     assert (0, 1) == (idle, launches(lab, spec))
 
 
+def test_what_retention_took_of_a_recreated_topic_is_a_gap_too(lab: Lab) -> None:
+    spec = landed(lab, "purged-anew")
+    make_the_topic_anew(lab, spec.name)
+    lab.send_ids(spec.name, range(5))
+    topics.purge(lab.kafka.admin(), spec.name)
+
+    with Runner(spec, lab.connection, lab.home(spec.name), no_spark, lab.folder) as runner:
+        planned = repair.planned_gaps(runner)
+
+    assert ["topic recreated", "retention"] == [gap.reason for gap in planned]
+    assert (0, 5) == (planned[1].start, planned[1].end)
+
+
 def test_something_to_read_starts_it(lab: Lab) -> None:
     spec = landed(lab, "busy")
     lab.send_ids(spec.name, [5])

@@ -333,7 +333,18 @@ def test_values_that_do_not_fit_are_dead_letters_that_are_counted_and_shown(data
     assert ([1], 1) == ([number for number, _, _ in seen], outcome.handlers["failed"])
 
 
-@pytest.mark.parametrize("record_error", ["text", {}, {"error": "x"}, {"stage": "handler", "error": "x"}, 5])
+@pytest.mark.parametrize(
+    "record_error",
+    [
+        "text",
+        {},
+        {"error": "x"},
+        {"stage": "handler", "error": "x"},
+        {"stage": None, "error": "x", "message": "y"},
+        {"stage": "task_summary", "error": "x", "message": "{}"},
+        5,
+    ],
+)
 def test_an_error_that_says_too_little_is_refused_and_its_message_not_written(record_error: Any) -> None:
     def handle(message: Message) -> Message:
         if message.offset == 1:

@@ -72,6 +72,14 @@ def test_a_new_folder_has_no_positions(folder: Path) -> None:
     assert {} == opened(folder).positions([A, B])
 
 
+def test_the_position_of_a_replay_is_read_back_by_another_driver(folder: Path) -> None:
+    replayed = SourcePartition("orders.dead", "replay-0000aaaa-orders.dead", 0)
+    sink = opened(folder)
+    commit(sink, {replayed: None}, staged(sink, OffsetRange(replayed, 0, 3), 0, 1, 2))
+
+    assert {replayed: 3} == opened(folder).positions([replayed])
+
+
 def test_what_was_staged_is_not_there_before_the_commit(folder: Path) -> None:
     sink = opened(folder)
 

@@ -7,13 +7,14 @@ from threading import Thread
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from penstock.errors import Conflict
+from penstock.errors import Conflict, Transient
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import logger, opening
+from penstock.kafka.failures import logger, opening, translate
 from penstock.record.positions import Positions, SourcePartition
 
 PREFIX = "penstock."
 _TIMEOUT_S = 10.0
+_ASKING_S = 30.0
 
 
 class LagReport:
@@ -23,6 +24,7 @@ class LagReport:
         settings = {**connection.librdkafka(), "group.id": group_of(pipeline), "enable.auto.commit": False}
         with opening(connection):
             self._client = Consumer(settings, logger=logger)
+        self._connection = connection
         self._telling: Thread | None = None
 
     def tell(self, positions: Positions) -> bool:
@@ -54,15 +56,19 @@ class LagReport:
         return True
 
     def told(self, source_partitions: list[SourcePartition]) -> Positions:
-        """Read what was reported last; nothing if Kafka does not say."""
+        """Read what was reported last; nothing if this client may not know. Raise while Kafka does not answer."""
         asked = {
             (source_partition.topic, source_partition.partition): source_partition
             for source_partition in source_partitions
             if source_partition.in_kafka
         }
         try:
-            found = self._client.committed([TopicPartition(*each) for each in asked], _TIMEOUT_S) if asked else []
-        except KafkaException:
+            found = self._client.committed([TopicPartition(*each) for each in asked], _ASKING_S) if asked else []
+        except KafkaException as failure:
+            error = translate(failure, self._connection, "reading the lag that was reported last")
+            if isinstance(error, Transient):
+                # No answer is not "nothing was reported": whoever asks would begin anew.
+                raise error from None
             return {}
         return {
             asked[each.topic, each.partition]: each.offset

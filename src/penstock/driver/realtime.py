@@ -113,6 +113,10 @@ class RealtimeRunner:
         self._begun = self._load()
         require_same_cluster(self.spec.name, self._begun.cluster_id, cluster_id(Admin(self._connection)))
         self._require_same_topics()
+        if self._topic_ids().keys() - self._begun.topic_ids.keys():
+            # A topic that the file has since: without its id on record nobody would notice that it was recreated.
+            ids = {**self._begun.topic_ids, **self._topic_ids()}
+            self._remember(msgspec.structs.replace(self._begun, topic_ids=ids))
         if self._begun.query is not None and self._spark.query_id() != self._begun.query:
             raise lost(self.spec.name, f"Spark's part of it is not in {self._spark.folder}")
         if self._spark.exists:

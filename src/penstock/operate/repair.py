@@ -25,6 +25,8 @@ from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.sink import Staged
 from penstock.sources.kafka import Kafka, KafkaSource
 
+_RECREATED = "topic recreated"
+
 
 def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
     """Make a new checkpoint; give the positions that the sinks have, which is where they will go on.
@@ -181,6 +183,10 @@ def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
     gone = _gone(runner, former)
     found = _unread(runner, former, gone, "skip-gap")
     kept = former.without(lambda source_partition: source_partition in gone)
+    recreated = {source_partition.topic for source_partition, reason in gone.items() if reason == _RECREATED}
+    # All records of such a topic came after the pipeline: one that retention took is a gap, as in a new partition.
+    new = {each.source_partition: 0 for each in runner.available if each.source_partition.topic in recreated}
+    kept = replace(kept, starts={**kept.starts, **new})
     committed, changed = sink_progress.with_new_leaders(
         sink_progress.with_new_partitions(kept, runner.available), runner.available
     )
@@ -196,13 +202,13 @@ def _gone(runner: Runner, former: Committed) -> dict[SourcePartition, str]:
     """Return the partitions that are gone, each with the reason; a topic that the file left out is no such."""
     ids = runner.source.topic_ids()
     deleted = deleted_topics(runner.source, former, ids)
-    anew = [
+    recreated = [
         source_partition
         for source_partition in former.starts
         if ids.get(source_partition.topic) not in (None, source_partition.topic_id)
     ]
     return {
-        **dict.fromkeys(anew, "topic recreated"),
+        **dict.fromkeys(recreated, _RECREATED),
         **{source_partition: TOPIC_DELETED for source_partition in former.starts if source_partition.topic in deleted},
     }
 

@@ -181,12 +181,13 @@ class JsonSink(Sink):
         # The id is what identifies; the topic is there for people. Readers of folders skip names that begin with _ or .
         topic = re.sub(r"[^A-Za-z0-9._-]", "_", source_partition.topic)[-_LONGEST_TOPIC:].lstrip("._") or "topic"
         offsets = f"{each.offset_range.start:020d}-{each.offset_range.end:020d}"
-        core = f"{topic}.{source_partition.topic_id}.p{source_partition.partition}.{offsets}"
+        core = f"{topic}.{_key(source_partition)}.{offsets}"
         return f"{core}.jsonl{'.gz' if self._spec.gzip else ''}" if each.rows else f"_{core}.empty"
 
 
 def _key(source_partition: SourcePartition) -> str:
-    return f"{source_partition.topic_id}.p{source_partition.partition}"
+    # A replay's id has the name of a topic in it, dots included, and dots are what names are taken apart by.
+    return f"{source_partition.topic_id.replace('.', '%2E')}.p{source_partition.partition}"
 
 
 def _end(name: str) -> int:

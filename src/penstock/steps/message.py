@@ -5,6 +5,7 @@ import datetime
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+from penstock.record.columns import SUMMARY
 from penstock.record.decoded import RecordError, record_error
 
 DEFAULT = "default"
@@ -66,7 +67,7 @@ class Message:
     @error.setter
     def error(self, value: RecordError | None) -> None:
         # An error without a stage would pass for none, and a row of nulls would be written.
-        if value is not None and (not isinstance(value, dict) or {"stage", "error", "message"} - value.keys()):
+        if value is not None and not _is_whole(value):
             raise TypeError("an error has a stage, a class and a message: use message.failed(reason)")
         self._error = value
 
@@ -125,3 +126,9 @@ class BatchInfo:
     size: int
     trigger: Literal["size", "bytes", "flush"]
     """Why it ended: it was full by count or by bytes, or nothing more is to come in this run of Spark."""
+
+
+def _is_whole(error: Any) -> bool:
+    if not isinstance(error, dict) or error.get("stage") == SUMMARY:
+        return False
+    return bool(error.get("stage")) and all(isinstance(error.get(name), str) for name in ("stage", "error", "message"))
