@@ -143,6 +143,7 @@ def test_a_topic_that_one_node_has_made_is_found_through_every_other_at_once(thr
         name = f"new-{number}"
         topics.create(makers[number % 3], name, TopicSpec(partitions=3, replication=3))
         for seeker in seekers:
+            assert "delete" == topics.config(seeker, name)["cleanup.policy"][0]
             assert 3 == topics.partition_count(seeker, name)
             assert [name] == list(topics.identify(seeker, [name]))
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -117,8 +117,12 @@ def identify(admin: Admin, names: list[str], doing: str = "looking up") -> dict[
 def config(admin: Admin, name: str) -> dict[str, tuple[str, bool]]:
     """Return every setting of a topic, and whether it is the topic's own rather than a default."""
     resource = ConfigResource(ResourceType.TOPIC, name)
-    futures = admin.client.describe_configs([resource], request_timeout=admin.timeout_s)
-    (found,) = admin.results(futures, f"reading the settings of topic '{name}'")
+
+    def look() -> list[Any]:
+        futures = admin.client.describe_configs([resource], request_timeout=admin.timeout_s)
+        return admin.results(futures, f"reading the settings of topic '{name}'")
+
+    (found,) = _patiently(admin, look)
     own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     return {key: (str(entry.value), entry.source == own) for key, entry in sorted(found.items())}
 
