@@ -10,7 +10,8 @@ import pytest
 from penstock.delivery import gaps
 from penstock.driver.runner import Runner
 from penstock.errors import Conflict, Discontinuity, PositionLost, Refused, RetentionPassed, TopicRecreated
-from penstock.kafka import topics
+from penstock.kafka import groups, topics
+from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.operate import repair
@@ -108,6 +109,23 @@ def test_what_retention_took_of_a_recreated_topic_is_a_gap_too(lab: Lab) -> None
 
     assert ["topic recreated", "retention"] == [gap.reason for gap in planned]
     assert (0, 5) == (planned[1].start, planned[1].end)
+
+
+def test_a_kafka_sink_whose_topic_was_recreated_is_noticed_even_if_kafka_forgot_its_positions(lab: Lab) -> None:
+    topic, target = lab.kafka.topic("forgotten"), lab.kafka.topic("forgotten-out")
+    spec = lab.spec(topic, sinks=[{"type": "kafka", "topic": target}])
+    lab.send_ids(topic, range(5))
+    lab.run(spec)
+    make_the_topic_anew(lab, target)
+    groups.delete(lab.kafka.admin(), f"penstock.{spec.name}.kafka")
+
+    with pytest.raises(PositionLost, match="the topic of sink 'kafka' was deleted and recreated"):
+        run_without_spark(lab, spec)
+    with lab.runner(spec) as runner:
+        repair.rebuild(runner)
+    lab.run(spec)
+
+    assert 5 == len(read_all(lab.connection, target))
 
 
 def test_something_to_read_starts_it(lab: Lab) -> None:

@@ -36,6 +36,7 @@ class _Stored(msgspec.Struct):
     epochs: _Rows
     begins: dict[str, _Rows]
     cluster_id: str
+    target_ids: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Committed:
     """Per sink, where it begins at partitions that it has no position at yet: decided once, whatever is killed then."""
     cluster_id: str = ""
     """Kafka's id of the cluster that topics, ids and offsets are of."""
+    target_ids: dict[str, str] = field(default_factory=dict)
+    """Of sinks whose positions Kafka may forget, the id of the topic that they write to."""
 
     def __post_init__(self) -> None:
         """Let go of beginnings that a position has taken the place of."""
@@ -156,7 +159,7 @@ class Checkpoint:
             raise self._lost(f"{self._committed.name} makes no sense: {error}") from None
         sinks, begins = ({name: from_json(rows) for name, rows in data[part].items()} for part in ("sinks", "begins"))
         starts, epochs = from_json(data["starts"]), from_json(data["epochs"])
-        return Committed(data["batch"], starts, sinks, epochs, begins, data["cluster_id"])
+        return Committed(data["batch"], starts, sinks, epochs, begins, data["cluster_id"], data["target_ids"])
 
     def plan(self, batch: int, offset_ranges: list[OffsetRange]) -> None:
         """Say what is about to be read, before any task starts."""
@@ -192,6 +195,7 @@ class Checkpoint:
             "epochs": to_json(committed.epochs),
             "begins": {name: to_json(positions) for name, positions in committed.begins.items()},
             "cluster_id": committed.cluster_id,
+            "target_ids": committed.target_ids,
         }
         write_json(self._committed, data)
 

@@ -107,6 +107,18 @@ def first_of(available_range: AvailableRange, committed: Committed) -> int:
     )
 
 
+def require_same_targets(pipeline: str, committed: Committed, target_ids: Mapping[str, str]) -> None:
+    """Raise if a sink that was written to has another target now: positions say nothing of it, if Kafka forgot them."""
+    for name, known in committed.target_ids.items():
+        if committed.sinks.get(name) and target_ids.get(name, known) != known:
+            raise PositionLost(
+                f"the topic of sink '{name}' was deleted and recreated, or is another one now, and lacks what pipeline"
+                f" '{pipeline}' has sent before",
+                safe="Nothing was written",
+                fix=f"To fill it from the source's start, run: penstock pipeline rebuild {pipeline}",
+            )
+
+
 def require_same_cluster(pipeline: str, known: str, found: str) -> None:
     """Raise if another cluster answers: its topics and offsets are others, whatever they are called."""
     if known != found:

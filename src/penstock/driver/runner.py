@@ -218,14 +218,25 @@ class Runner:
     def begin(self) -> Committed:
         """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
         fresh = not self.checkpoint.exists
-        beginning = Committed(0, self.source.starts(self.available) if fresh else {}, cluster_id=self.cluster_id)
+        starts = self.source.starts(self.available) if fresh else {}
+        beginning = Committed(0, starts, cluster_id=self.cluster_id, target_ids=self.target_ids)
         reported = self.lag_report.told([each.source_partition for each in self.available]) if fresh else {}
         committed = sink_progress.begin(self.checkpoint, self.stores, self.available, beginning, reported)
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
             self.lag_report.tell(committed.starts)
+        # Before anything else that stops here: what another error has somebody skip, this could not tell any more.
+        sink_progress.require_same_targets(self.spec.name, committed, self.target_ids)
+        for sink in self.sinks:
+            sink.known_target_id = committed.target_ids.get(sink.name, "")
         sink_progress.require_same_topics(self.spec.name, committed, self.source.topic_ids())
-        return committed
+        return replace(committed, target_ids={**committed.target_ids, **self.target_ids})
+
+    @property
+    def target_ids(self) -> dict[str, str]:
+        """What each sink writes to, where its positions could be forgotten."""
+        found = {sink.name: sink.target_id() for sink in self.sinks}
+        return {name: target_id for name, target_id in found.items() if target_id}
 
     def take_over(self) -> None:
         """End what an older driver has open in Kafka, and keep it from committing any more."""

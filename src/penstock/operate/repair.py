@@ -41,7 +41,11 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
     reported = runner.lag_report.told(source_partitions)
     # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
     runner.take_over()
+    former = Committed(0, {})
+    with suppress(CheckpointLost):
+        former = runner.checkpoint.load() if runner.checkpoint.exists else former
     for sink in runner.sinks:
+        sink.known_target_id = former.target_ids.get(sink.name, "")
         sink.recover(source_partitions)
     found = {name: store.positions(source_partitions) for name, store in runner.stores.items()}
     known = {name: dict(positions or {}) for name, positions in found.items()}
@@ -64,7 +68,8 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
             )
     # On record for each: beside a sink that goes on, one without a position must not be taken for one added later.
     begins = dict.fromkeys(known, starts)
-    runner.checkpoint.create(Committed(0, starts, known, begins=begins, cluster_id=runner.cluster_id))
+    made = Committed(0, starts, known, begins=begins, cluster_id=runner.cluster_id, target_ids=runner.target_ids)
+    runner.checkpoint.create(made)
     return known
 
 

@@ -97,12 +97,14 @@ class KafkaSink(Sink):
 
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions from the group. Those of a topic that was deleted and recreated are lost, not expired."""
-        self._outbox.target_id = self._topic_id()
+        self._outbox.target_id = self.target_id()
         found = self._outbox.positions(source_partitions)
-        self.positions_expire = not self._outbox.has_other_target
+        is_known = self.known_target_id in ("", self._outbox.target_id)
+        self.positions_expire = is_known and not self._outbox.has_other_target
         return found
 
-    def _topic_id(self) -> str:
+    def target_id(self) -> str:
+        """Return the topic's id, which is another one once it was deleted and recreated."""
         return topics.identify(self._admin, [self._spec.topic])[self._spec.topic][0]
 
     def take_over(self) -> None:
@@ -123,7 +125,7 @@ class KafkaSink(Sink):
 
     def commit(self) -> None:
         """Send records and positions in one transaction."""
-        if self._topic_id() != self._outbox.target_id:
+        if self.target_id() != self._outbox.target_id:
             raise PositionLost(
                 f"the topic '{self._spec.topic}' of sink '{self.name}' was deleted and recreated",
                 safe="Nothing of this batch was written to it",

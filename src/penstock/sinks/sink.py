@@ -54,6 +54,8 @@ class Sink(ABC):
     """The driver's part of a sink."""
 
     positions_expire = False
+    known_target_id = ""
+    """What `target_id` was when the checkpoint was written; nothing if that is not on record."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -66,6 +68,10 @@ class Sink(ABC):
     @abstractmethod
     def open(self, schema: pa.Schema) -> None:
         """Make the table if it is not there; raise if it cannot take this schema."""
+
+    def target_id(self) -> str:
+        """Return what tells the target from another one of its name, if positions could be forgotten; or nothing."""
+        return ""
 
     @abstractmethod
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:

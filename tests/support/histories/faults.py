@@ -87,6 +87,7 @@ def drop_table(world: World) -> None:
     sink = world.dice.choice(world.sinks)
     world.tell("drop", sink=sink.kind)
     world.excused[sink.kind] |= world.destroyed
+    world.dropped.add(sink.kind)
     sink.drop()
 
 
@@ -95,6 +96,7 @@ def truncate_table(world: World) -> None:
         if sink.truncate is not None and sink.rows():
             world.tell("truncate", sink=sink.kind)
             world.excused[sink.kind] |= world.destroyed
+            world.dropped.add(sink.kind)
             sink.truncate()
 
 

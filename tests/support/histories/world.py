@@ -58,6 +58,8 @@ class World:
     """Records that a fault took from the topic; only these may be in a gap."""
     excused: dict[str, set[Spot]] = field(default_factory=lambda: defaultdict(set))
     """Per sink, what a dropped table cannot get back because the topic no longer has it."""
+    dropped: set[str] = field(default_factory=set)
+    """Sinks whose rows somebody has deleted, and which nobody has filled again yet."""
     story: list[dict[str, Any]] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     topic_id: str = ""
@@ -202,6 +204,8 @@ class World:
         gone = {spot for spot in self.acknowledged if is_gone(spot)}
         if self.has_begun:
             self.destroyed |= gone
+            for kind in self.dropped:
+                self.excused[kind] |= gone
         else:
             self.acknowledged = {spot: each for spot, each in self.acknowledged.items() if spot not in gone}
 
@@ -247,6 +251,7 @@ class World:
             self.tell("ran", code=code, error=error)
             if code == 0:
                 self.explained = frozenset()
+                self.dropped.clear()
                 return
             if code not in self.explained:
                 self.violations.append(f"stopped with {code} where nothing asks for it: {error}")
