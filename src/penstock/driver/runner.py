@@ -166,9 +166,7 @@ class Runner:
             )
         except CheckpointLost:
             return False  # which `begin` will tell
-        committed = sink_progress.with_new_partitions(committed, self.available)
-        names = [*self.spec.sink_names, SINK_NAME]
-        return any(each.end > committed.lowest(names, each.source_partition) for each in self.available)
+        return self._lag(committed, self.available) > 0
 
     def _open_source(self) -> Source:
         model = self.spec.source
@@ -219,18 +217,19 @@ class Runner:
         """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
         fresh = not self.checkpoint.exists
         starts = self.source.starts(self.available) if fresh else {}
-        beginning = Committed(0, starts, cluster_id=self.cluster_id, target_ids=self.target_ids)
+        target_ids = self.target_ids
+        beginning = Committed(0, starts, cluster_id=self.cluster_id, target_ids=target_ids)
         reported = self.lag_report.told([each.source_partition for each in self.available]) if fresh else {}
         committed = sink_progress.begin(self.checkpoint, self.stores, self.available, beginning, reported)
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
             self.lag_report.tell(committed.starts)
         # Before anything else that stops here: what another error has somebody skip, this could not tell any more.
-        sink_progress.require_same_targets(self.spec.name, committed, self.target_ids)
+        sink_progress.require_same_targets(self.spec.name, committed, target_ids)
         for sink in self.sinks:
             sink.known_target_id = committed.target_ids.get(sink.name, "")
         sink_progress.require_same_topics(self.spec.name, committed, self.source.topic_ids())
-        return replace(committed, target_ids={**committed.target_ids, **self.target_ids})
+        return replace(committed, target_ids={**committed.target_ids, **target_ids})
 
     @property
     def target_ids(self) -> dict[str, str]:
@@ -457,8 +456,8 @@ class Runner:
         return done
 
     def _lag(self, committed: Committed, available: list[AvailableRange]) -> int:
-        committed = sink_progress.with_new_partitions(committed, available)
-        return sum(max(0, each.end - committed.lowest(self.stores, each.source_partition)) for each in available)
+        committed, names = sink_progress.with_new_partitions(committed, available), (*self.spec.sink_names, SINK_NAME)
+        return sum(max(0, each.end - committed.lowest(names, each.source_partition)) for each in available)
 
 
 def _up_to(targets: Positions, available: list[AvailableRange]) -> list[AvailableRange]:

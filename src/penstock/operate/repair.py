@@ -41,9 +41,7 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
     reported = runner.lag_report.told(source_partitions)
     # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
     runner.take_over()
-    former = Committed(0, {})
-    with suppress(CheckpointLost):
-        former = runner.checkpoint.load() if runner.checkpoint.exists else former
+    former = _former(runner)
     for sink in runner.sinks:
         sink.known_target_id = former.target_ids.get(sink.name, "")
         sink.recover(source_partitions)
@@ -78,12 +76,18 @@ def forsaken(runner: Runner) -> list[Gap]:
 
     Only the former checkpoint knows that; if it is lost, nobody does.
     """
+    former = _former(runner)
+    if former.cluster_id != runner.cluster_id:
+        return _unread(runner, former, dict.fromkeys(former.starts, "another cluster"), "rebuild")
+    return _unread(runner, former, _gone(runner, former), "rebuild")
+
+
+def _former(runner: Runner) -> Committed:
+    """Return what the checkpoint says; nothing if there is none, or none that can be read."""
     with suppress(CheckpointLost):
-        former = runner.checkpoint.load() if runner.checkpoint.exists else Committed(0, {})
-        if former.cluster_id != runner.cluster_id:
-            return _unread(runner, former, dict.fromkeys(former.starts, "another cluster"), "rebuild")
-        return _unread(runner, former, _gone(runner, former), "rebuild")
-    return []
+        if runner.checkpoint.exists:
+            return runner.checkpoint.load()
+    return Committed(0, {})
 
 
 def planned_gaps(runner: Runner) -> list[Gap]:
