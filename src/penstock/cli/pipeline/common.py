@@ -1,0 +1,26 @@
+"""What the pipeline commands have in common."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.output import print_table, say
+
+if TYPE_CHECKING:
+    from penstock.operate.status import Status
+
+File = Annotated[Path, typer.Argument(help="The pipeline file, YAML or Python.")]
+Which = Annotated[str, typer.Argument(help="The pipeline's name, or its file.")]
+Name = Annotated[str, typer.Argument(help="The pipeline's name.")]
+Master = Annotated[str, typer.Option(help="Spark's master, such as local[*,4] or spark://host:7077.")]
+
+
+def print_account(status: "Status") -> None:
+    """Show what went where: each sink's account, and the rows that broke each expectation."""
+    say(f"pipeline '{status.pipeline}' {status.state}: {status.events:,} events, {status.dead:,} dead letters")
+    rows = [[name, each.read, each.written, each.dead, each.dropped] for name, each in status.sinks.items()]
+    if rows:
+        print_table(["sink", "read", "written", "dead", "dropped"], rows)
+    if status.rules:
+        print_table(["expectation", "broken"], [[name, count] for name, count in status.rules.items()])

@@ -1,0 +1,93 @@
+"""Run pipelines: here, in the background, and over a range of the past."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.output import Json, print_json, say
+from penstock.cli.pipeline.common import File, Master, Name, print_account
+from penstock.cli.session import session
+from penstock.errors import BadInput
+
+
+def run(context: typer.Context, file: File, master: Master = "local[*,4]", as_json: Json = False) -> None:
+    """Run a pipeline here, until it has caught up (speed scheduled) or Ctrl-C (speed stream)."""
+    from penstock.cli.run_display import RunDisplay
+    from penstock.operate.driver import run as drive
+    from penstock.pipeline.load import load_with_warnings
+
+    spec, warnings = load_with_warnings(file)
+    for warning in warnings:
+        say(f"warning: {warning}")
+    with RunDisplay() as display:
+        status = drive(spec, session(context).settings, file, show=display.show, master=master)
+    print_json(status) if as_json else print_account(status)
+
+
+def start(context: typer.Context, file: File, master: Master = "local[*,4]") -> None:
+    """Run a pipeline in the background: restarted after outages, stopped by errors that need a person."""
+    from penstock.operate.supervisor import start as start_supervisor
+    from penstock.pipeline.load import load_with_warnings
+
+    spec, warnings = load_with_warnings(file)
+    for warning in warnings:
+        say(f"warning: {warning}")
+    start_supervisor(spec.name, session(context).settings, file, session(context).arguments(), master)
+    say(f"pipeline '{spec.name}' started. Watch it with: penstock pipeline status {spec.name}")
+
+
+def supervise(context: typer.Context, file: File, master: Master = "local[*,4]") -> None:
+    """Run a pipeline's driver, again and again; what `start` puts into the background."""
+    from penstock.operate.supervisor import supervise as watch
+    from penstock.pipeline.load import load
+
+    raise typer.Exit(watch(load(file).name, session(context).settings, file, session(context).arguments(), master))
+
+
+def stop(
+    context: typer.Context,
+    name: Name,
+    timeout_s: Annotated[int, typer.Option(help="Seconds to finish the batch at hand; then it ends by force.")] = 60,
+) -> None:
+    """Stop a pipeline: it finishes the batch at hand."""
+    from penstock.operate.supervisor import stop as stop_supervisor
+
+    forced = stop_supervisor(name, session(context).settings, timeout_s)
+    say(f"pipeline '{name}' stopped" + (", by force; nothing is lost or doubled" if forced else ""))
+
+
+def replay(
+    context: typer.Context,
+    file: File,
+    since: Annotated[str, typer.Option("--from", help="First record: a time, 2h ago, or an offset.")] = "",
+    until: Annotated[
+        str, typer.Option("--to", help="Where to end, before this: a time, 1h ago, or an offset.")
+    ] = "latest",
+    into: Annotated[list[str] | None, typer.Option(help="SINK=TARGET: another table, folder or topic.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the rows of these records where they are.")
+    ] = False,
+    resume: Annotated[str, typer.Option(help="Id of a replay that did not get to its end.")] = "",
+    master: Master = "local[*,4]",
+    as_json: Json = False,
+) -> None:
+    """Send a range of the past through a pipeline again; the live pipeline is not touched."""
+    from penstock.cli.run_display import RunDisplay
+    from penstock.operate import range_replay
+    from penstock.pipeline.load import load
+
+    settings = session(context).settings
+    if bool(since) == bool(resume):
+        raise BadInput("say where to begin with --from, or which replay to go on with by --resume")
+    if resume:
+        chosen = range_replay.find(settings, load(file).name, resume)
+    else:
+        pairs = dict(each.partition("=")[::2] for each in into or [])
+        if "" in {*pairs, *pairs.values()}:
+            raise BadInput("--into has the form SINK=TARGET")
+        chosen = range_replay.begin(settings, file, since, until, pairs, replace=replace)
+    name = chosen.range.id
+    say(f"replay {name}: {chosen.range.count:,} offsets. After a crash, go on with --resume {name}")
+    with RunDisplay() as display:
+        done = range_replay.run(settings, chosen, show=display.show, master=master)
+    print_json(done) if as_json else print_account(done)
