@@ -7,27 +7,30 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.transaction import AddAction
 
 from penstock.errors import Conflict, PositionLost, PositionsMoved
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
+from penstock.sinks import delta_restore
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.merging import DeltaMerge
 from penstock.sinks.sink import Staged
 
-A, B = SourcePartition("orders", "Ab-_9", 0), SourcePartition("orders", "Ab-_9", 1)
+A, B, C = (SourcePartition("orders", "Ab-_9", partition) for partition in range(3))
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 
 class Driver:
     """A sink that is written to as the engine does."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *asked: SourcePartition) -> None:
         self.sink: DeltaSink = Delta(path=path, coordinates=False).sink("delta", "combat")
         self.sink.open(SCHEMA)
+        self._asked = asked or (A, B)
 
     @property
     def positions(self) -> Positions:
-        return self.sink.positions([A, B]) or {}
+        return self.sink.positions(self._asked) or {}
 
     def prepare(self, *ends: tuple[SourcePartition, int]) -> None:
         found = self.positions
@@ -93,6 +96,51 @@ def test_a_place_that_the_restored_version_did_not_know_has_no_position(tmp_path
 
     assert {A: 3} == found
     assert {A: 4} == driver.positions == Driver(tmp_path).positions
+
+
+@pytest.mark.parametrize("asked", [A, C], ids=["a known partition", "a new partition"])
+def test_a_commit_of_one_partition_leaves_no_stale_position_of_those_that_nobody_asked_for(
+    tmp_path: Path, asked: SourcePartition
+) -> None:
+    driver = Driver(tmp_path)
+    version = driver.write((A, 3), (B, 2))
+    driver.write((A, 6), (B, 4))
+    restored(tmp_path, version)
+
+    Driver(tmp_path, asked).write((asked, 7))
+    found = Driver(tmp_path, A, B, C).positions
+
+    assert {A: 3, B: 2} | {asked: 7} == found
+
+
+def test_a_file_that_was_added_twice_does_not_hide_which_version_was_restored(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    version = driver.write((A, 3))
+    first = Path(DeltaTable(str(tmp_path)).file_uris()[0])
+    driver.write((A, 5))
+    again = AddAction(first.name, first.stat().st_size, {}, 0, False, '{"numRecords": 3}')  # noqa: FBT003
+    DeltaTable(str(tmp_path)).create_write_transaction([again], "append", SCHEMA)
+    restored(tmp_path, version)
+
+    found = driver.positions
+    driver.write((A, 6))
+
+    assert {A: 3} == found
+    assert [0, 1, 2, 3, 4, 5] == ids(tmp_path)
+
+
+def test_a_version_far_back_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delta_restore, "_COMMITS_AT_ONCE", 3)
+    driver = Driver(tmp_path)
+    driver.write((A, 2))
+    version = driver.write((B, 1))
+    for number in range(8):
+        rows = pa.table({"id": [number], "text": ["y"]}, SCHEMA)
+        write_deltalake(str(tmp_path), rows, mode="append" if number % 5 else "overwrite")
+    driver.write((A, 4))
+    restored(tmp_path, version)
+
+    assert {A: 2, B: 1} == driver.positions == Driver(tmp_path).positions
 
 
 def test_a_table_restored_to_a_time_and_one_restored_twice_are_known(tmp_path: Path) -> None:

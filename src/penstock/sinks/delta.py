@@ -75,9 +75,7 @@ class DeltaSink(Sink):
         self._table: Any = None
         self._schema: pa.Schema = None
         self._staging = Staging(spec.path)
-        self._restores = Restores(spec.path, pipeline)
-        self._asked: frozenset[str] = frozenset()
-        """The transaction actions that positions were asked of, which every commit leaves true."""
+        self._restores = Restores(spec.path, pipeline, name)
         self._replaced: Mapping[SourcePartition, OffsetRange] | None = None
         self._log: int | None = None
         """The folder of the table's log, held open: no other folder can be mistaken for it."""
@@ -106,9 +104,8 @@ class DeltaSink(Sink):
         self._table.update_incremental()
         self._require_fitting()
         apps = {self._app(source_partition): source_partition for source_partition in source_partitions}
-        self._asked |= apps.keys()
-        found = self._restores.positions(self._table, self._asked)
-        return {apps[app]: version for app, version in found.items() if app in apps}
+        found = self._restores.positions(self._table, frozenset(apps))
+        return {apps[app]: version for app, version in found.items()}
 
     def _require_fitting(self) -> None:
         """Raise if the table does not have the pipeline's columns, or asks for what is not kept."""
@@ -136,7 +133,7 @@ class DeltaSink(Sink):
             )
 
     def _app(self, source_partition: SourcePartition) -> str:
-        return f"penstock/{self._pipeline}/{self.name}/{source_partition.topic_id}/{source_partition.partition}"
+        return self._restores.app(source_partition.topic_id, source_partition.partition)
 
     def replace(self, real: Mapping[SourcePartition, OffsetRange]) -> None:
         """Let rows take the place of those with the same coordinates."""
@@ -161,7 +158,7 @@ class DeltaSink(Sink):
             for _ in range(_ATTEMPTS):
                 # What is committed is checked against the snapshot that is looked at here, and nothing else is read.
                 require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
-                moves = {**self._restores.stale(self._table, self._asked), **moved}
+                moves = {**self._restores.stale(self._table), **moved}
                 # No retries inside: a commit on top of a snapshot that was not compared would not be compare-and-set.
                 properties = CommitProperties(
                     max_commit_retries=0,

@@ -78,8 +78,8 @@ class DeltaMerge(MergingSink):
         super().__init__(name)
         self._spec = spec
         self._pipeline = pipeline
-        self._app = f"penstock/{pipeline}/{name}/{STATE.topic_id}/{STATE.partition}"
-        self._restores = Restores(spec.path, pipeline)
+        self._restores = Restores(spec.path, pipeline, name)
+        self._app = self._restores.app(STATE.topic_id, STATE.partition)
 
     def _table(self) -> Any:
         from deltalake import DeltaTable
@@ -101,7 +101,6 @@ class DeltaMerge(MergingSink):
 
         is_empty = not rows.count_rows()
         make_table(self._spec.path, rows.schema, self._pipeline)
-        properties = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(self._app, following)])
         # Each in brackets: the parser would take AND for a part of what is compared with.
         matching = " AND ".join(f'(target."{name}" IS NOT DISTINCT FROM source."{name}")' for name in self._spec.key)
         with table_lock(self._spec.path):
@@ -110,6 +109,11 @@ class DeltaMerge(MergingSink):
                 require_plain(table, self._spec.path, rows.schema, in_partitions=True)
                 found = self._position(table)
                 require_unmoved(self.name, {STATE: expected}, {} if found is None else {STATE: found})
+                moves = {**self._restores.stale(table), self._app: following}
+                properties = CommitProperties(
+                    max_commit_retries=0,
+                    app_transactions=[Transaction(app, version) for app, version in moves.items()],
+                )
                 try:
                     if not is_empty:
                         source = newest(rows, self._spec.key)
