@@ -17,6 +17,7 @@ from penstock.decoders.json import Json
 from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
 from penstock.errors import BadInput, NotFound, PipelineHalted
+from penstock.record.manifest import added_up
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
 from penstock.sources.kafka import Kafka
@@ -25,7 +26,6 @@ from penstock.steps.python import Python
 from penstock.testing import Dead, FakeClock, Outcome, Record, crashing, run
 from penstock.testing.crashing import Point
 from penstock.testing.kit import needs_spark
-from penstock.worker.tasks import added_up
 
 NOON = datetime.datetime(2026, 5, 6, 12, tzinfo=datetime.UTC)
 times: list[datetime.datetime | None] = []

@@ -13,8 +13,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
-import orjson
-
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.sink_progress import SinkProgress
@@ -26,6 +24,7 @@ from penstock.pipeline.spec import PipelineSpec
 from penstock.record.available_range import AvailableRange
 from penstock.record.columns import where_column
 from penstock.record.decoded import RecordError, record_error
+from penstock.record.manifest import Manifest, added_up
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.sink import Sink, Staged
 from penstock.worker.tasks import (
@@ -36,7 +35,6 @@ from penstock.worker.tasks import (
     RejectedRecords,
     SinkTask,
     WriteTask,
-    added_up,
 )
 
 
@@ -110,7 +108,7 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progr
         read, write = _tasks(parts, offset_ranges, progress, rejected, recorded)
         started = time.monotonic()
         try:
-            manifests = [orjson.loads(each) for each in parts.job.manifests(read, write)]
+            manifests = parts.job.manifests(read, write)
         except job_errors() as error:
             cause = cause_of(error)
             if isinstance(cause, NotFound | RetentionPassed):
@@ -134,21 +132,21 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progr
         break
     counts = _counted(parts, offset_ranges, progress, manifests)
     crash_point("prepared")
-    ends = {offset_ranges[each["index"]].source_partition: int(each["end"]) for each in manifests}
+    ends = {offset_ranges[each.index].source_partition: each.end for each in manifests}
     _require_same_topics(parts, offset_ranges)
     prepared = time.monotonic()
     dead = _commit(parts, progress, manifests, staged, ends)
     stages = {"job": done - started, "prepare": prepared - done, "commit": time.monotonic() - prepared}
     return BatchReport(
         batch=number,
-        read=sum(int(each["read"][str(offset_ranges[each["index"]].start)]) for each in manifests),
+        read=sum(each.summary.read[offset_ranges[each.index].start] for each in manifests),
         dead=dead,
         sinks=counts,
-        rules=dict(sum((Counter(each["rules"]) for each in manifests), Counter())),
+        rules=dict(sum((Counter(each.rules) for each in manifests), Counter())),
         ends=ends,
         seconds=time.monotonic() - began,
         stages={name: round(seconds, 6) for name, seconds in stages.items()},
-        handlers=added_up([each["handlers"] for each in manifests if "handlers" in each]),
+        handlers=added_up(each.summary.handlers for each in manifests),
     )
 
 
@@ -222,22 +220,22 @@ def _trims_at(progress: SinkProgress, offset_range: OffsetRange) -> list[int]:
     return [positions[offset_range.source_partition] for positions in progress.resume_offsets.values()]
 
 
-def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], offset_ranges: list[OffsetRange]) -> None:
+def _require_rules_kept(spec: PipelineSpec, manifests: list[Manifest], offset_ranges: list[OffsetRange]) -> None:
     for each in manifests:
-        if each.get("stopped"):
-            offset, problem = each["stopped"]
+        if each.summary.stopped is not None:
+            offset, problem = each.summary.stopped
             raise PipelineHalted(
-                f"a handler of pipeline '{spec.name}' failed at {offset_ranges[each['index']].source_partition}"
+                f"a handler of pipeline '{spec.name}' failed at {offset_ranges[each.index].source_partition}"
                 f" offset {offset},"
                 f" and `on_failure` says to stop: {problem}",
                 safe="Nothing of this batch was written",
                 fix="Fix the handler or the data's source; then start again",
             )
-        if each["failed_rule"] is not None:
-            rule, offset = each["failed_rule"]
+        if each.failed_rule is not None:
+            rule, offset = each.failed_rule
             raise PipelineHalted(
                 f"the expectation '{rule}' of pipeline '{spec.name}' is broken at"
-                f" {offset_ranges[each['index']].source_partition}"
+                f" {offset_ranges[each.index].source_partition}"
                 f" offset {offset}, and says to stop",
                 safe="Nothing of this batch was written",
                 fix="Fix the data's source or the rule; then start again",
@@ -245,16 +243,16 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[dict[str, Any]], off
 
 
 def _staged(
-    parts: Parts, offset_ranges: list[OffsetRange], progress: SinkProgress, manifests: list[dict[str, Any]]
+    parts: Parts, offset_ranges: list[OffsetRange], progress: SinkProgress, manifests: list[Manifest]
 ) -> dict[str, list[Staged]]:
     """Sort what the winning tasks left by sink; a sink that is ahead of an offset range has nothing to do with it."""
     staged: dict[str, list[Staged]] = {sink.name: [] for sink in parts.sinks}
     for each in manifests:
-        source_partition, end = offset_ranges[each["index"]].source_partition, int(each["end"])
-        for name, told in each["sinks"].items():
+        source_partition = offset_ranges[each.index].source_partition
+        for name, part in each.sinks.items():
             start = progress.resume_offsets[name][source_partition]
-            if end > start:
-                staged[name].append(Staged(OffsetRange(source_partition, start, end), told["rows"], told["detail"]))
+            if each.end > start:
+                staged[name].append(Staged(OffsetRange(source_partition, start, each.end), part.rows, part.detail))
     return staged
 
 
@@ -304,7 +302,7 @@ def _require_same_topics(parts: Parts, offset_ranges: list[OffsetRange]) -> None
 def _commit(
     parts: Parts,
     progress: SinkProgress,
-    manifests: list[dict[str, Any]],
+    manifests: list[Manifest],
     staged: dict[str, list[Staged]],
     ends: Positions,
 ) -> int:
@@ -313,7 +311,7 @@ def _commit(
         source_partition: max(end, progress.resume_offsets[SINK_NAME][source_partition])
         for source_partition, end in ends.items()
     }
-    files = [Path(each["dead"]["file"]) for each in manifests if each["dead"]["file"]]
+    files = [Path(each.dead["file"]) for each in manifests if each.dead["file"]]
     dead = parts.dead.commit(
         files, {source_partition: expected[source_partition] for source_partition in moving}, moving
     )
@@ -326,23 +324,21 @@ def _commit(
 
 
 def _counted(
-    parts: Parts, offset_ranges: list[OffsetRange], progress: SinkProgress, manifests: list[dict[str, Any]]
+    parts: Parts, offset_ranges: list[OffsetRange], progress: SinkProgress, manifests: list[Manifest]
 ) -> dict[str, SinkCount]:
     """Settle the account of every sink: what was read for it is written, dead or dropped."""
     counts = {}
     for sink in parts.sinks:
         read = written = dead = dropped = 0
         for each in manifests:
-            told = each["sinks"][sink.name]
-            here = int(
-                each["read"][str(progress.resume_offsets[sink.name][offset_ranges[each["index"]].source_partition])]
-            )
-            left_out = here - told["rows"] - told["dead"] - told["dropped"]
+            part = each.sinks[sink.name]
+            here = each.summary.read[progress.resume_offsets[sink.name][offset_ranges[each.index].source_partition]]
+            left_out = here - part.rows - part.dead - part.dropped
             if left_out < 0 or (left_out and not parts.job.can_filter):
                 raise PenstockError(
                     f"a defect in Penstock: sink '{sink.name}' has {-left_out} events more than were read"
                 )
-            read, written, dead = read + here, written + told["rows"], dead + told["dead"]
-            dropped += told["dropped"] + left_out
+            read, written, dead = read + here, written + part.rows, dead + part.dead
+            dropped += part.dropped + left_out
         counts[sink.name] = SinkCount(read, written, dead, dropped)
     return counts

@@ -14,11 +14,12 @@ from penstock.driver.code_archive import ship
 from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import RESERVED, rule_column, user_columns, where_column
+from penstock.record.manifest import MANIFEST, Manifest
 from penstock.steps.handlers import Handlers
 from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql
 from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, unasked_columns
-from penstock.worker.tasks import DOT, MANIFEST, Chain, Decode, ReadTask, Task, event_schema
+from penstock.worker.tasks import DOT, Chain, Decode, ReadTask, Task, event_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,7 +138,7 @@ class SparkJob:
             frame = safe_sql.judge(self.spark, frame, "expect", rules, only_if=[])
             return safe_sql.judge(self.spark, frame, "where", wheres, only_if=strict)
 
-    def manifests(self, read: ReadTask, write: Task) -> list[str]:
+    def manifests(self, read: ReadTask, write: Task) -> list[Manifest]:
         """Run the job; give what each task has to tell."""
         count = len(read.offset_ranges)
         way = _Way(self.spark.range(0, count, 1, count), [read], event_schema(self._decode))
@@ -153,7 +154,7 @@ class SparkJob:
             way.in_spark(self._unasked(way.schema, len(self._spec.steps)))
             way.frame = self._judged(way.frame)
         way.in_python()
-        return [row[0] for row in _in_python(way.frame, [*way.tasks, write], MANIFEST).collect()]
+        return [Manifest.read(row[0]) for row in _in_python(way.frame, [*way.tasks, write], MANIFEST).collect()]
 
     def _unasked(self, schema: pa.Schema, first: int) -> tuple[str, ...]:
         """Name the columns that need not pass through the JVM from this step on to the next that is Python."""

@@ -4,9 +4,6 @@ Names that begin with an underscore belong to Penstock. They travel through ever
 which record it came from, and each failed row still has that record byte for byte.
 """
 
-from typing import Any
-
-import orjson
 import pyarrow as pa
 
 HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
@@ -37,13 +34,6 @@ COORDINATES = ("_topic_id", "_partition", "_offset")
 
 SUMMARY = "task_summary"
 """The stage of a row that is no event: what a task read, told to whoever is at the end of the task."""
-
-
-def task_summary(schema: pa.Schema, told: dict[str, Any]) -> pa.RecordBatch:
-    """Return the row by which a task tells something to whoever is at its end."""
-    error = {"stage": SUMMARY, "error": "", "message": orjson.dumps(told).decode()}
-    columns = [pa.nulls(1, each.type) for each in schema][:-1]
-    return pa.RecordBatch.from_arrays([*columns, pa.array([error], ERROR)], schema=schema)
 
 
 def whole_schema(columns: pa.Schema) -> pa.Schema:

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from penstock.clock import clock
 from penstock.errors import BadInput, PenstockError
-from penstock.record.columns import ERROR, SUMMARY, task_summary, user_columns, whole_rows, whole_schema
+from penstock.record.columns import ERROR, SUMMARY, user_columns, whole_rows, whole_schema
 from penstock.record.decoded import RecordError, columns_of, record_error
+from penstock.record.manifest import TaskSummary
 from penstock.steps.fitting import requirement
 from penstock.steps.handlers import Handlers
 from penstock.steps.message import BatchInfo, Message
@@ -68,7 +69,7 @@ class HandlersTask:
                     yield from handling.chunk(batch)
             if handling.stopped is None:
                 yield from handling.finish()
-            yield task_summary(self.schema, handling.told())
+            yield handling.summary().row(self.schema)
 
 
 class _Handling:
@@ -89,13 +90,11 @@ class _Handling:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self.stopped: tuple[int, str] | None = None
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> TaskSummary:
         """Return the counts, and where it stopped if it did."""
         seconds = {name: round(value, 6) for name, value in self._seconds.items()}
-        return {
-            "handlers": {**self._counts, "batches": self._batches, "seconds": seconds},
-            **({"stopped": self.stopped} if self.stopped else {}),
-        }
+        counts = {**self._counts, "batches": self._batches, "seconds": seconds}
+        return TaskSummary(handlers=counts, stopped=self.stopped)
 
     def chunk(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take the next rows; give those that are through."""

@@ -29,10 +29,11 @@ from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import where_column
 from penstock.record.decoded import RecordError
+from penstock.record.manifest import COLUMN, Manifest, added_up
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.records import records
 from penstock.steps.sql import Sql
-from penstock.worker.tasks import DeadTask, ReadTask, SinkTask, Task, WriteTask, added_up, event_schema
+from penstock.worker.tasks import DeadTask, ReadTask, SinkTask, Task, WriteTask, event_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,8 +104,8 @@ def run(
         reader = _MemoryReader({each: _columns(listed, each) for each in partitions})
         offset_ranges = [OffsetRange(_source_partition(each), 0, reader.count(each)) for each in partitions]
         read, write = _tasks(spec, reader, offset_ranges)
-        told = _manifests(spec, folder, Path(scratch), read, write, spark)
-    return _outcome(spec, [orjson.loads(each) for each in told])
+        manifests = _manifests(spec, folder, Path(scratch), read, write, spark)
+    return _outcome(spec, manifests)
 
 
 def _understood(pipeline: PipelineSpec | type[Pipeline] | Path) -> tuple[PipelineSpec, Path]:
@@ -252,7 +253,7 @@ def _tasks(spec: PipelineSpec, reader: _MemoryReader, offset_ranges: list[Offset
 
 def _manifests(
     spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, spark: "SparkSession | None"
-) -> list[str]:
+) -> list[Manifest]:
     if spark is None and not needs_spark(spec):
         return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.offset_ranges))]
     from penstock.driver import session
@@ -281,7 +282,9 @@ def needs_spark(spec: PipelineSpec) -> bool:
     )
 
 
-def _in_process(spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, index: int) -> str:
+def _in_process(
+    spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, index: int
+) -> Manifest:
     """Run the tasks that a Python worker of Spark would run, one into the other."""
     schema = event_schema(read.decode)
     batches = read(iter(()), index)
@@ -289,22 +292,21 @@ def _in_process(spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask,
         task: Task = step.task(schema, folder, scratch / "notes")  # type: ignore[union-attr]
         batches, schema = task(batches, index), task.schema  # type: ignore[attr-defined]
     (manifest,) = write(batches, index)
-    told: str = manifest.column("manifest")[0].as_py()
-    return told
+    return Manifest.read(manifest.column(COLUMN)[0].as_py())
 
 
-def _outcome(spec: PipelineSpec, manifests: list[dict[str, Any]]) -> Outcome:
+def _outcome(spec: PipelineSpec, manifests: list[Manifest]) -> Outcome:
     for each in manifests:
-        if each.get("stopped") or each["failed_rule"]:
-            where, what = each.get("stopped") or reversed(each["failed_rule"])
-            raise PipelineHalted(f"the pipeline stops at message {where}: {what}")
+        stop = each.summary.stopped or (each.failed_rule and each.failed_rule[::-1])
+        if stop:
+            raise PipelineHalted(f"the pipeline stops at message {stop[0]}: {stop[1]}")
     rows = {
-        name: [row for each in manifests for row in _unpacked(each["sinks"][name]["detail"]["rows"])]
+        name: [row for each in manifests for row in _unpacked(each.sinks[name].detail["rows"])]
         for name in spec.sink_names
     }
-    letters = [letter for each in manifests for letter in each["dead"]["letters"]]
-    count = sum(each["read"]["0"] for each in manifests)
-    dead_of = {name: sum(each["sinks"][name]["dead"] for each in manifests) for name in spec.sink_names}
+    letters = [letter for each in manifests for letter in each.dead["letters"]]
+    count = sum(each.summary.read[0] for each in manifests)
+    dead_of = {name: sum(each.sinks[name].dead for each in manifests) for name in spec.sink_names}
     return Outcome(
         read=count,
         sinks=rows,
@@ -313,6 +315,6 @@ def _outcome(spec: PipelineSpec, manifests: list[dict[str, Any]]) -> Outcome:
             for each in letters
         ],
         dropped={name: count - len(rows[name]) - dead_of[name] for name in spec.sink_names},
-        rules=dict(sum((Counter(each["rules"]) for each in manifests), Counter())),
-        handlers=added_up([each["handlers"] for each in manifests if "handlers" in each]),
+        rules=dict(sum((Counter(each.rules) for each in manifests), Counter())),
+        handlers=added_up(each.summary.handlers for each in manifests),
     )

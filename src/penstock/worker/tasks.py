@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,12 +17,12 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import NOT_READ
 from penstock.errors import PenstockError
 from penstock.pipeline.expectation import Expectation
-from penstock.record.columns import ERROR, SUMMARY, rule_column, task_summary, user_columns, whole_rows, whole_schema
+from penstock.record.columns import ERROR, SUMMARY, rule_column, user_columns, whole_rows, whole_schema
 from penstock.record.decoded import Decoded, RecordError, record_error
+from penstock.record.manifest import Manifest, SinkPart, TaskSummary
 from penstock.record.positions import OffsetRange
 from penstock.sinks.sink import Stager, StagerFactory
 
-MANIFEST = "manifest string"
 DOT = "\ue000"
 """What stands for a dot in names on their way to Python: PySpark would take `a.b` for a field of a struct."""
 
@@ -140,7 +139,7 @@ class ReadTask:
                 ]
                 batch = batch.filter(pa.array(kept))
             yield batch
-        yield task_summary(schema, {"read": {str(start): count for start, count in read.items()}, "end": reached})
+        yield TaskSummary(read=read, end=reached).row(schema)
 
     def on(self, index: int, start: int, end: int) -> "ReadTask":
         """Return the same over a part of one offset range, whatever its size."""
@@ -175,10 +174,10 @@ class DrainTask:
     """Takes rows and does nothing: to find out whether the steps can take them."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
-        """Say that the end was reached."""
+        """Reach the end, and tell nothing."""
         for _ in batches:
             pass
-        yield pa.RecordBatch.from_pydict({"manifest": ["{}"]})
+        yield from ()
 
     def on(self, _index: int, _start: int, _end: int) -> "DrainTask":
         """Return itself: it is the same everywhere."""
@@ -233,7 +232,7 @@ class _Progress:
     recorded: set[tuple[int, str | None]]
     counts: dict[str, _Counts]
     rules: dict[str, int]
-    told: dict[str, Any] = field(default_factory=dict)
+    summary: TaskSummary = field(default_factory=TaskSummary)
     failed_rule: tuple[str, int] | None = None
 
 
@@ -263,18 +262,18 @@ class WriteTask:
             crash_point("writing", pid=self.driver_pid)
         details = {name: stager.finish() for name, stager in progress.stagers.items()}
         dead = progress.dead.finish()
-        manifest = {
-            "index": index,
-            **progress.told,
-            "sinks": {
-                name: {"rows": count.rows, "dead": count.dead, "dropped": count.dropped, "detail": details[name]}
+        manifest = Manifest(
+            index=index,
+            summary=progress.summary,
+            sinks={
+                name: SinkPart(count.rows, count.dead, count.dropped, details[name])
                 for name, count in progress.counts.items()
             },
-            "dead": dead,
-            "rules": progress.rules,
-            "failed_rule": progress.failed_rule,
-        }
-        yield pa.RecordBatch.from_pydict({"manifest": [orjson.dumps(manifest).decode()]})
+            dead=dead,
+            rules=progress.rules,
+            failed_rule=progress.failed_rule,
+        )
+        yield manifest.row()
 
     def on(self, index: int, start: int, end: int) -> "WriteTask":
         """Return the same for a part of one offset range."""
@@ -289,8 +288,8 @@ class WriteTask:
     def _chunk(self, batch: pa.RecordBatch, index: int, progress: _Progress) -> None:
         stages = pc.struct_field(batch.column("_error"), "stage")
         summaries = _mask(pc.equal(stages, SUMMARY))
-        for told in batch.filter(pa.array(summaries)).column("_error").to_pylist():
-            progress.told.update(orjson.loads(told["message"]))
+        if summaries.any():
+            progress.summary = progress.summary.with_rows(batch.filter(pa.array(summaries)).column("_error"))
         failed = _mask(pc.is_valid(stages)) & ~summaries
         good = ~failed & ~summaries
         offsets = batch.column("_at").fill_null(-1).to_numpy()
@@ -379,13 +378,3 @@ class WriteTask:
 
 def _mask(values: pa.Array) -> Any:
     return values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003
-
-
-def added_up(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Add up what several tasks counted, however deep it lies."""
-    total: dict[str, Any] = {}
-    for part in parts:
-        for name, value in part.items():
-            known = total.get(name)
-            total[name] = added_up([known or {}, value]) if isinstance(value, dict) else (known or 0) + value
-    return total
