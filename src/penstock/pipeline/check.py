@@ -4,11 +4,10 @@ import importlib.util
 import re
 import sys
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from penstock.config.document import KeyPath
+from penstock.config.problem import Problem
 from penstock.decoders.json import Json as JsonDecode
 from penstock.pipeline.spec import TOPIC, PipelineSpec
 from penstock.record.columns import RESERVED
@@ -31,15 +30,6 @@ from penstock.steps.stateful import Stateful
 _NO_TOPIC = "a topic's name has letters, digits, dots, dashes and underscores, at most 249"
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Something about a pipeline, with the key it is about."""
-
-    level: Literal["error", "warning"]
-    keys: KeyPath
-    text: str
-
-
 def problems(spec: PipelineSpec, folder: Path) -> list[Problem]:
     """Find everything that can be found without Spark; errors keep a pipeline from starting, warnings do not."""
     if spec.speed == "realtime":
@@ -48,27 +38,25 @@ def problems(spec: PipelineSpec, folder: Path) -> list[Problem]:
     return [*found, *(_about_stateful(spec) if spec.is_stateful else _about_rows(spec))]
 
 
-def _error(text: str, *keys: str | int) -> Problem:
-    return Problem("error", keys, text)
-
-
 def _about_source(spec: PipelineSpec) -> Iterator[Problem]:
     source = spec.source
     if isinstance(source, Files | DeltaTable):
         for number, sink in enumerate(spec.sinks):
             if isinstance(sink, Delta | Json | SparkFormat) and sink.path.resolve() == source.path.resolve():
-                yield _error("the sink writes to the source's folder: it would never end", "sinks", number, "path")
+                yield Problem.error(
+                    "the sink writes to the source's folder: it would never end", "sinks", number, "path"
+                )
         return
     for number, topic in enumerate(source.topics):
         if TOPIC.fullmatch(topic) is None:
-            yield _error(_NO_TOPIC, "source", "topics", number)
+            yield Problem.error(_NO_TOPIC, "source", "topics", number)
     if source.offsets and source.start != "earliest":
-        yield _error("`offsets` and `start` contradict each other: leave one out", "source", "offsets")
+        yield Problem.error("`offsets` and `start` contradict each other: leave one out", "source", "offsets")
     for topic, offsets in source.offsets.items():
         if not _is_read(source, topic):
-            yield _error("the source does not read this topic", "source", "offsets", topic)
+            yield Problem.error("the source does not read this topic", "source", "offsets", topic)
         if min([0, *offsets.keys(), *offsets.values()]) < 0:
-            yield _error("partitions and offsets begin at 0", "source", "offsets", topic)
+            yield Problem.error("partitions and offsets begin at 0", "source", "offsets", topic)
     yield from _about_loops(spec, source)
 
 
@@ -82,35 +70,39 @@ def _is_read(source: Kafka, topic: str) -> bool:
 def _about_loops(spec: PipelineSpec, source: Kafka) -> Iterator[Problem]:
     for number, sink in enumerate(spec.sinks):
         if isinstance(sink, KafkaSink) and _is_read(source, sink.topic):
-            yield _error("the sink writes to the source's topic: it would never end", "sinks", number, "topic")
+            yield Problem.error("the sink writes to the source's topic: it would never end", "sinks", number, "topic")
     dead = spec.dead_letters.topic
     named = [dead.replace("{topic}", topic) for topic in source.topics] or [dead]
     if any(_is_read(source, topic) for topic in named):
-        yield _error("dead letters would go to a topic of the source: it would never end", "dead_letters", "topic")
+        yield Problem.error(
+            "dead letters would go to a topic of the source: it would never end", "dead_letters", "topic"
+        )
     elif source.pattern and "{topic}" in dead and not dead.endswith(".dead"):
-        yield _error("the source's pattern may match it: end it in .dead, which is left out", "dead_letters", "topic")
+        yield Problem.error(
+            "the source's pattern may match it: end it in .dead, which is left out", "dead_letters", "topic"
+        )
 
 
 def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
     seen: dict[str, int] = {}
     for number, sink in enumerate(spec.sinks):
         if isinstance(spec.source, Files) and isinstance(sink, KafkaSink):
-            yield _error("of files, Kafka cannot keep a position: land them in a table first", "sinks", number, "type")
+            yield Problem.error(
+                "of files, Kafka cannot keep a position: land them in a table first", "sinks", number, "type"
+            )
     for number, sink in enumerate(spec.sinks):
         if isinstance(sink, Delta | Json | SparkFormat):
             place = str(sink.path.resolve())
             if place in seen:
-                yield _error("another sink writes to this folder", "sinks", number, "path")
+                yield Problem.error("another sink writes to this folder", "sinks", number, "path")
             seen[place] = number
         if isinstance(sink, KafkaSink) and TOPIC.fullmatch(sink.topic) is None:
-            yield _error(_NO_TOPIC, "sinks", number, "topic")
+            yield Problem.error(_NO_TOPIC, "sinks", number, "topic")
         if isinstance(sink, Postgres) and not sink.server.is_local and sink.server.sslmode in {"disable", "require"}:
             text = "without a certificate that is checked, whoever answers gets the rows: use `verify-full`"
-            yield Problem("warning", ("sinks", number, "server", "sslmode"), text)
+            yield Problem.warning(text, "sinks", number, "server", "sslmode")
         if isinstance(sink, Console | SparkFormat):
-            yield Problem(
-                "warning", ("sinks", number, "type"), f"`{sink.type}` is at least once: a crash can double rows"
-            )
+            yield Problem.warning(f"`{sink.type}` is at least once: a crash can double rows", "sinks", number, "type")
 
 
 def _about_functions(spec: PipelineSpec, folder: Path) -> Iterator[Problem]:
@@ -122,60 +114,66 @@ def _about_functions(spec: PipelineSpec, folder: Path) -> Iterator[Problem]:
             top = reference.partition(":")[0].partition(".")[0]
             beside = (folder / f"{top}.py").exists() or (folder / top).is_dir()
             if not beside and top not in sys.modules and importlib.util.find_spec(top) is None:
-                yield _error(f"there is no module '{top}', neither beside the file nor installed", "steps", number, key)
+                yield Problem.error(
+                    f"there is no module '{top}', neither beside the file nor installed", "steps", number, key
+                )
 
 
 def _about_realtime(spec: PipelineSpec) -> Iterator[Problem]:
     """Return what expressions in the JVM cannot do."""
     slower = "use `speed: stream`, which takes a second"
     if not isinstance(spec.source, Kafka) or spec.source.pattern:
-        yield _error("in real time events come from named Kafka topics", "source")
+        yield Problem.error("in real time events come from named Kafka topics", "source")
     if len(spec.sinks) != 1 or not isinstance(spec.sinks[0], KafkaSink):
-        yield _error(f"in real time there is one sink, and it is `kafka`: for others {slower}", "sinks")
+        yield Problem.error(f"in real time there is one sink, and it is `kafka`: for others {slower}", "sinks")
     for number, step in enumerate(spec.steps):
         if not isinstance(step, Sql):
-            yield _error(f"in real time there is SQL only, Python would hold records back: {slower}", "steps", number)
+            yield Problem.error(
+                f"in real time there is SQL only, Python would hold records back: {slower}", "steps", number
+            )
     for number, rule in enumerate(spec.expect):
         if rule.otherwise in {"fail", "warn"}:
-            yield _error("in real time a rule drops a record or makes it a dead letter", "expect", number, "otherwise")
+            yield Problem.error(
+                "in real time a rule drops a record or makes it a dead letter", "expect", number, "otherwise"
+            )
     if spec.rate is not None:
-        yield _error(f"in real time there is no limit of rate: {slower}", "rate")
+        yield Problem.error(f"in real time there is no limit of rate: {slower}", "rate")
     if isinstance(spec.decode, JsonDecode):
         if spec.decode.unknown_fields != "ignore":
-            yield _error("in real time unknown fields are ignored", "decode", "unknown_fields")
+            yield Problem.error("in real time unknown fields are ignored", "decode", "unknown_fields")
         text = "in real time Spark's from_json reads it, which ignores text behind the closing brace"
-        yield Problem("warning", ("decode", "type"), text)
-    yield Problem("warning", ("speed",), "`realtime` is at least once: a crash repeats what came since the last commit")
+        yield Problem.warning(text, "decode", "type")
+    yield Problem.warning("`realtime` is at least once: a crash repeats what came since the last commit", "speed")
 
 
 def _about_stateful(spec: PipelineSpec) -> Iterator[Problem]:
     for number, step in enumerate(spec.steps):
         if isinstance(step, Python | Handlers):
-            yield _error("a `delta` source has no row-local Python: use `sql` or `stateful`", "steps", number)
+            yield Problem.error("a `delta` source has no row-local Python: use `sql` or `stateful`", "steps", number)
         if isinstance(step, Stateful) and step.timers == "processing_time" and spec.speed == "scheduled":
-            yield _error(
+            yield Problem.error(
                 "timers that follow the clock never come to an end: use `speed: stream`", "steps", number, "timers"
             )
     if spec.rate is not None:
-        yield _error("a rate belongs to the pipeline that lands the events", "rate")
+        yield Problem.error("a rate belongs to the pipeline that lands the events", "rate")
     if spec.expect:
-        yield _error("expectations belong to the pipeline that lands the events", "expect")
+        yield Problem.error("expectations belong to the pipeline that lands the events", "expect")
     for number, sink in enumerate(spec.sinks):
         if isinstance(sink, Json | KafkaSink | SparkFormat):
-            yield _error(
+            yield Problem.error(
                 f"`{sink.type}` cannot take results that change: use delta, postgres or console", "sinks", number
             )
         elif isinstance(sink, Delta) and not sink.key:
-            yield _error("results that change need a `key` to be merged by", "sinks", number)
+            yield Problem.error("results that change need a `key` to be merged by", "sinks", number)
         elif isinstance(sink, Postgres) and sink.mode != "upsert":
-            yield _error("results that change need `mode: upsert` and a `key`", "sinks", number)
+            yield Problem.error("results that change need `mode: upsert` and a `key`", "sinks", number)
 
 
 def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
     columns = None if spec.decode is None else list(spec.decode.arrow_schema.names)
     for number, step in enumerate(spec.steps):
         if isinstance(step, Stateful):
-            yield _error("state belongs to a second pipeline, whose source is the landed table", "steps", number)
+            yield Problem.error("state belongs to a second pipeline, whose source is the landed table", "steps", number)
         elif isinstance(step, Python):
             columns = list(parse(step.returns).names) if step.returns else columns
         elif isinstance(step, Handlers):
@@ -187,7 +185,7 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
         yield from _unknown([rule.that], columns, ("expect", number, "that"))
     for number, sink in enumerate(spec.sinks):
         if isinstance(sink, Delta) and sink.key:
-            yield _error("`key` is for stateful pipelines: landed events are appended", "sinks", number, "key")
+            yield Problem.error("`key` is for stateful pipelines: landed events are appended", "sinks", number, "key")
         if sink.where:
             yield from _unknown([sink.where], columns, ("sinks", number, "where"))
 
@@ -195,10 +193,10 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
 def _about_handlers(step: Handlers, number: int, columns: list[str]) -> Iterator[Problem]:
     if step.batchers and DEFAULT not in step.batchers:
         text = "no batcher is called `default`: a message without `put_batcher` is a dead letter"
-        yield Problem("warning", ("steps", number, "batchers"), text)
+        yield Problem.warning(text, "steps", number, "batchers")
     taken = [name.lower() for name in step.columns(columns)[:-1]]
     if step.batcher_column is not None and step.batcher_column.lower() in taken:
-        yield _error("there is a column of this name already", "steps", number, "batcher_column")
+        yield Problem.error("there is a column of this name already", "steps", number, "batcher_column")
 
 
 def _about_sql(step: Sql, number: int, columns: list[str] | None) -> Generator[Problem, None, list[str] | None]:
@@ -206,7 +204,7 @@ def _about_sql(step: Sql, number: int, columns: list[str] | None) -> Generator[P
     try:
         select = Select(step.sql)
     except ValueError as error:
-        yield _error(str(error), "steps", number, "sql")
+        yield Problem.error(str(error), "steps", number, "sql")
         return None
     texts = [*select.expressions, *([select.where] if select.where else [])]
     # A column that is only passed on makes nothing: if it is not there, it is a typo.
@@ -226,13 +224,15 @@ def _unknown(
     known = {name.lower() for name in [*columns, *RESERVED.names, "events"]}
     for name in sorted({name for text in texts for name in mentioned_columns(text)}):
         if name.lower() in made - known:
-            yield _error(f"'{name}' is made by this SELECT and not there yet: use it in a second step", *keys)
+            yield Problem.error(f"'{name}' is made by this SELECT and not there yet: use it in a second step", *keys)
         elif name.lower() not in known:
-            yield Problem("warning", keys, f"there is no column '{name}'; there are {', '.join(columns)}")
+            yield Problem.warning(f"there is no column '{name}'; there are {', '.join(columns)}", *keys)
 
 
 def _doubled(columns: list[str], keys: KeyPath) -> Iterator[Problem]:
     folded = [name.lower() for name in columns]
     for number, name in enumerate(folded):
         if name in folded[:number]:
-            yield _error(f"the column '{name}' comes out twice: leave the old one out with * EXCEPT ({name})", *keys)
+            yield Problem.error(
+                f"the column '{name}' comes out twice: leave the old one out with * EXCEPT ({name})", *keys
+            )

@@ -1,0 +1,25 @@
+"""Something about a pipeline file that contradicts itself, or looks like a mistake."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.config.document import KeyPath
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong, with the key it is about. An error keeps a pipeline from starting, a warning does not."""
+
+    level: Literal["error", "warning"]
+    keys: KeyPath
+    text: str
+
+    @classmethod
+    def error(cls, text: str, *keys: str | int) -> "Problem":
+        """Return what keeps the pipeline from starting."""
+        return cls("error", keys, text)
+
+    @classmethod
+    def warning(cls, text: str, *keys: str | int) -> "Problem":
+        """Return what looks like a mistake."""
+        return cls("warning", keys, text)
