@@ -41,7 +41,7 @@ bench: setup  ## Our clients beside Kafka's own Java tools
 
 lock: setup  ## Resolve Python packages and jars anew
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate --group dev pyproject.toml --output-file requirements/dev.txt
+	  --no-header --no-annotate --group dev --all-extras pyproject.toml --output-file requirements/dev.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --constraints requirements/dev.txt - --output-file requirements/bootstrap.txt
 	$(BIN)/python scripts/lock_jars.py

@@ -17,7 +17,7 @@ PenstockError
     ├── Refused            5    the cluster does not let this client in, or not do this
     ├── Conflict           6    it contradicts what is there already
     │   └── PositionsMoved 6    another driver of the same pipeline has written to a sink
-    ├── EnvironmentNotReady 7   this machine lacks Java, jars, memory or disk
+    ├── EnvironmentNotReady 7   this machine lacks Java, jars, an extra, memory or disk
     ├── DeliveryFailed     8    records that were sent are not acknowledged
     ├── Discontinuity      9    going on would skip or double events; each says which command goes on
     │   ├── ClusterReplaced     another Kafka cluster answers than the one that the positions are of
@@ -130,7 +130,7 @@ class Conflict(Terminal):
 
 
 class EnvironmentNotReady(Terminal):
-    """This machine lacks something: Java, jars, memory, disk."""
+    """This machine lacks something: Java, jars, an extra of Penstock, memory, disk."""
 
     exit_code = 7
 

@@ -1,6 +1,5 @@
 """The comparison of brokers, as far as it needs no server: events, counting, the table, the picture."""
 
-import importlib.util
 import os
 import re
 import time
@@ -25,7 +24,7 @@ from penstock.lab.bench.brokers.keeping import Kept
 from penstock.lab.bench.brokers.reader import Drained, Got, drain
 from penstock.lab.bench.brokers.report import Measured, lines, panels, table
 from penstock.lab.bench.brokers.speed import Speed, send_evenly
-from penstock.lab.bench.drawing import Panel, bars, require_drawable, save_panels
+from penstock.lab.bench.drawing import Panel, bars, save_panels
 from penstock.transports import Incoming, Outgoing
 
 
@@ -259,16 +258,6 @@ def test_nothing_has_no_bar_and_does_not_upset_the_scale(tmp_path: Path) -> None
     assert "█" not in nothing
     save_panels([Panel("Lost", "%", {"a": 0.0, "b": 0.0})], tmp_path / "nothing.png")
     save_panels([Panel("Lost", "%", {"a": 0.0})], tmp_path / "nothing.svg")
-
-
-def test_a_png_without_matplotlib_is_one_line_with_the_command_and_an_svg_needs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-
-    with pytest.raises(EnvironmentNotReady, match=r"needs matplotlib.*pip install 'penstock\[bench\]'"):
-        require_drawable(tmp_path / "a.png")
-    require_drawable(tmp_path / "a.svg")
 
 
 @pytest.mark.parametrize("command", ["pipeline", "batching", "brokers"])

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from penstock.config import document, project
 from penstock.errors import BadInput, Mistakes, NotFound, one_line
+from penstock.extras import require
 from penstock.pipeline.check import problems
 from penstock.pipeline.handlers import MODULE_PREFIX, Pipeline
 from penstock.pipeline.spec import PipelineSpec
@@ -17,7 +18,10 @@ _SHOWN = 10
 
 
 def load(path: Path) -> PipelineSpec:
-    """Read a pipeline and check it as a whole; complaints name the file, the line and the key."""
+    """Read a pipeline and check it as a whole; complaints name the file, the line and the key.
+
+    Raises `EnvironmentNotReady` if it needs an extra that is not installed.
+    """
     return load_with_warnings(path)[0]
 
 
@@ -37,6 +41,8 @@ def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:
     }
     if told["error"]:
         raise Mistakes("\n".join(map(one_line, told["error"])))
+    if spec.metrics is not None:
+        require("metrics", f"`metrics` of pipeline '{spec.name}'")
     return spec, told["warning"]
 
 

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import BaseModel, Field
 
 from penstock.errors import BadInput
+from penstock.extras import require
 from penstock.secret import Secret
 from penstock.transports.transport import Transport
 
@@ -91,7 +92,11 @@ def _fix_for_options(scheme: str) -> str:
 
 
 def open_transport(address: str) -> Transport:
-    """Connect. Raises `BadInput` for an address that cannot be used, `Transient` when nobody answers there."""
+    """Connect.
+
+    Raises `BadInput` for an address that cannot be used, `Transient` when nobody answers there, and
+    `EnvironmentNotReady` for Redis and RabbitMQ unless `penstock[lab]` is installed.
+    """
     return opener(parse(address))()
 
 
@@ -100,6 +105,8 @@ def opener(address: Address) -> Callable[[], Transport]:
 
     A thread that outlives the main one could not load it any more: Python refuses while it shuts down.
     """
+    if address.scheme != "kafka":
+        require("lab", f"a {address.scheme}:// address")
     connect = _OPENERS[address.scheme]()
     return lambda: connect(address)
 

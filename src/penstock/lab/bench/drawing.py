@@ -1,12 +1,11 @@
-"""Figures as bars: on the terminal, and as a picture, SVG without anything or PNG with matplotlib."""
+"""Figures as bars: on the terminal, and as a picture, SVG or PNG."""
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from penstock.errors import BadInput, EnvironmentNotReady
+from penstock.errors import BadInput
 
 _WIDTH = 50
 _BAR_HEIGHT, _GAP, _LEFT, _SCALE = 24, 10, 260, 420
@@ -48,10 +47,6 @@ def require_drawable(path: Path) -> None:
     """Raise unless a picture can be drawn there: ask before a measurement, not after it."""
     if path.suffix not in {".svg", ".png"}:
         raise BadInput(f"a picture is .svg or .png, and {path.name} is neither")
-    if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
-        raise EnvironmentNotReady(
-            "a PNG needs matplotlib", fix="Run: pip install 'penstock[bench]'; or name an .svg file"
-        )
 
 
 def save_bars(values: Mapping[str, float], unit: str, path: Path) -> None:

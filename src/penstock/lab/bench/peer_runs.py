@@ -4,11 +4,11 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 
 from deltalake import DeltaTable
 
+import penstock
 from penstock.errors import EnvironmentNotReady
 from penstock.interpreter import SAFE_PYTHON
 from penstock.kafka.connection import Connection
@@ -19,6 +19,8 @@ CONTENDERS = {
     "Quix Streams": ("quix.py", "at least once, malformed left out"),
     "Bytewax": ("bytewax_flow.py", "at most once, malformed left out"),
 }
+# Programs for other libraries are of no use to somebody who lands events: they are in a clone, and not in the wheel.
+SCRIPTS = Path(penstock.__file__).parents[2] / "bench" / "peers"
 _TIMEOUT_S = 1800.0
 
 
@@ -26,9 +28,13 @@ class Peers:
     """The environment of the peers, made once and kept in the cache."""
 
     def __init__(self, cache: Path, talk: Callable[[str], None]) -> None:
-        folder = resources.files("penstock.lab.bench.peers")
-        wanted = (folder / "requirements.txt").read_bytes()
-        self._scripts = Path(str(folder))
+        try:
+            wanted = (SCRIPTS / "requirements.txt").read_bytes()
+        except FileNotFoundError:
+            raise EnvironmentNotReady(
+                "the peers are in Penstock's repository and not in an installed package",
+                fix="Run it from a clone, or measure without --peers",
+            ) from None
         self._python = cache / "peers" / hashlib.sha256(wanted).hexdigest()[:12] / "bin" / "python"
         if not self._python.exists():
             talk("making an environment for the peers")
@@ -37,7 +43,7 @@ class Peers:
     def _make(self) -> None:
         place = self._python.parent.parent
         uv = [*SAFE_PYTHON, "-m", "uv", "--no-config"]  # not that of whoever may write to a folder above
-        requirements = self._scripts / "requirements.txt"
+        requirements = SCRIPTS / "requirements.txt"
         for command in (
             [*uv, "venv", "--quiet", "--python", sys.executable, str(place)],
             [*uv, "pip", "sync", "--quiet", "--python", str(self._python), "--require-hashes", str(requirements)],
@@ -49,7 +55,7 @@ class Peers:
 
     def run(self, name: str, connection: Connection, topic: str, total: int, folder: Path) -> float:
         """Let a peer read the whole topic; give the seconds that it took by its own clock, without its start."""
-        script = self._scripts / CONTENDERS[name][0]
+        script = SCRIPTS / CONTENDERS[name][0]
         command = [str(self._python), str(script), connection.bootstrap_servers, topic, str(total), str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode != 0:

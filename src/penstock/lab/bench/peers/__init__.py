@@ -1,1 +1,0 @@
-"""What others would use instead, in an environment of their own: programs that the bench starts."""

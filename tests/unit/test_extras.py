@@ -1,0 +1,140 @@
+"""A Penstock without its extras: whatever needs one says in one line what to install."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from penstock.cli import bench, sim
+from penstock.errors import EnvironmentNotReady
+from penstock.extras import MODULES
+from penstock.lab.bench import peer_runs
+
+ROOT = Path(__file__).parents[2]
+LAB = "needs matplotlib, pika, redis, websockets, which a plain Penstock does not bring. Nothing was started."
+METRICS = "needs prometheus_client, which a plain Penstock does not bring. Nothing was started."
+# Python finds no module whose place is taken by None, as if it were not installed.
+PROGRAM = """
+import json, sys
+from typer.testing import CliRunner
+modules, home, commands = json.loads(sys.stdin.read())
+sys.modules.update(dict.fromkeys(modules))
+from penstock.cli import app
+ends = [CliRunner().invoke(app, ["--home", home, *command]) for command in commands]
+print(json.dumps([[end.exit_code, end.stdout, end.stderr] for end in ends]))
+"""
+COMMANDS = [
+    "demo",
+    "scenario list",
+    "scenario poison",
+    "drill list",
+    "drill keys",
+    "sim run",
+    "sim serve",
+    "sim players",
+    "bench broker",
+    "bench pipeline",
+    "bench start",
+    "bench growth",
+    "bench batching",
+    "bench realtime",
+    "bench logging",
+    "bench brokers",
+]
+
+
+def without_extras(program: str, *arguments: str, stdin: str = "") -> list[Any]:
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def cli_without_extras(folder: Path, *commands: list[str]) -> list[Any]:
+    """Run commands one after the other in one interpreter; give the exit code, stdout and stderr of each."""
+    modules = [module for each in MODULES.values() for module in each]
+    return without_extras(PROGRAM, stdin=json.dumps([modules, str(folder / "home"), commands]))
+
+
+def test_every_command_of_the_lab_says_in_one_line_what_to_install(tmp_path: Path) -> None:
+    said = cli_without_extras(tmp_path, *(command.split() for command in COMMANDS))
+
+    told = f"error: the lab (sim, scenario, drill, bench, demo) {LAB} Run: pip install 'penstock[lab]'\n"
+    assert {command: [7, "", told] for command in COMMANDS} == dict(zip(COMMANDS, said, strict=True))
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_no_command_of_the_lab_is_forgotten_here() -> None:
+    groups = {
+        f"{group} {command.name or command.callback.__name__}"
+        for group, typer in (("sim", sim.app), ("bench", bench.app))
+        for command in typer.registered_commands
+        if command.callback is not None
+    }
+
+    assert groups == {command for command in COMMANDS if command.startswith(("sim ", "bench "))}
+
+
+def test_the_help_of_the_lab_needs_nothing(tmp_path: Path) -> None:
+    said = cli_without_extras(tmp_path, *([name, "--help"] for name in ("sim", "bench", "demo", "drill", "scenario")))
+
+    assert [(0, "")] * 5 == [(code, stderr) for code, _, stderr in said]
+
+
+def test_an_address_of_another_broker_says_in_one_line_what_to_install() -> None:
+    program = """
+import json, sys
+sys.modules.update(dict.fromkeys(["matplotlib", "pika", "redis", "websockets"]))
+from penstock.cli import bench, sim
+from penstock.errors import EnvironmentNotReady
+from penstock.transports import log_to, open_transport
+said = []
+for address in sys.argv[1:]:
+    for call in (open_transport, lambda address: log_to(address, topic="logs")):
+        try:
+            call(address)
+        except EnvironmentNotReady as error:
+            said.append(str(error))
+print(json.dumps(said))
+"""
+    said = without_extras(program, "redis://127.0.0.1:1", "redis-pubsub://127.0.0.1:1", "amqp://127.0.0.1:1")
+
+    schemes = ["redis", "redis", "redis-pubsub", "redis-pubsub", "amqp", "amqp"]
+    assert [f"a {scheme}:// address {LAB} Run: pip install 'penstock[lab]'" for scheme in schemes] == said
+
+
+def test_a_pipeline_with_metrics_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text(
+        "name: orders\nsource: {type: kafka, topics: [orders]}\ndecode: {type: text}\n"
+        "sinks: [{type: delta, path: orders}]\nmetrics: {port: 0}\n"
+    )
+    said = cli_without_extras(tmp_path, *(["pipeline", each, str(file)] for each in ("check", "run", "start")))
+
+    told = f"error: `metrics` of pipeline 'orders' {METRICS} Run: pip install 'penstock[metrics]'\n"
+    assert [[7, "", told]] * 3 == said
+    assert [file] == list(tmp_path.iterdir())
+
+
+def test_an_extra_names_the_packages_that_its_modules_come_from() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    packages = packages_distributions()
+
+    named = {extra: {canonicalize_name(Requirement(each).name) for each in extras[extra]} for extra in extras}
+    found = {extra: {canonicalize_name(packages[module][0]) for module in MODULES[extra]} for extra in MODULES}
+    assert named == found
+
+
+def test_the_peers_of_the_bench_are_in_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {script for script, _ in peer_runs.CONTENDERS.values()} | {"requirements.txt"}
+    assert there == {path.name for path in peer_runs.SCRIPTS.iterdir() if path.is_file()}
+
+    monkeypatch.setattr(peer_runs, "SCRIPTS", tmp_path / "lib" / "bench" / "peers")
+    with pytest.raises(EnvironmentNotReady, match=r"Run it from a clone, or measure without --peers$"):
+        peer_runs.Peers(tmp_path, print)
