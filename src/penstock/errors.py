@@ -16,7 +16,8 @@ PenstockError
     ├── NotFound           3    the topic, group, user or node is not there
     ├── Refused            5    the cluster does not let this client in, or not do this
     ├── Conflict           6    it contradicts what is there already
-    │   └── PositionsMoved 6    another driver of the same pipeline has written to a sink
+    │   ├── PositionsMoved 6    another driver of the same pipeline has written to a sink
+    │   └── FormatNotUnderstood  6  a file, a topic or a table is of another version of Penstock
     ├── EnvironmentNotReady 7   this machine lacks Java, jars, an extra, memory or disk
     ├── DeliveryFailed     8    records that were sent are not acknowledged
     ├── Discontinuity      9    going on would skip or double events; each says which command goes on
@@ -155,6 +156,10 @@ class SparkDied(BatchAborted):
 
 class PositionsMoved(Conflict):
     """A sink does not stand where this driver left it: another driver of the pipeline has written there."""
+
+
+class FormatNotUnderstood(Conflict):
+    """What Penstock has written is of a newer or older format version than this Penstock understands."""
 
 
 class Discontinuity(Terminal):

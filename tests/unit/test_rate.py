@@ -89,7 +89,10 @@ def test_a_command_wins_over_the_file_at_once_until_it_is_forgotten(tmp_path: Pa
         assert (3, None, 10) == (changed, off, limit.allowance())
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"rate": {"events": 0}}', b'{"rate": {"events": "many"}}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b'{"format": 1, "rate": {"events": 0}}', b'{"format": 1, "rate": {"events": "many"}}'],
+)
 def test_a_word_that_cannot_be_read_leaves_it_to_the_file(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "rate.json").write_bytes(content)
 

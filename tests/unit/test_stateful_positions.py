@@ -177,7 +177,7 @@ def test_a_rebuild_that_dies_half_way_leaves_nothing_that_a_run_accepts(
 ) -> None:
     lab.run(0)
     with monkeypatch.context() as patch:
-        patch.setattr(stateful, "write_json", lambda *_: 1 / 0)
+        patch.setattr(stateful, "write_versioned", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             lab.rebuild()
 
@@ -196,7 +196,13 @@ def test_a_new_checkpoint_says_where_the_sinks_stood(lab: Lab) -> None:
 
     told = orjson.loads((lab.checkpoint / "metadata.json").read_bytes())
     computed: dict[str, object] = {"watermark": None, "steps": []}
-    assert {"pipeline": "p", "positions": {"delta": position}, "query": None, "computation": computed} == told
+    assert {
+        "format": 1,
+        "pipeline": "p",
+        "positions": {"delta": position},
+        "query": None,
+        "computation": computed,
+    } == told
 
 
 @pytest.mark.parametrize("name", ["console", "screen"])

@@ -5,10 +5,12 @@ It is written whole, by rename, before the first node is formatted, and again wh
 
 from pathlib import Path
 
-from pydantic import BaseModel, Field, ValidationError
+import orjson
+from pydantic import BaseModel, Field
 
 from penstock.errors import Conflict
 from penstock.private import write_private
+from penstock.record.formats import CLUSTER, KEY, require_format
 
 _FILE = "cluster.json"
 
@@ -62,14 +64,18 @@ class ClusterState(BaseModel, frozen=True, extra="forbid"):
 
     def save(self, folder: Path) -> None:
         """Write the file so that a crash leaves the old one or the new one."""
-        write_private(folder / _FILE, (self.model_dump_json(indent=2) + "\n").encode())
+        content = {KEY: CLUSTER, **self.model_dump(mode="json")}
+        write_private(folder / _FILE, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def load(folder: Path) -> ClusterState | None:
     """Read the file; None where no cluster was made yet. Data without the file are never built upon."""
     path = folder / _FILE
     try:
-        return ClusterState.model_validate_json(path.read_text(encoding="utf-8"))
+        content = orjson.loads(path.read_bytes())
+        if isinstance(content, dict):
+            require_format(str(path), content.pop(KEY, None), CLUSTER)
+        return ClusterState.model_validate(content)
     except FileNotFoundError:
         if any(folder.glob("node-*/data/meta.properties")):
             raise Conflict(
@@ -78,7 +84,7 @@ def load(folder: Path) -> ClusterState | None:
                 fix=f"Put {_FILE} back from a copy, or move {folder} away to start a new cluster",
             ) from None
         return None
-    except (ValidationError, UnicodeDecodeError, OSError):
+    except (ValueError, OSError):
         raise Conflict(
             f"{path} is damaged or cannot be read",
             safe="The data are untouched",

@@ -1,28 +1,27 @@
 """The checkpoint: what this pipeline last did, beside the positions that the sinks keep themselves.
 
-Three files in one folder. `metadata.json` says whose it is. `planned.json` is written before a batch touches
-anything, `committed.json` after every sink has committed. Positions in the sinks decide what is written; the
-checkpoint is there to notice what positions alone cannot show: a table that was dropped, a recreated topic,
-a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
+Three files in one folder, each with its format version. `metadata.json` says whose it is. `planned.json` is written
+before a batch touches anything, `committed.json` after every sink has committed. Positions in the sinks decide what is
+written; the checkpoint is there to notice what positions alone cannot show: a table that was dropped, a recreated
+topic, a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import orjson
 
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import write_json
+from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.holding import held
 from penstock.errors import CheckpointLost, Conflict
+from penstock.record.formats import CHECKPOINT
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, from_json, to_json
 
 DRIVER_LOCK = "driver.lock"
-_FORMAT = 1
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Rows = list[tuple[str, str, _Count, _Count]]
 
@@ -132,10 +131,17 @@ class Checkpoint:
 
     @property
     def exists(self) -> bool:
-        """Return whether the pipeline has begun."""
+        """Return whether the pipeline has begun; raise `FormatNotUnderstood` if another version of Penstock says so."""
+        self._require_understood()
         # Not by `committed.json` alone, which is what a driver leaves that dies while it makes the checkpoint. It has
         # planned nothing yet, so it has read nothing, and beginning anew loses nothing.
         return self._metadata.exists() or self._planned.exists()
+
+    def _require_understood(self) -> None:
+        """Raise before anything is decided by a part of the checkpoint, or by one that is missing."""
+        for path in (self._metadata, self._planned, self._committed):
+            with suppress(CheckpointLost):
+                self._read(path)
 
     def create(self, committed: Committed) -> None:
         """Begin a checkpoint: where the pipeline starts is fixed before it reads anything."""
@@ -143,13 +149,11 @@ class Checkpoint:
         crash_point("checkpoint_cleared")
         self.commit(committed)
         crash_point("checkpoint_begun")
-        write_json(self._metadata, {"format": _FORMAT, "pipeline": self.pipeline})
+        write_versioned(self._metadata, CHECKPOINT, {"pipeline": self.pipeline})
 
     def load(self) -> Committed:
         """Read what was committed last; raise `CheckpointLost` if a part is missing or makes no sense."""
         metadata = self._read(self._metadata)
-        if metadata.get("format") != _FORMAT:
-            raise self._lost(f"{self._metadata.name} has format {metadata.get('format')}, and only {_FORMAT} is known")
         if metadata.get("pipeline") != self.pipeline:
             raise self._lost(f"{self._metadata.name} belongs to pipeline '{metadata.get('pipeline')}'")
         data = self._read(self._committed)
@@ -173,7 +177,7 @@ class Checkpoint:
             ]
             for each in offset_ranges
         ]
-        write_json(self._planned, {"batch": batch, "offset_ranges": rows})
+        write_versioned(self._planned, CHECKPOINT, {"batch": batch, "offset_ranges": rows})
 
     def settled(self, committed: Committed, source_partitions: Iterable[SourcePartition]) -> frozenset[SourcePartition]:
         """Return the partitions at which every planned batch has ended, so that the sinks stand where this says."""
@@ -197,18 +201,16 @@ class Checkpoint:
             "cluster_id": committed.cluster_id,
             "target_ids": committed.target_ids,
         }
-        write_json(self._committed, data)
+        write_versioned(self._committed, CHECKPOINT, data)
 
     def _read(self, path: Path) -> dict[str, Any]:
+        rebuild = f"move {self.folder} away and run: penstock pipeline rebuild {self.pipeline}"
         try:
-            data = orjson.loads(path.read_bytes())
+            return read_versioned(path, CHECKPOINT, otherwise=rebuild)
         except FileNotFoundError:
             raise self._lost(f"{path.name} is missing") from None
-        except orjson.JSONDecodeError:
+        except ValueError:
             raise self._lost(f"{path.name} is damaged") from None
-        if not isinstance(data, dict):
-            raise self._lost(f"{path.name} is damaged")
-        return data
 
     def _lost(self, reason: str) -> CheckpointLost:
         return lost(self.pipeline, f"in {self.folder}, {reason}")

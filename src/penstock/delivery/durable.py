@@ -4,7 +4,7 @@ import fcntl
 import os
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import orjson
 
 from penstock.errors import Conflict, SinkUnavailable
 from penstock.private import OWNER_ONLY, make_missing_private, open_private
+from penstock.record import formats
 
 _LONGEST_WAIT_S = 60.0
 _LOOK_EVERY_S = 0.01
@@ -21,6 +22,23 @@ _LOOK_EVERY_S = 0.01
 def write_json(path: Path, data: Any) -> None:
     """Replace `path` with readable JSON, in one step."""
     write_bytes(path, orjson.dumps(data, option=orjson.OPT_INDENT_2))
+
+
+def write_versioned(path: Path, version: int, data: Mapping[str, Any]) -> None:
+    """Replace `path` with readable JSON that says its format version, in one step."""
+    write_json(path, {formats.KEY: version, **data})
+
+
+def read_versioned(path: Path, version: int, *, otherwise: str = "") -> dict[str, Any]:
+    """Read what `write_versioned` wrote.
+
+    Raise `FormatNotUnderstood` if it has another version, `ValueError` if it is damaged, `OSError` if it is not there.
+    """
+    data = orjson.loads(path.read_bytes())
+    if not isinstance(data, dict):
+        raise ValueError(f"{path.name} is no JSON object")  # noqa: TRY004 - damaged like any other
+    formats.require_format(str(path), data.pop(formats.KEY, None), version, otherwise=otherwise)
+    return data
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -8,9 +8,11 @@ import orjson
 from pydantic import BaseModel, Field
 
 from penstock.delivery.durable import write_bytes
+from penstock.record.formats import GAPS, KEY, require_format
 from penstock.record.positions import SourcePartition
 
 TOPIC_DELETED = "topic deleted"
+_FILE = "gaps.jsonl"
 
 
 class Gap(BaseModel, frozen=True):
@@ -67,16 +69,19 @@ def record(folder: Path, gaps: list[Gap]) -> None:
     """
     known = read(folder)
     lines = [
-        orjson.dumps(part.model_dump(), option=orjson.OPT_APPEND_NEWLINE)
+        orjson.dumps({KEY: GAPS, **part.model_dump()}, option=orjson.OPT_APPEND_NEWLINE)
         for gap in gaps
         for part in _less(gap, [each for each in known if _place_of(each) == _place_of(gap) and _counts(each, gap)])
     ]
-    write_bytes(folder / "gaps.jsonl", b"".join([_whole_lines(folder), *lines]))
+    write_bytes(folder / _FILE, b"".join([_whole_lines(folder), *lines]))
 
 
 def read(folder: Path) -> list[Gap]:
-    """Read the record."""
-    return [Gap.model_validate_json(line) for line in _whole_lines(folder).splitlines()]
+    """Read the record; raise `FormatNotUnderstood` if a line has another version."""
+    found = [orjson.loads(line) for line in _whole_lines(folder).splitlines()]
+    for number, line in enumerate(found, start=1):
+        require_format(f"line {number} of {folder / _FILE}", line.pop(KEY, None), GAPS)
+    return [Gap.model_validate(line) for line in found]
 
 
 def ranges(folder: Path) -> dict[tuple[str, int], list[tuple[int, int]]]:
@@ -94,7 +99,7 @@ def ranges(folder: Path) -> dict[tuple[str, int], list[tuple[int, int]]]:
 
 def _whole_lines(folder: Path) -> bytes:
     """Leave out a last line that was cut short: nothing has moved past a gap that was not recorded to its end."""
-    path = folder / "gaps.jsonl"
+    path = folder / _FILE
     found = path.read_bytes() if path.exists() else b""
     return found[: found.rfind(b"\n") + 1]
 

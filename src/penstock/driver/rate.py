@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Self
 
-import orjson
 from pydantic import BaseModel, Field, ValidationError
 
 from penstock.clock import clock
-from penstock.delivery.durable import write_json
+from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.pipeline.rate import Rate
+from penstock.record.formats import PIPELINE_FILES
 
 _FILE = "rate.json"
 
@@ -22,13 +22,13 @@ class Override(BaseModel, frozen=True):
     def load(cls, folder: Path) -> Self | None:
         """Read what was said last; None if nothing was."""
         try:
-            return cls.model_validate(orjson.loads((folder / _FILE).read_bytes()))
+            return cls.model_validate(read_versioned(folder / _FILE, PIPELINE_FILES))
         except (OSError, ValueError, ValidationError):
             return None
 
     def save(self, folder: Path) -> None:
         """Say it to a driver that runs, and to later ones."""
-        write_json(folder / _FILE, self.model_dump())
+        write_versioned(folder / _FILE, PIPELINE_FILES, self.model_dump())
 
 
 def forget(folder: Path) -> None:

@@ -18,7 +18,7 @@ import orjson
 
 from penstock.delivery.checkpoint import lost
 from penstock.delivery.dead_letters import dead_topic_of, make_topics
-from penstock.delivery.durable import write_json
+from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.sink_progress import require_same_cluster
 from penstock.driver.batch import BatchReport, SinkCount
@@ -40,6 +40,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
+from penstock.record.formats import CHECKPOINT
 from penstock.record.positions import Positions
 from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sources.kafka import Kafka, KafkaSource
@@ -148,13 +149,13 @@ class RealtimeRunner:
         )
 
     def _remember(self, metadata: _Metadata) -> None:
-        write_json(self._metadata, msgspec.to_builtins(metadata))
+        write_versioned(self._metadata, CHECKPOINT, msgspec.to_builtins(metadata))
         self._begun = metadata
 
     def _load(self) -> _Metadata:
         try:
-            return msgspec.json.decode(self._metadata.read_bytes(), type=_Metadata)
-        except msgspec.MsgspecError as error:
+            return msgspec.convert(read_versioned(self._metadata, CHECKPOINT), _Metadata)
+        except (msgspec.MsgspecError, ValueError) as error:
             raise lost(self.spec.name, f"{self._metadata} makes no sense: {error}") from None
 
     def rebuild(self) -> None:
@@ -163,6 +164,9 @@ class RealtimeRunner:
         A topic that was recreated is read from its start. Without a record of the first run, the lag that was reported
         last says where to go on, for everything before it was sent; without that, the file.
         """
+        begun: _Metadata | None = None
+        with suppress(CheckpointLost, FileNotFoundError):
+            begun = self._load()
         self._spark.set_aside()
         starts = self._kafka_source.starts(self.available)
         if reported := self._reported():
@@ -170,8 +174,7 @@ class RealtimeRunner:
                 each.source_partition: max(reported.get(each.source_partition, 0), each.first)
                 for each in self.available
             }
-        with suppress(CheckpointLost, FileNotFoundError):
-            begun = self._load()
+        if begun is not None:
             for available_range in self.available:
                 source_partition = available_range.source_partition
                 is_same = begun.topic_ids.get(source_partition.topic) == source_partition.topic_id

@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +19,7 @@ import msgspec
 
 from penstock.delivery.checkpoint import lost
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import write_json
+from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.driver.batch import BatchReport, SinkCount
 from penstock.driver.code_archive import own_modules
 from penstock.driver.computation import Computation
@@ -27,8 +27,9 @@ from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.session import guard_callbacks
 from penstock.driver.spark_checkpoint import SparkCheckpoint, batch_of
 from penstock.driver.stateful_failures import explained
-from penstock.errors import BadInput, NotFound, PenstockError, PositionLost, StateOutdated
+from penstock.errors import BadInput, CheckpointLost, NotFound, PenstockError, PositionLost, StateOutdated
 from penstock.pipeline.spec import PipelineSpec
+from penstock.record.formats import CHECKPOINT
 from penstock.record.schema import parse
 from penstock.sinks.merging import MergingSink, merging_sink
 from penstock.sources.delta import DeltaTable
@@ -103,16 +104,19 @@ class StatefulRunner:
                 raise lost(self.spec.name, f"there is none in {self.home.checkpoint}, and {reason}")
             self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))
             return
-        try:
-            self._begun = msgspec.json.decode(self._metadata.read_bytes(), type=_Metadata)
-        except msgspec.MsgspecError as error:
-            raise lost(self.spec.name, f"{self._metadata} makes no sense: {error}") from None
+        self._begun = self._load()
         if self._begun.query is not None and self._spark.query_id() != self._begun.query:
             raise lost(self.spec.name, f"Spark's part, which holds the state, is not in {self._spark.folder}")
         self._require_same_computation()
         following = self._spark.next()
         for sink in self.sinks:
             self._lacks(sink, following)
+
+    def _load(self) -> "_Metadata":
+        try:
+            return msgspec.convert(read_versioned(self._metadata, CHECKPOINT), _Metadata)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise lost(self.spec.name, f"{self._metadata} makes no sense: {error}") from None
 
     def _require_same_computation(self) -> None:
         before, now = self._begun.computation, Computation.of(self.spec)
@@ -128,7 +132,7 @@ class StatefulRunner:
         self._remember(msgspec.structs.replace(self._begun, computation=now))
 
     def _remember(self, metadata: "_Metadata") -> None:
-        write_json(self._metadata, msgspec.to_builtins(metadata))
+        write_versioned(self._metadata, CHECKPOINT, msgspec.to_builtins(metadata))
         self._begun = metadata
 
     def rebuild(self) -> None:
@@ -137,6 +141,8 @@ class StatefulRunner:
         The state goes in one step, and only then the sinks' positions are taken for a beginning: a rebuild that dies
         in between leaves a checkpoint without its state, which no run accepts.
         """
+        with suppress(CheckpointLost, FileNotFoundError):
+            self._load()  # one that is lost is made anew; one of another version of Penstock is not ours to replace
         self._spark.set_aside()
         positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
         self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))

@@ -7,10 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-import orjson
-
 from penstock.config.settings import Settings
-from penstock.delivery.durable import write_json
+from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.driver import session
 from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.runner import Runner
@@ -21,6 +19,7 @@ from penstock.operate.status import SinkTotals, Status, saved
 from penstock.pipeline.load import missing
 from penstock.pipeline.spec import PipelineSpec
 from penstock.private import make_private
+from penstock.record.formats import PIPELINE_FILES
 
 if TYPE_CHECKING:
     from penstock.driver.realtime import RealtimeRunner
@@ -53,7 +52,7 @@ def file_of(settings: Settings, which: str) -> Path:
     if Path(which).is_file() and ("/" in which or Path(which).suffix in _SUFFIXES):
         return Path(which)
     try:
-        return Path(orjson.loads((home_of(settings, which).folder / "pipeline.json").read_bytes())["file"])
+        return Path(read_versioned(home_of(settings, which).folder / "pipeline.json", PIPELINE_FILES)["file"])
     except OSError:
         if "/" in which or Path(which).suffix in _SUFFIXES:
             raise missing(Path(which)) from None
@@ -120,7 +119,7 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
             raise KeyboardInterrupt
 
     with _on_signal(stop), home.locked(spec.name) as held, _on_record(status, settings.home, home.folder) as record:
-        write_json(home.folder / "pipeline.json", {"file": str(file.resolve())})
+        write_versioned(home.folder / "pipeline.json", PIPELINE_FILES, {"file": str(file.resolve())})
         listeners.append(record.batch)
         runner = make_runner(spec, settings, file, master, held, will_run=True)
         with ExitStack() as stack:

@@ -16,15 +16,17 @@ import orjson
 from pydantic import BaseModel, Field
 
 from penstock.driver.paths import Progress
-from penstock.errors import EnvironmentNotReady
+from penstock.errors import EnvironmentNotReady, FormatNotUnderstood
 from penstock.operate.status import Status
 from penstock.private import OWNER_ONLY, make_missing_private
+from penstock.record.formats import RUNS, require_format
 
 _FILE = "penstock.db"
 _KEPT_S = 30 * 86_400
 _BUSY_S = 5.0
 _SWEPT_EVERY = 1000
-_TABLES = """
+_TABLES = f"""
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS runs (
     id INTEGER PRIMARY KEY, pipeline TEXT NOT NULL, file TEXT NOT NULL, pid INTEGER NOT NULL, started REAL NOT NULL,
     ended REAL, state TEXT NOT NULL, batches INTEGER NOT NULL DEFAULT 0, events INTEGER NOT NULL DEFAULT 0,
@@ -36,7 +38,10 @@ CREATE TABLE IF NOT EXISTS batches (
     seconds REAL NOT NULL, events INTEGER NOT NULL, dead INTEGER NOT NULL, lag INTEGER NOT NULL, detail TEXT NOT NULL,
     PRIMARY KEY (run, batch)
 ) WITHOUT ROWID;
+PRAGMA user_version = {RUNS};
+COMMIT;
 """
+_VERSION = "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
 
 
 # A stream may run for longer than records are kept: its run goes with its last batch.
@@ -83,11 +88,20 @@ def _opened(home: Path) -> Iterator[sqlite3.Connection]:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.executescript(_TABLES)
+        if not _is_made(connection, home / _FILE):
+            connection.executescript(_TABLES)
         with connection:
             yield connection
     finally:
         connection.close()
+
+
+def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return whether the tables are there; raise `FormatNotUnderstood` if they are of another version."""
+    version, tables = connection.execute(_VERSION).fetchone()
+    if tables:
+        require_format(str(path), version, RUNS, otherwise="move it away; the next run begins a new one")
+    return bool(tables)
 
 
 class RunRecord:
@@ -110,7 +124,7 @@ class RunRecord:
     def _forgiving(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, FormatNotUnderstood) as error:
             if not self._told:
                 print(f"warning: the record of runs cannot be written: {error}", file=sys.stderr)  # noqa: T201
             self._told = True

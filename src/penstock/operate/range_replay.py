@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from penstock.delivery.checkpoint import Checkpoint
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetter, dead_topic_of, read
-from penstock.delivery.durable import write_json
+from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.ledger import Ledger, Replay
 from penstock.delivery.sink_progress import require_readable
 from penstock.driver import session
@@ -23,6 +23,7 @@ from penstock.operate.status import Status
 from penstock.pipeline.check import problems
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import AnySink, PipelineSpec
+from penstock.record.formats import REPLAY
 from penstock.record.positions import SourcePartition
 from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sinks.postgres import Postgres
@@ -76,7 +77,7 @@ def begin(
         range=Range(id=secrets.token_hex(4), parts=parts, replaces=replace),
     )
     home = home_of(settings, spec.name).replay(replay.range.id)
-    write_json(home.folder / _FILE, replay.model_dump())
+    write_versioned(home.folder / _FILE, REPLAY, replay.model_dump())
     return replay
 
 
@@ -86,7 +87,7 @@ def find(settings: "Settings", pipeline: str, replay_id: str) -> RangeReplay:
     # An id is no path: it has eight hexadecimal digits.
     if re.fullmatch(r"[0-9a-f]{8}", replay_id) is None or not kept.exists():
         raise NotFound(f"pipeline '{pipeline}' has no replay '{replay_id}' here")
-    return RangeReplay.model_validate_json(kept.read_bytes())
+    return RangeReplay.model_validate(read_versioned(kept, REPLAY))
 
 
 def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = MASTER) -> Status:
@@ -116,11 +117,11 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
             # replaced. From here on nobody replays the old letters, too, which would double what is about to land.
             Ledger(settings.connection()).replace(_letters(settings, spec, replay.range), replay.entry)
             replay = replay.model_copy(update={"is_claimed": True})
-            write_json(home.folder / _FILE, replay.model_dump())
+            write_versioned(home.folder / _FILE, REPLAY, replay.model_dump())
         runner.run(tell)
     if replay.is_claimed:
         Ledger(settings.connection()).finish(replay.entry)
-    write_json(home.folder / _FILE, replay.model_copy(update={"is_done": True}).model_dump())
+    write_versioned(home.folder / _FILE, REPLAY, replay.model_copy(update={"is_done": True}).model_dump())
     status.state = "finished"
     return status
 
@@ -190,7 +191,7 @@ def _way_out(settings: "Settings", home: PipelinePaths) -> Iterator[None]:
     except ClusterReplaced:
         raise  # the former cluster has the records, and the ledger
     except Discontinuity as error:
-        replay = RangeReplay.model_validate_json((home.folder / _FILE).read_bytes())
+        replay = RangeReplay.model_validate(read_versioned(home.folder / _FILE, REPLAY))
         if replay.is_claimed:  # it will never get further: what it has judged is anybody's
             Ledger(settings.connection()).finish(replay.entry)
         raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None

@@ -4,10 +4,10 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from penstock.delivery.dead_letters import DeadLetter
-from penstock.delivery.durable import write_json
+from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.ledger import Ledger, Replay
 from penstock.driver import session
 from penstock.driver.runner import Runner
@@ -16,6 +16,7 @@ from penstock.operate.driver import MASTER, account, home_of
 from penstock.operate.status import Status
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import NAME, PipelineSpec
+from penstock.record.formats import REPLAY
 
 if TYPE_CHECKING:
     from penstock.config.settings import Settings
@@ -53,7 +54,7 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
         chosen.setdefault(letter.dead_topic, {}).setdefault(letter.dead_partition, []).append(letter.dead_offset)
     replay = Replay(id=secrets.token_hex(4), pipeline=spec.name, letters=chosen)
     home = home_of(settings, spec.name).replay(replay.id)
-    write_json(home.folder / _FILE, _Begun(file=file.resolve()).model_dump(mode="json"))
+    write_versioned(home.folder / _FILE, REPLAY, _Begun(file=file.resolve()).model_dump(mode="json"))
     Ledger(settings.connection()).claim(letters, replay)
     return replay
 
@@ -91,8 +92,8 @@ def _file_of(settings: "Settings", replay: Replay) -> Path:
     if NAME.fullmatch(replay.pipeline) is not None:
         try:
             kept = home_of(settings, replay.pipeline).replay(replay.id).folder / _FILE
-            return _Begun.model_validate_json(kept.read_bytes()).file
-        except (OSError, ValidationError):
+            return _Begun.model_validate(read_versioned(kept, REPLAY)).file
+        except (OSError, ValueError):
             pass
     raise BadInput(
         f"the replay {replay.id} was not begun here, so its pipeline file is not known", fix="Name it with --file"

@@ -4,14 +4,14 @@ import time
 from pathlib import Path
 from typing import Literal
 
-import orjson
 import psutil
 from pydantic import BaseModel, Field
 
 from penstock.delivery.checkpoint import DRIVER_LOCK
-from penstock.delivery.durable import write_json
+from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.holding import holder
 from penstock.errors import EnvironmentNotReady, PenstockError, Transient, one_line
+from penstock.record.formats import PIPELINE_FILES
 
 State = Literal["starting", "running", "waiting", "finished", "stopped", "failed", "dead"]
 SUPERVISOR_LOCK = "supervisor.lock"
@@ -52,7 +52,7 @@ class Status(BaseModel):
     def save(self, folder: Path) -> None:
         """Write it for other commands to read."""
         self.updated = time.time()
-        write_json(folder / _FILE, self.model_dump())
+        write_versioned(folder / _FILE, PIPELINE_FILES, self.model_dump())
 
     @property
     def has_ended(self) -> bool:
@@ -73,7 +73,7 @@ class Status(BaseModel):
 def saved(folder: Path) -> Status | None:
     """Read what was written last."""
     try:
-        return Status.model_validate(orjson.loads((folder / _FILE).read_bytes()))
+        return Status.model_validate(read_versioned(folder / _FILE, PIPELINE_FILES))
     except (OSError, ValueError):
         return None
 

@@ -1,0 +1,70 @@
+"""The format versions of everything that Penstock writes and reads again, and the one check of them.
+
+A version is raised when what was written before could not be read as it is. There is no way to read around one: what is
+newer or older than this Penstock understands is refused, with one line, before anything is changed. Nothing that has
+another version counts as absent, and nothing without a version counts as one that has it: that is version 0.
+
+What is only a cache, and found by everything that it depends on, has no version.
+"""
+
+from collections.abc import Sequence
+
+from penstock.errors import FormatNotUnderstood
+
+CHECKPOINT = 1
+"""`metadata.json`, `planned.json` and `committed.json`; also of stateful and real-time pipelines."""
+GAPS = 1
+"""Each line of `gaps.jsonl`."""
+PIPELINE_FILES = 1
+"""`pipeline.json`, `rate.json` and `status.json`."""
+REPLAY = 1
+"""`range.json` and `letters.json` of a replay."""
+RUNS = 1
+"""`penstock.db`, the record of runs."""
+CLUSTER = 1
+"""`cluster.json` of a local cluster."""
+DEAD_LETTER = 1
+"""The headers that a dead letter has behind those of its record."""
+LEDGER = 1
+"""Each record of the dead letters' ledger."""
+KAFKA_RECORD = 1
+"""The headers that a `kafka` sink adds to those of a record."""
+KAFKA_POSITIONS = 1
+"""What stands beside the offsets that a `kafka` sink or the dead letters commit."""
+JSON_FILES = 1
+"""Names and coordinates of a `json` sink's files, and `.newest.json`."""
+DELTA_TABLE = 1
+"""Positions and coordinates in a Delta table."""
+POSTGRES_TABLE = 1
+"""Positions and coordinates in PostgreSQL."""
+
+HEADER = "penstock.format"
+"""The header by which a record says its version; behind all others, so that no header of the user's is taken for it."""
+KEY = "format"
+"""What the version is called in JSON, in a table's column, and behind `penstock.` in a table's properties."""
+
+
+def require_format(what: str, found: object, understood: int, *, otherwise: str = "") -> None:
+    """Raise `FormatNotUnderstood` unless `found` is the version that is understood; `otherwise` is another way out."""
+    if type(found) is int and found == understood:
+        return
+    version = 0 if found is None else found
+    raise FormatNotUnderstood(
+        f"{what} has format version {str(version)[:20]}, and this Penstock understands {understood}",
+        safe="Nothing was read from it and nothing was changed",
+        fix=f"Use the Penstock that wrote it{f', or {otherwise}' if otherwise else ''}",
+    )
+
+
+def version_in(text: str | bytes | None) -> object:
+    """Read a version from text, such as a header; what is no number is given back as it is."""
+    if text is None:
+        return None
+    plain = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return int(plain) if plain.isascii() and plain.isdecimal() and len(plain) < len(str(2**31)) else plain
+
+
+def version_of(headers: Sequence[tuple[str, bytes | None]]) -> object:
+    """Return the version that the last header says; None if that is another header."""
+    name, value = headers[-1] if headers else ("", None)
+    return version_in(value or b"") if name == HEADER else None
