@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from deltalake import DeltaTable
 
 from penstock.config import settings
 from penstock.delivery.dead_letters import ENVELOPE, PREFIX, make_topics
@@ -453,3 +454,25 @@ def test_ranges_that_overlap_wait_for_each_other_and_each_record_is_there_once(l
         for number in range(10)
     } == named(lab)
     assert [] == open_letters(lab, topic)
+
+
+def test_a_range_waits_until_the_pipeline_has_written_again_what_a_restored_table_lacks(lab: Lab) -> None:
+    topic = lab.kafka.topic("replay-restored")
+    lab.send_ids(topic, range(110, 115))
+    lab.run(lab.spec(topic, steps=[{"sql": OLD}]))
+    version = DeltaTable(str(lab.table)).version()
+    lab.send_ids(topic, range(115, 120))
+    lab.run(lab.spec(topic, steps=[{"sql": OLD}]))
+    file = write(lab, lab.document(topic, steps=[{"sql": NEW}], batch={"max_events": 4}))
+    begun = begin(lab, file, "1", "9")
+    DeltaTable(str(lab.table)).restore(version)
+
+    with pytest.raises(Conflict, match=r"sink 'delta' stands at offset 5, .* go on with --resume"):
+        go_on(lab, begun)
+    open_then = open_letters(lab, topic)
+    lab.run(lab.spec(topic, steps=[{"sql": OLD}]))
+    go_on(lab, begun)
+    lab.run(lab.spec(topic, steps=[{"sql": OLD}]))
+
+    assert [(0, 3)] == open_then == open_letters(lab, topic)
+    assert {(0, number): ["new" if 1 <= number < 9 else "old"] for number in range(10) if number != 3} == named(lab)

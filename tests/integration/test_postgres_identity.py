@@ -278,7 +278,7 @@ def test_replacing_rows_of_one_table_leaves_the_positions_of_another_alone(
     past = SourcePartition(TP.topic, "range-1-x", TP.partition)
 
     with Driver(server, table="second", name="second") as second:
-        second.sink.replace({past: OffsetRange(TP, 0, 5)})
+        second.sink.replace({past: [OffsetRange(TP, 0, 5)]})
         staged = second.stage(again)
         second.sink.positions([past])
         moved = replace(staged, offset_range=OffsetRange(past, 0, 5))

@@ -111,7 +111,7 @@ def test_a_constraint_that_comes_while_the_pipeline_runs_is_told_before_the_next
 def test_rows_of_an_append_only_table_cannot_be_replaced(tmp_path: Path) -> None:
     made(tmp_path / "t", settings={"delta.appendOnly": "true"})
     sink = Delta(path=tmp_path / "t").sink("delta", "orders")
-    sink.replace({TP: OffsetRange(TP, 0, 9)})
+    sink.replace({TP: [OffsetRange(TP, 0, 9)]})
 
     with pytest.raises(Conflict, match="is append-only"):
         sink.open(SCHEMA)

@@ -4,7 +4,7 @@ from penstock.errors import Refused
 from penstock.kafka import topics
 from penstock.kafka.connection import Connection
 from penstock.record.positions import OffsetRange, SourcePartition
-from penstock.sources.kafka import Kafka, KafkaSource, _around
+from penstock.sources.kafka import Kafka, KafkaSource
 
 TP = SourcePartition("orders", "id-1", 0)
 
@@ -35,4 +35,4 @@ def test_a_broker_that_gives_topics_no_ids_is_refused(topic_id: str, monkeypatch
 def test_a_stretch_is_read_around_what_is_skipped(
     skipped: list[tuple[int, int]], expected: list[tuple[int, int]]
 ) -> None:
-    assert expected == [(part.start, part.end) for part in _around(OffsetRange(TP, 3, 9), skipped)]
+    assert expected == [(part.start, part.end) for part in OffsetRange(TP, 3, 9).less(skipped)]

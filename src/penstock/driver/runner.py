@@ -126,7 +126,7 @@ class Runner:
             )
             for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
                 if isinstance(self._replay, Range) and self._replay.replaces:
-                    sink.replace(self._replay.real)
+                    sink.replace(self._replay.replaced(gaps.ranges(self.home.gaps)))
                 reserved = [job.schema.field(name) for name in model.reserved_columns]
                 sink.open(_schema_of(job, reserved))
             # Letters of a range that goes elsewhere are not the pipeline's own: nobody should send them to its sinks.

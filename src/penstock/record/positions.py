@@ -6,7 +6,7 @@ gap, and the pipeline stops. Nothing else decides what has been written.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import PositionsMoved
@@ -36,6 +36,16 @@ class OffsetRange:
     source_partition: SourcePartition
     start: int
     end: int
+
+    def less(self, skipped: Iterable[tuple[int, int]]) -> list["OffsetRange"]:
+        """Return the parts that lie between what is skipped: from a first offset to behind the last, each."""
+        parts, start = [], self.start
+        for first, end in sorted(skipped):
+            if first < self.end and end > start:
+                parts.append(replace(self, start=start, end=max(start, first)))
+                start = end
+        parts.append(replace(self, start=start, end=max(start, self.end)))
+        return [part for part in parts if part.start < part.end]
 
     def __str__(self) -> str:
         offsets = f"offset {self.start}" if self.end == self.start + 1 else f"offsets {self.start} to {self.end - 1}"

@@ -12,7 +12,7 @@ under a lock file beside the log.
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +33,7 @@ from penstock.secret import PathFromFile
 from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.rows import fitting
-from penstock.sinks.sink import Sink, Staged
+from penstock.sinks.sink import Replaced, Sink, Staged, overlaps, require_landed
 from penstock.sinks.staging import Staging
 
 _ATTEMPTS = 10
@@ -76,7 +76,7 @@ class DeltaSink(Sink):
         self._schema: pa.Schema = None
         self._staging = Staging(spec.path)
         self._restores = Restores(spec.path, pipeline, name)
-        self._replaced: Mapping[SourcePartition, OffsetRange] | None = None
+        self._replaced: Replaced | None = None
         self._log: int | None = None
         """The folder of the table's log, held open: no other folder can be mistaken for it."""
 
@@ -103,9 +103,13 @@ class DeltaSink(Sink):
         self._require_same_table(self._log)
         self._table.update_incremental()
         self._require_fitting()
-        apps = {self._app(source_partition): source_partition for source_partition in source_partitions}
-        found = self._restores.positions(self._table, frozenset(apps))
-        return {apps[app]: version for app, version in found.items()}
+        wanted = set(source_partitions)
+        live = {part.source_partition for parts in (self._replaced or {}).values() for part in parts}
+        apps = {self._app(source_partition): source_partition for source_partition in wanted | live}
+        there = self._restores.positions(self._table, frozenset(apps))
+        found = {apps[app]: version for app, version in there.items()}
+        require_landed(self.name, self._replaced or {}, found)
+        return {source_partition: at for source_partition, at in found.items() if source_partition in wanted}
 
     def _require_fitting(self) -> None:
         """Raise if the table does not have the pipeline's columns, or asks for what is not kept."""
@@ -135,9 +139,9 @@ class DeltaSink(Sink):
     def _app(self, source_partition: SourcePartition) -> str:
         return self._restores.app(source_partition.topic_id, source_partition.partition)
 
-    def replace(self, real: Mapping[SourcePartition, OffsetRange]) -> None:
+    def replace(self, replaced: Replaced) -> None:
         """Let rows take the place of those with the same coordinates."""
-        self._replaced = real
+        self._replaced = replaced
 
     def stager(self) -> "DeltaStagerFactory":
         """Return what tasks write Parquet with."""
@@ -226,11 +230,16 @@ class DeltaSink(Sink):
         files = [self._staging.path / each.detail["file"] for each in self._staged if each.rows]
         tables = [pq.read_table(file, schema=self._schema) for file in files]
         rows = pa.concat_tables([self._schema.empty_table(), *tables])
-        real = self._replaced or {}
-        condition = " OR ".join(
-            _within(each.offset_range, real[each.offset_range.source_partition].source_partition)
+        replaced = self._replaced or {}
+        conditions = [
+            _within(part)
             for each in self._staged
-        )
+            for part in overlaps(replaced[each.offset_range.source_partition], each.offset_range)
+        ]
+        if not conditions:  # all of it was given up: the position moves, and nothing else
+            self._table.create_write_transaction([], "append", self._schema, commit_properties=properties)
+            return
+        condition = " OR ".join(conditions)
         write_deltalake(self._table, rows, mode="overwrite", predicate=condition, commit_properties=properties)
 
     def _require_all_staged(self) -> None:
@@ -357,10 +366,10 @@ def table_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _within(offset_range: OffsetRange, real: SourcePartition) -> str:
+def _within(part: OffsetRange) -> str:
     return (
-        f"(_topic_id = '{real.topic_id}' AND _partition = {real.partition}"
-        f" AND _offset >= {offset_range.start} AND _offset < {offset_range.end})"
+        f"(_topic_id = '{part.source_partition.topic_id}' AND _partition = {part.source_partition.partition}"
+        f" AND _offset >= {part.start} AND _offset < {part.end})"
     )
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, model_validator
 from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable
 from penstock.record.columns import COORDINATES
-from penstock.record.positions import OffsetRange, Positions, SourcePartition
+from penstock.record.positions import Positions, SourcePartition
 from penstock.sinks.postgres_insert import insert, insert_statement, refused_rows, take_out
 from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
 from penstock.sinks.postgres_refusals import may_be_of_a_row, refusal_of
@@ -26,7 +26,7 @@ from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_stage import Stage
 from penstock.sinks.postgres_stager import PostgresStagerFactory
 from penstock.sinks.postgres_table import make_table, require_fitting
-from penstock.sinks.sink import Refusal, Sink, Staged
+from penstock.sinks.sink import Refusal, Replaced, Sink, Staged, require_landed
 
 if TYPE_CHECKING:
     import psycopg
@@ -91,7 +91,7 @@ class PostgresSink(Sink):
         self._fitting: Identity | None = None
         """The table as it was when its columns were compared."""
         self._prepared: psycopg.Connection[Any] | None = None
-        self._replaced: Mapping[SourcePartition, OffsetRange] | None = None
+        self._replaced: Replaced | None = None
         self._is_in_doubt = False
         """Whether a commit was sent whose answer never came."""
 
@@ -162,6 +162,9 @@ class PostgresSink(Sink):
         """Read the positions that are true of the table as it is now; those of a table that is gone are none."""
         with self._session() as connection:
             self._begin(connection)
+            if self._replaced is not None:
+                live = [part.source_partition for parts in self._replaced.values() for part in parts]
+                require_landed(self.name, self._replaced, self._positions.read(connection, live))
             found = self._positions.read(connection, source_partitions)
             if self._schema.names and self._positions.seen is not None:
                 if self._positions.seen != self._fitting:
@@ -205,8 +208,8 @@ class PostgresSink(Sink):
             refusals = self._insert(connection, stages)
             if refusals:
                 return refusals
-            for real in (self._replaced or {}).values():
-                self._positions.replaced(connection, real.source_partition, real.start, real.end)
+            for part in (part for parts in (self._replaced or {}).values() for part in parts):
+                self._positions.replaced(connection, part.source_partition, part.start, part.end)
             self._clear(connection)
             self._prepared = connection
         return []
@@ -221,9 +224,9 @@ class PostgresSink(Sink):
             None if row is None else Row(*row),
         )
 
-    def replace(self, real: Mapping[SourcePartition, OffsetRange]) -> None:
+    def replace(self, replaced: Replaced) -> None:
         """Let rows take the place of those with the same coordinates."""
-        self._replaced = real
+        self._replaced = replaced
 
     def hold_table(self, connection: "psycopg.Connection[Any]") -> None:
         """Keep the table as it is until the transaction ends; raise if it changed since positions were read."""

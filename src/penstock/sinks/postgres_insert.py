@@ -1,11 +1,12 @@
 """How staged rows get into a PostgreSQL table: appended, or merged by key; the rows that it refuses are found."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.record.positions import OffsetRange
 from penstock.sinks.postgres_refusals import find_refused
-from penstock.sinks.sink import Staged
+from penstock.sinks.sink import Staged, overlaps
 
 if TYPE_CHECKING:
     import psycopg
@@ -55,7 +56,11 @@ def insert_statement(table: Any, stage: Any, columns: list[str], key: list[str],
 
 
 def take_out(
-    connection: "psycopg.Connection[Any]", names: dict[str, Any], key: list[str], staged: Staged, real: OffsetRange
+    connection: "psycopg.Connection[Any]",
+    names: dict[str, Any],
+    key: list[str],
+    staged: Staged,
+    replaced: Sequence[OffsetRange],
 ) -> None:
     """Make room for staged rows of the past: those of the same records go.
 
@@ -64,14 +69,18 @@ def take_out(
     """
     from psycopg import sql
 
-    source_partition = [real.source_partition.topic_id, real.source_partition.partition]
-    connection.execute(
-        sql.SQL(_WITHIN).format(**names), [*source_partition, staged.offset_range.start, staged.offset_range.end]
-    )
+    for part in overlaps(replaced, staged.offset_range):
+        connection.execute(sql.SQL(_WITHIN).format(**names), _bounds(part))
     if key and staged.rows:
         columns = identifiers(name.replace("%", "%%") for name in key)
-        bounds = [*source_partition, staged.offset_range.end, real.end, [staged.detail["stage"]]]
-        connection.execute(sql.SQL(_WITHIN_OF_KEYS).format(key=columns, **names), bounds)
+        behind = replace(staged.offset_range, start=staged.offset_range.end, end=replaced[-1].end)
+        for part in overlaps(replaced, behind):
+            values = [*_bounds(part), [staged.detail["stage"]]]
+            connection.execute(sql.SQL(_WITHIN_OF_KEYS).format(key=columns, **names), values)
+
+
+def _bounds(part: OffsetRange) -> list[Any]:
+    return [part.source_partition.topic_id, part.source_partition.partition, part.start, part.end]
 
 
 def insert(

@@ -7,13 +7,13 @@ positions in one step. A crash between any two of these loses and doubles nothin
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.errors import BadInput
+from penstock.errors import BadInput, Conflict
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
@@ -48,6 +48,30 @@ class Stager(Protocol):
 
 StagerFactory = Callable[[OffsetRange], Stager]
 """Opens a stager for one offset range. Travels to the tasks: small, picklable, and without a secret."""
+
+
+Replaced = Mapping[SourcePartition, Sequence[OffsetRange]]
+"""For each partition of a replay's own, where the records lie that it reads again, in order."""
+
+
+def overlaps(parts: Iterable[OffsetRange], within: OffsetRange) -> list[OffsetRange]:
+    """Return what of the parts lies between the same offsets, at whatever partition those are."""
+    cut = (replace(part, start=max(part.start, within.start), end=min(part.end, within.end)) for part in parts)
+    return [part for part in cut if part.start < part.end]
+
+
+def require_landed(sink: str, replaced: Replaced, found: Positions) -> None:
+    """Raise if the sink does not stand behind all that is to be replaced, or not any more."""
+    for part in (parts[-1] for parts in replaced.values() if parts):
+        at = found.get(part.source_partition)
+        if at is None or at < part.end:
+            stands = "has no position there" if at is None else f"stands at offset {at}"
+            raise Conflict(
+                f"sink '{sink}' {stands}, and {part} would be replaced: the pipeline has yet to write what lies behind,"
+                " or has to write it again, and these rows would be there twice",
+                safe="Nothing was changed",
+                fix="Run the pipeline until it has caught up; then go on with --resume",
+            )
 
 
 class Sink(ABC):
@@ -89,12 +113,13 @@ class Sink(ABC):
     def refresh(self) -> None:  # noqa: B027
         """Write positions that could be forgotten again, as they stand; called now and then while nothing comes."""
 
-    def replace(self, real: Mapping[SourcePartition, OffsetRange]) -> None:
+    def replace(self, replaced: Replaced) -> None:
         """From here on, let the rows of each offset range take the place of those that its records gave before.
 
-        The partitions are a replay's own; `real` tells for each where its records lie, and how far the replay reaches.
+        Rows of other records stay. `positions` then raises if the live pipeline has not written all of these: it would
+        write them once more, beside the new ones.
         """
-        where = ", ".join(map(str, real.values()))
+        where = ", ".join(str(part) for parts in replaced.values() for part in parts)
         raise BadInput(f"sink '{self.name}' cannot replace the rows that it has of {where}")
 
     @abstractmethod

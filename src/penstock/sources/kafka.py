@@ -240,9 +240,7 @@ class KafkaReader:
         asked for. Ends at the offset range's end, or earlier once `max_bytes` are read.
         """
         source_partition, reached, left = offset_range.source_partition, offset_range.start, max_bytes
-        for part in _around(
-            offset_range, self._skipped.get((source_partition.topic_id, source_partition.partition), [])
-        ):
+        for part in offset_range.less(self._skipped.get((source_partition.topic_id, source_partition.partition), [])):
             for batch, reached in self._chunks(part, left, rejected):
                 yield batch, reached
                 left = None if max_bytes is None else max(1, (left or 0) - batch.nbytes)
@@ -279,17 +277,6 @@ class KafkaReader:
                     yield _columns([], source_partition, rejected), reached
         finally:
             client.unassign()
-
-
-def _around(offset_range: OffsetRange, skipped: list[tuple[int, int]]) -> list[OffsetRange]:
-    """Return the parts of an offset range that lie between what is skipped."""
-    parts, start = [], offset_range.start
-    for first, end in sorted(skipped):
-        if first < offset_range.end and end > start:
-            parts.append(OffsetRange(offset_range.source_partition, start, max(start, first)))
-            start = end
-    parts.append(OffsetRange(offset_range.source_partition, start, max(start, offset_range.end)))
-    return [part for part in parts if part.start < part.end]
 
 
 def _within(messages: list[Message], read_bytes: int, max_bytes: int | None) -> tuple[list[Message], int]:

@@ -46,6 +46,15 @@ class Range(BaseModel, frozen=True):
         """Return what stands for a topic's id."""
         return range_source_id(self.id, topic_id)
 
+    def replaced(self, skipped: Skipped) -> dict[SourcePartition, list[OffsetRange]]:
+        """Tell for each of its source partitions which records are read again; those that were given up are not."""
+        return {
+            source_partition: offset_range.less(
+                skipped.get((offset_range.source_partition.topic_id, offset_range.source_partition.partition), [])
+            )
+            for source_partition, offset_range in self.real.items()
+        }
+
     @property
     def real(self) -> dict[SourcePartition, OffsetRange]:
         """Tell for each of its source partitions where the records lie."""
