@@ -11,6 +11,7 @@ from penstock.errors import Conflict
 
 OWNER_ONLY = 0o600
 _OWNER_ONLY_FOLDER = 0o700
+_OWNER_WRITES_FOLDER = 0o755
 _ROOT = 0
 OWNER_ONLY_SHELL = ("/bin/sh", "-c", 'umask 077; exec "$0" "$@"')
 """Stands before a command, so that what that makes is its owner's alone; the process then becomes the command."""
@@ -54,14 +55,25 @@ def make_missing_private(folder: Path) -> None:
                 ) from None
 
 
+def make_missing_public(folder: Path) -> None:
+    """Make a folder and those above it for all to read and for their owner alone to write, whatever the umask."""
+    if not folder.exists():
+        make_missing_public(folder.parent)
+        folder.mkdir(mode=_OWNER_WRITES_FOLDER, exist_ok=True)
+
+
 def distrust(place: Path) -> str | None:
     """Say why somebody else could have put this there or can change it; None if only this user and root can.
 
     Of a link both count, the link and what it leads to. In a folder with the sticky bit, such as /tmp, nobody moves
     what belongs to others, so everybody may write to it. A group of the user's name without other members is the user.
     """
-    for found in (place.lstat(), place.stat()):
-        if found.st_uid not in {_ROOT, os.geteuid()}:
+    try:
+        looked_at = (place.lstat(), place.stat())
+    except OSError as error:
+        return f"leads nowhere ({error.strerror})"
+    for found in looked_at:
+        if _is_strangers(found):
             return f"belongs to another user ({found.st_uid})"
         if stat.S_ISLNK(found.st_mode) or (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX):
             continue
@@ -69,6 +81,35 @@ def distrust(place: Path) -> str | None:
             return "is writable by everybody"
         if found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid):
             return f"is writable by a group ({found.st_gid})"
+    return None
+
+
+def is_strangers(place: Path) -> bool:
+    """Return whether a place, or what it leads to if it is a link, belongs to neither the user nor root.
+
+    What cannot be looked at, because it has just gone, is nothing of ours either.
+    """
+    try:
+        return any(map(_is_strangers, (place.lstat(), place.stat())))
+    except OSError:
+        return True
+
+
+def _is_strangers(found: os.stat_result) -> bool:
+    return found.st_uid not in {_ROOT, os.geteuid()}
+
+
+def distrust_way(place: Path) -> str | None:
+    """Say which folder or link on the way to a place, or the place itself, is not to be trusted, and why.
+
+    For programs: whoever may rename one of the folders above can put another program in their place.
+    """
+    place = place.absolute()
+    for step in (*reversed(place.parents), place):
+        if (why := distrust(step)) is not None:
+            return f"{step} {why}"
+        if step.is_symlink() and (why := distrust_way(step.parent / step.readlink())) is not None:
+            return why
     return None
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.driver import class_archive
 from penstock.driver.class_archive import is_own
 
 
@@ -26,14 +25,18 @@ def test_an_archive_that_is_not_there_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_an_archive_that_others_may_write_is_not_used(archive: Path, mode: int) -> None:
+def test_an_archive_that_others_may_write_is_not_used(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    monkeypatch.setattr("penstock.private._is_own_group", lambda _group_id: False)
     archive.chmod(mode)
 
     assert not is_own(archive)
 
 
-def test_an_archive_in_a_folder_that_others_may_write_is_not_used(archive: Path) -> None:
-    archive.parent.chmod(0o777)
+@pytest.mark.parametrize("above", [0, 1])
+def test_an_archive_below_a_folder_that_others_may_write_is_not_used(archive: Path, above: int) -> None:
+    archive.parents[above].chmod(0o777)
 
     assert not is_own(archive)
 
@@ -41,7 +44,7 @@ def test_an_archive_in_a_folder_that_others_may_write_is_not_used(archive: Path)
 def test_an_archive_of_somebody_else_is_not_used(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = archive.stat().st_uid
     monkeypatch.setattr("os.geteuid", lambda: owner + 1)
-    monkeypatch.setattr(class_archive, "_ROOT", owner + 2)
+    monkeypatch.setattr("penstock.private._ROOT", owner + 2)
 
     assert not is_own(archive)
 

@@ -1,4 +1,5 @@
 import hashlib
+import os
 import re
 from importlib import resources
 from pathlib import Path
@@ -105,3 +106,39 @@ def test_jars_in_a_folder_that_others_may_write_to_are_not_used(tmp_path: Path) 
 
     with pytest.raises(EnvironmentNotReady, match="is writable by everybody"):
         jars.ensure("delta", tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which the one jar of every set is sound."""
+    monkeypatch.setattr(jars, "locked", lambda _jar_set: (JAR,))
+    folder = tmp_path / "cache" / "jars"
+    folder.mkdir(parents=True)
+    (folder / JAR.file_name).write_bytes(CONTENT)
+    return folder
+
+
+def test_sound_jars_of_ones_own_are_used(folder: Path) -> None:
+    assert [folder / JAR.file_name] == jars.ensure("delta", folder)
+
+
+def test_jars_below_a_folder_that_others_may_rename_are_not_used(folder: Path) -> None:
+    folder.parent.chmod(0o777)
+
+    with pytest.raises(EnvironmentNotReady, match="cache is writable by everybody"):
+        jars.ensure("delta", folder)
+
+
+def test_a_sound_jar_that_somebody_else_may_rewrite_is_not_used(folder: Path) -> None:
+    (folder / JAR.file_name).chmod(0o666)
+
+    with pytest.raises(EnvironmentNotReady, match=r"thing-1.2.jar is writable by everybody"):
+        jars.ensure("delta", folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_sound_jar_of_somebody_else_is_not_used(folder: Path) -> None:
+    os.chown(folder / JAR.file_name, 12345, 12345)
+
+    with pytest.raises(EnvironmentNotReady, match="belongs to another user"):
+        jars.ensure("delta", folder)

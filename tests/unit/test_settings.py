@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.session import Session
 from penstock.config import settings
 from penstock.errors import BadInput
 
@@ -128,18 +129,41 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("whose", ["file", "folder"])
-def test_a_strangers_project_file_is_not_read_unless_it_is_named(
+def test_a_strangers_project_file_is_passed_over_unless_it_is_named(
     here: Path, monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
     file = write(here / "penstock.yaml", EXTERNAL)
     give_away(file if whose == "file" else here, monkeypatch)
 
-    with pytest.raises(BadInput, match="belongs to another user") as refused:
-        settings.load()
-    named = settings.load(project_file=file).external
+    found = settings.load()
+    named = settings.load(project_file=file)
 
-    assert f"--project {file}" in refused.value.fix
-    assert named is not None
+    assert (None, None, (file,)) == (found.project_file, found.external, found.passed_over)
+    assert (file, ()) == (named.project_file, named.passed_over)
+    assert named.external is not None
+
+
+def test_a_command_goes_on_without_a_strangers_project_file_and_says_so_in_one_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(here / "penstock.yaml", "no: project")
+    give_away(file, monkeypatch)
+    current = Session()
+
+    assert current.settings is current.settings
+    assert [
+        f"warning: {file} was passed over, for it or its folder belongs to another user; if it is meant: --project {file}"
+    ] == capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_behind_a_strangers_project_file_ones_own_is_found(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, strangers = write(here / "penstock.yaml", EXTERNAL), write(here / "deep/penstock.yaml", "no: project")
+    give_away(strangers, monkeypatch)
+
+    found = settings.load()
+
+    assert (own, (strangers,)) == (found.project_file, found.passed_over)
 
 
 @pytest.mark.parametrize("whose", ["home", "the folder it is in", "a link to a home of ours"])
@@ -174,7 +198,17 @@ def test_a_folder_that_everybody_may_write_to_is_no_place_for_a_home(here: Path)
 def test_where_nobody_moves_what_belongs_to_others_a_home_may_be(here: Path) -> None:
     (here / "deep/deeper").chmod(0o1777)
 
-    assert here / "deep/deeper/.penstock" == settings.load().home
+    home = settings.load().home
+
+    assert here / "deep/deeper/.penstock" == home
+    assert 0o700 == home.stat().st_mode & 0o777, "made at once, before somebody else does"
+
+
+def test_a_home_that_leads_nowhere_is_told(here: Path) -> None:
+    (here / "deep/deeper/.penstock").symlink_to("nothing")
+
+    with pytest.raises(BadInput, match="leads nowhere"):
+        _ = settings.load().home
 
 
 @pytest.mark.parametrize(("mode", "why"), [(0o777, "writable by everybody"), (0o770, "writable by a group")])

@@ -29,11 +29,17 @@ class Session:
     def settings(self) -> "Settings":
         """Settle the settings once."""
         if self._settings is None:
+            from penstock.cli.output import say
             from penstock.config import settings
 
             self._settings = settings.load(
                 project_file=self.project_file, home=self.home, bootstrap=self.bootstrap, user=self.user
             )
+            for file in self._settings.passed_over:
+                say(
+                    f"warning: {file} was passed over, for it or its folder belongs to another user;"
+                    f" if it is meant: --project {file}"
+                )
         return self._settings
 
     def arguments(self) -> list[str]:

@@ -5,13 +5,14 @@ The one place that decides. From strongest to weakest:
 1. an option on the command line (`--bootstrap`, `--home`, `--project`, `--user`);
 2. the environment: PENSTOCK_BOOTSTRAP_SERVERS, PENSTOCK_SECURITY_<FIELD>, PENSTOCK_HOME, PENSTOCK_PROJECT,
    PENSTOCK_USER, PENSTOCK_CACHE;
-3. penstock.yaml, in the working folder or the nearest folder above it, if file and folder belong to the user or root
-   and nobody else may write to them;
+3. penstock.yaml, in the working folder or the nearest folder above it. One that belongs, or whose folder belongs, to
+   neither the user nor root is passed over; one of theirs that others may write to is refused;
 4. the defaults: a local cluster of one node on 127.0.0.1:9092, its data in `.penstock/` beside penstock.yaml
    (without one, in the working folder), under the same condition.
 """
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from penstock.config.local_connection import DEFAULT_PORT, local_connection
 from penstock.errors import BadInput
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Plaintext, Security
-from penstock.private import distrust
+from penstock.private import distrust, is_strangers, make_missing_private
 
 HOME_NAME = ".penstock"
 _SECURITY_PREFIX = "PENSTOCK_SECURITY_"
@@ -39,14 +40,20 @@ class Settings:
     external: Connection | None
     user: str | None
     home_is_named: bool = True
+    passed_over: tuple[Path, ...] = ()
+    """Project files of strangers, which were nearer than the one that was read."""
 
     @property
     def home(self) -> Path:
         """The folder for data and secrets; one that nobody has named must not be in a stranger's hands."""
         if not self.home_is_named:
-            for place in (self.home_folder.parent, self.home_folder):
-                if os.path.lexists(place):
-                    _require_trusted(place, f"--home {self.home_folder}")
+            parent = self.home_folder.parent
+            _require_trusted(parent, f"--home {self.home_folder}")
+            if parent.stat().st_mode & stat.S_IWOTH:
+                # Others may make it, too, as in /tmp: it is made before anybody relies on whose it is.
+                make_missing_private(self.home_folder)
+            if os.path.lexists(self.home_folder):
+                _require_trusted(self.home_folder, f"--home {self.home_folder}")
         return self.home_folder.resolve()
 
     def connection(self) -> Connection:
@@ -74,7 +81,8 @@ def load(
     # An empty variable counts as unset.
     environment = {name: value for name, value in os.environ.items() if value}
     named = environment.get("PENSTOCK_PROJECT")
-    file = project_file or (Path(named) if named else _nearest_project_file())
+    meant = project_file or (Path(named) if named else None)
+    file, passed_over = (meant, ()) if meant else _nearest_project_file()
     loaded = project.load(file) if file else project.Project()
     base = file.parent if file else Path.cwd()
     named_home = home or (Path(environment["PENSTOCK_HOME"]) if "PENSTOCK_HOME" in environment else None)
@@ -82,6 +90,7 @@ def load(
     return Settings(
         home_folder=named_home or base / HOME_NAME,
         home_is_named=named_home is not None,
+        passed_over=passed_over,
         cache=cache_folder(),
         project_file=file,
         project=loaded,
@@ -90,24 +99,28 @@ def load(
     )
 
 
-def _nearest_project_file() -> Path | None:
-    """Find the file; one that somebody else could have put there is not read, for it says where data and logins go."""
+def _nearest_project_file() -> tuple[Path | None, tuple[Path, ...]]:
+    """Find the file, and those that are nearer and somebody else's; it says where data and logins go.
+
+    Anybody can put one into /tmp, which must not keep others from working. One of ours that others may change was
+    meant, so to go on without it would be another cluster than the user thinks.
+    """
     here = Path.cwd()
     candidates = (folder / project.FILE_NAME for folder in (here, *here.parents))
-    found = next((path for path in candidates if path.is_file()), None)
-    if found is not None:
+    passed_over = []
+    for found in (path for path in candidates if path.is_file()):
+        if is_strangers(found) or is_strangers(found.parent):
+            passed_over.append(found)
+            continue
         for place in (found, found.parent):
             _require_trusted(place, f"--project {found}")
-    return found
+        return found, tuple(passed_over)
+    return None, tuple(passed_over)
 
 
 def _require_trusted(place: Path, option: str) -> None:
     """Refuse what nobody has named and somebody else could have put there."""
-    try:
-        why = distrust(place)
-    except OSError as error:
-        why = f"leads nowhere ({error.strerror})"
-    if why is not None:
+    if (why := distrust(place)) is not None:
         raise BadInput(f"{place} {why}, so it is not trusted", safe="It was not used", fix=f"If it is meant: {option}")
 
 

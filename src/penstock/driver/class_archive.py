@@ -6,8 +6,6 @@ not check who wrote it, and runs what it finds there: an archive that somebody e
 """
 
 import hashlib
-import os
-import stat
 import subprocess
 import sys
 import tempfile
@@ -17,10 +15,10 @@ from penstock.config.settings import cache_folder
 from penstock.errors import EnvironmentNotReady
 from penstock.interpreter import SAFE_PYTHON
 from penstock.jvm.java import find_java
+from penstock.private import distrust_way, make_missing_public, make_private
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 _TIMEOUT_S = 300
-_ROOT = 0
 
 
 def archive(java: Path) -> Path:
@@ -39,21 +37,15 @@ def options(java: Path) -> str:
 
 
 def is_own(path: Path) -> bool:
-    """Return whether a file and its folder belong to this user or to root, and nobody else may write to them."""
-    try:
-        found = [path.lstat(), path.parent.stat()]
-    except OSError:
-        return False
-    return stat.S_ISREG(found[0].st_mode) and all(
-        each.st_uid in {os.geteuid(), _ROOT} and not each.st_mode & (stat.S_IWGRP | stat.S_IWOTH) for each in found
-    )
+    """Return whether a file and every folder on the way to it are this user's or root's, and nobody else's to write."""
+    return path.is_file() and not path.is_symlink() and distrust_way(path) is None
 
 
 def make() -> Path:
     """Make the archive anew: start Spark, let it do a bit of everything, and keep what it loaded."""
     path = archive(find_java()[0])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.chmod(0o700)
+    make_missing_public(path.parent.parent)
+    make_private(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         done = subprocess.run(

@@ -1,5 +1,7 @@
 """The jars of Kafka, of Spark's Kafka connector and of Delta: locked, fetched once, verified at every use.
 
+The JVM opens them after that, so nobody but this user and root may be able to change them, or a folder above them.
+
 Ivy, which PySpark ships, fetches them, so Java and PySpark are all that it takes. The lock file names every
 jar with its SHA-256; nothing is resolved when a user runs it. A jar that is missing or damaged is fetched
 again; everything else stays offline. Set PENSTOCK_IVY_SETTINGS to an ivysettings.xml to use a mirror.
@@ -12,7 +14,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -22,7 +24,7 @@ from pydantic import BaseModel, Field
 
 from penstock.errors import EnvironmentNotReady
 from penstock.jvm.java import find_java
-from penstock.private import distrust
+from penstock.private import distrust, distrust_way, make_missing_public
 
 JarSet = Literal["kafka-4.3.1", "kafka-3.9.1", "spark-kafka", "delta"]
 KAFKA: JarSet = "kafka-4.3.1"
@@ -65,24 +67,36 @@ def is_sound(jar: Jar, folder: Path) -> bool:
 def ensure(jar_set: JarSet, folder: Path, progress: Progress = lambda _there, _wanted: None) -> list[Path]:
     """Return the paths of the whole set, each verified; fetch what is missing or damaged.
 
-    Raises `EnvironmentNotReady` when a jar cannot be had; jars that did arrive are kept for the next try.
+    Raises `EnvironmentNotReady` when a jar cannot be had, or is in a stranger's hands; jars that did arrive are kept
+    for the next try.
     """
     jars = locked(jar_set)
-    if folder.exists() and (why := distrust(folder)) is not None:
-        raise EnvironmentNotReady(
-            f"the jars' folder {folder} {why}, who could put others in their place",
-            safe="Nothing was started",
-            fix="Name another with PENSTOCK_CACHE, or give it to yourself: chown, chmod go-w",
-        )
+    if folder.exists():
+        _require_own(jars, folder)
     wrong = [jar for jar in jars if not is_sound(jar, folder)]
     if wrong:
         _fetch(wrong, folder, progress)
     return [folder / jar.file_name for jar in jars]
 
 
+def _require_own(jars: Iterable[Jar], folder: Path) -> None:
+    """Refuse jars that somebody else could replace between their verification and their use."""
+    why = distrust_way(folder)
+    for path in (folder / jar.file_name for jar in jars):
+        if why is None and os.path.lexists(path) and (reason := distrust(path)) is not None:
+            why = f"{path} {reason}"
+    if why is not None:
+        raise EnvironmentNotReady(
+            f"the jars in {folder} could be replaced by somebody else: {why}",
+            safe="Nothing was started",
+            fix="Name another folder with PENSTOCK_CACHE, or give it to yourself: chown, chmod go-w",
+        )
+
+
 def _fetch(jars: list[Jar], folder: Path, progress: Progress) -> None:
     """Fetch into a temporary folder, verify there, then move into place: a crash leaves nothing half done."""
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    make_missing_public(folder)
+    _require_own((), folder)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as place:
         aside = Path(place)
         wanted = "".join(

@@ -12,6 +12,7 @@ import penstock
 from penstock.errors import EnvironmentNotReady
 from penstock.interpreter import SAFE_PYTHON
 from penstock.kafka.connection import Connection
+from penstock.private import distrust_way, make_missing_public
 
 CONTENDERS = {
     "confluent-kafka and orjson, by hand": ("loop.py", "at least once, malformed left out"),
@@ -36,9 +37,21 @@ class Peers:
                 fix="Run it from a clone, or measure without --peers",
             ) from None
         self._python = cache / "peers" / hashlib.sha256(wanted).hexdigest()[:12] / "bin" / "python"
+        make_missing_public(self._python.parent.parent.parent)
+        self._require_own(self._python.parent.parent.parent)
         if not self._python.exists():
             talk("making an environment for the peers")
             self._make()
+        self._require_own(self._python.parent)
+
+    def _require_own(self, folder: Path) -> None:
+        """Refuse an environment that somebody else could have made, or can change."""
+        if (why := distrust_way(folder)) is not None:
+            raise EnvironmentNotReady(
+                f"the environment of the peers is not to be trusted: {why}",
+                safe="Nothing was started",
+                fix="Name another folder with PENSTOCK_CACHE, or give it to yourself: chown, chmod go-w",
+            )
 
     def _make(self) -> None:
         place = self._python.parent.parent
@@ -48,7 +61,7 @@ class Peers:
             [*uv, "venv", "--quiet", "--python", sys.executable, str(place)],
             [*uv, "pip", "sync", "--quiet", "--python", str(self._python), "--require-hashes", str(requirements)],
         ):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, umask=0o022)
             if done.returncode != 0:
                 said = (done.stderr.strip() or "no reason given").splitlines()[-1]
                 raise EnvironmentNotReady(f"the peers cannot be installed: {said}", fix="Measure without --peers")
