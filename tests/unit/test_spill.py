@@ -104,8 +104,8 @@ def test_a_task_that_fails_leaves_nothing_in_the_temporary_folder(temporary: Pat
 def test_what_killed_workers_have_left_goes_and_what_live_ones_wait_for_stays(temporary: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    left = temporary / f"penstock-aside-{'0' * 32}-7-{gone.pid}.arrow"
-    awaited = temporary / f"penstock-aside-{'0' * 32}-7-{os.getpid()}.arrow"
+    left = temporary / f"penstock-aside-{'0' * 32}-7-{gone.pid}-a_b1c2d3.arrow"
+    awaited = temporary / f"penstock-aside-{'0' * 32}-7-{os.getpid()}-a_b1c2d3.arrow"
     other = temporary / f"penstock-aside-notes-{gone.pid}.arrow"
     for file in (left, awaited, other):
         file.touch()
@@ -115,20 +115,47 @@ def test_what_killed_workers_have_left_goes_and_what_live_ones_wait_for_stays(te
     assert sorted([awaited, other]) == sorted(temporary.iterdir())
 
 
-def test_files_that_others_put_into_the_shared_folder_are_none_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    odd = tmp_path / f"penstock-aside-{'0' * 32}-1-99999999999.arrow"
+def test_files_that_others_put_into_the_shared_folder_are_none_of_ours(temporary: Path) -> None:
+    odd = temporary / f"penstock-aside-{'0' * 32}-1-99999999999-x.arrow"
     odd.touch()
     aside = Aside(waiting=("_value",))
-    made = aside.made()
-    planted = made.with_name(f"{made.name.rpartition('-')[0]}-1.arrow")
-    planted.touch()
+    file, made = aside.made()
+    file.close()
+    stem = made.name.rpartition("-")[0]
+    (temporary / f"{stem}-link.arrow").symlink_to(made)
+    (temporary / f"{stem}-gone.arrow").symlink_to("nothing")
     if os.geteuid() == 0:
-        os.chown(planted, 65534, 65534)
-        assert made == aside.found()
+        planted, pipe = temporary / f"{stem}-planted.arrow", temporary / f"{stem}-pipe.arrow"
+        planted.touch()
+        os.mkfifo(pipe)
+        for path in (planted, pipe):
+            os.chown(path, 65534, 65534)
+    found, path = aside.found()
+    found.close()
 
     remove_left()
 
+    assert made == path
     assert odd.exists()
+
+
+def test_names_that_come_and_go_do_not_hide_the_file(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    aside = Aside(waiting=("_value",))
+    file, made = aside.made()
+    file.close()
+    gone = made.with_name(f"{made.name.rpartition('-')[0]}-gone.arrow")
+    monkeypatch.setattr(Path, "glob", lambda _folder, _pattern: iter([gone, made]))
+
+    found, path = aside.found()
+    found.close()
+
+    assert (temporary, made) == (made.parent, path)
+
+
+def test_a_file_that_nobody_came_for_makes_room_for_the_next_of_the_same_attempt(temporary: Path) -> None:
+    aside = Aside(waiting=("_value",))
+    aside.made()[0].close()
+    file, made = aside.made()
+    file.close()
+
+    assert [made] == list(temporary.iterdir())

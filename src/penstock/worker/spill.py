@@ -3,8 +3,9 @@
 Most of a record's bytes are its raw value, which only a dead letter needs, and most columns of Penstock are the same
 for all rows of a task. Of the user's columns those wait that a star lets through as they are. Rows are numbered on
 their way out, and their order is kept, so that each finds its own again. The two Python workers of a task run on one
-machine at the same time; once both have the file open it has no name any more. Only its owner can read it. What workers
-leave that die before that goes when the next driver, or a task of it, starts on the machine.
+machine at the same time; once both have the file open it has no name any more. Only its owner can read it, its name
+cannot be foreseen, and files of others that have such names are passed over. What workers leave that die before that
+goes when the next driver, or a task of it, starts on the machine.
 """
 
 import os
@@ -26,7 +27,7 @@ from penstock.record.columns import RESERVED, user_columns
 from penstock.steps.sql import Select, with_columns_for_stars
 
 NUMBER = "_row"
-_NAME = re.compile(r"penstock-aside-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d{1,9})\.arrow")
+_NAME = re.compile(r"penstock-aside-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d{1,9})-\w+\.arrow")
 
 
 def unasked_columns(schema: pa.Schema, selects: list[Select], conditions: list[str]) -> tuple[str, ...]:
@@ -56,24 +57,44 @@ class Aside:
         """Return the columns that pass."""
         return pa.schema([*(each for each in schema if each.name not in self.waiting), (NUMBER, pa.int64())])
 
-    def made(self) -> Path:
+    def made(self) -> tuple[pa.OSFile, Path]:
         """Make the file of this attempt of this task. Its name tells whose it is: the one who starts the workers."""
-        path = Path(tempfile.gettempdir()) / f"{self._stem()}-{os.getppid()}.arrow"
-        path.unlink(missing_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        return path
+        for _, path in self._own():
+            path.unlink(missing_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f"{self._stem()}-{os.getppid()}-", suffix=".arrow")
+        return _arrow_file(descriptor, "wb"), Path(name)
 
-    def found(self) -> Path:
+    def found(self) -> tuple[pa.OSFile, Path]:
         """Find the file in the other worker of the task, which knows the number, too."""
-        named = Path(tempfile.gettempdir()).glob(f"{self._stem()}-*.arrow")
-        (path,) = [each for each in named if each.lstat().st_uid == os.geteuid()]
-        return path
+        ((file, path),) = self._own()
+        return file, path
+
+    def _own(self) -> list[tuple[pa.OSFile, Path]]:
+        """Open the files of this attempt. The folder may be everybody's, so names tell nothing, and come and go."""
+        own = []
+        for path in Path(tempfile.gettempdir()).glob(f"{self._stem()}-*.arrow"):
+            with suppress(OSError):  # it is gone, or not ours to open
+                # Without waiting: it may be a pipe.
+                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    own.append((_arrow_file(descriptor, "rb"), path))
+                else:
+                    os.close(descriptor)
+        return own
 
     def _stem(self) -> str:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         return f"penstock-aside-{self.id}-{context.taskAttemptId() if context is not None else 0}"
+
+
+def _arrow_file(descriptor: int, mode: str) -> pa.OSFile:
+    """Hand an open file over to Arrow, which opens by name only: this one leads to the file and nowhere else."""
+    try:
+        return pa.OSFile(f"/dev/fd/{descriptor}", mode)
+    finally:
+        os.close(descriptor)
 
 
 def remove_left() -> None:
@@ -98,9 +119,9 @@ class SpillColumns:
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
         """Return slim rows; what they lack is in the file before they leave."""
         remove_left()
-        path, number = self._aside.made(), 0
+        (file, path), number = self._aside.made(), 0
         try:
-            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, self._waiting) as stream:
+            with file, pa.ipc.new_stream(file, self._waiting) as stream:
                 for batch in batches:
                     stream.write_batch(batch.select(self._waiting.names))
                     numbers = pa.array(np.arange(number, number + batch.num_rows))
@@ -149,8 +170,8 @@ class _Shelf:
         """Return the waiting columns of rows with these numbers."""
         if self._stream is None:
             # Not before: now that rows are here, the file is, and all that they need is in it.
-            path = self._aside.found()
-            self._stream = pa.ipc.open_stream(pa.OSFile(str(path), "rb"))
+            file, path = self._aside.found()
+            self._stream = pa.ipc.open_stream(file)
             path.unlink()
         first, last = int(numbers[0]), int(numbers[-1])
         while self._next <= last:
