@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -83,6 +84,19 @@ def test_a_number_that_now_belongs_to_another_node_is_no_process_of_ours(
     node: Node, stranger: "subprocess.Popen[bytes]"
 ) -> None:
     remember(node, stranger.pid)
+
+    assert node.process() is None
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_process_that_a_stranger_gave_the_command_line_of_a_node_is_not_found(
+    node: Node, child: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch, *, is_noted: bool
+) -> None:
+    owner = psutil.Process.uids
+    strangers = SimpleNamespace(real=12345)
+    monkeypatch.setattr(psutil.Process, "uids", lambda self: strangers if self.pid == child.pid else owner(self))
+    if is_noted:
+        remember(node, child.pid)
 
     assert node.process() is None
 

@@ -63,12 +63,16 @@ class Node:
         except (OSError, ValueError, OverflowError, psutil.Error):
             pass
         # A command that was killed between the start of a node and the note of it leaves one without the other.
-        return next((each for each in psutil.process_iter() if self._is_ours(each) and _is_mine(each)), None)
+        return next((each for each in psutil.process_iter() if self._is_ours(each)), None)
 
     def _is_ours(self, process: psutil.Process) -> bool:
-        # Known by its command line rather than by its start: clocks are set, command lines stay.
-        with suppress(psutil.Error):
-            return process.cmdline()[-2:] == [_MAIN_CLASS, str(self.properties)]
+        # Known by its command line rather than by its start: clocks are set, command lines stay. Anybody can give a
+        # process that command line, so it has to be run by us, or by whose folder it is: root sees to others' nodes.
+        with suppress(psutil.Error, OSError):
+            return process.cmdline()[-2:] == [_MAIN_CLASS, str(self.properties)] and process.uids().real in {
+                os.getuid(),
+                self.folder.stat().st_uid,
+            }
         return False
 
     @property
@@ -160,13 +164,6 @@ class Node:
         if reasons or not spoken:
             return reasons[0] if reasons else "it gave no reason"
         return f"it gave no reason; its last line: {spoken[0][:300]}"
-
-
-def _is_mine(process: psutil.Process) -> bool:
-    """Return whether we run it: anybody can give a process the command line of a node."""
-    with suppress(psutil.Error):
-        return process.uids().real == os.getuid()
-    return False
 
 
 def _wait_for_command_line(pid: int) -> None:
