@@ -1,13 +1,14 @@
 """The lock in a sink's folder: one process at a time, and no stranger holds it up for good."""
 
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
 from penstock.delivery import durable
 from penstock.delivery.durable import locked
-from penstock.errors import SinkUnavailable
+from penstock.errors import Conflict, SinkUnavailable
 
 
 @pytest.mark.parametrize("was_there", [False, True])
@@ -48,3 +49,38 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
         pass
 
     assert 0o644 == precious.stat().st_mode & 0o777
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_lock_that_a_stranger_has_made_is_refused_at_once(tmp_path: Path) -> None:
+    lock = tmp_path / ".penstock.lock"
+    lock.touch(mode=0o666)
+    os.chown(lock, 12345, 12345)
+
+    with pytest.raises(Conflict, match="is not this user's") as caught, locked(lock):
+        pass
+
+    assert "Nothing was written" == caught.value.safe
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_the_lock_of_the_folders_owner_is_taken(tmp_path: Path) -> None:
+    lock = tmp_path / ".penstock.lock"
+    lock.touch(mode=0o600)
+    os.chown(lock, 12345, 12345)
+    os.chown(tmp_path, 12345, 12345)
+
+    with locked(lock):
+        pass
+
+
+def test_a_lock_that_may_not_be_opened_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_arguments: object) -> int:
+        raise PermissionError
+
+    lock = tmp_path / ".penstock.lock"
+    lock.touch()
+    monkeypatch.setattr(os, "open", refused)
+
+    with pytest.raises(Conflict, match="is not this user's"), locked(lock):
+        pass

@@ -17,6 +17,7 @@ from penstock.record import formats
 
 _LONGEST_WAIT_S = 60.0
 _LOOK_EVERY_S = 0.01
+_ROOT = 0
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -70,11 +71,20 @@ def make_folder(path: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock file for one process of this machine, and wait for it; the system lets go when a process dies.
 
-    Whoever may read a file may lock it, for good, so it is for its owner alone, and the wait has an end.
+    Whoever may read a file may lock it, for good, so it is for its owner alone, and the wait has an end. One that
+    somebody else has made is refused, unless the folder is theirs, too.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, OWNER_ONLY)
     try:
-        if os.fstat(descriptor).st_uid == os.geteuid():
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, OWNER_ONLY)
+    except PermissionError:
+        if not path.exists():
+            raise
+        raise _not_ours(path) from None
+    try:
+        owner = os.fstat(descriptor).st_uid
+        if owner not in {os.geteuid(), _ROOT, path.parent.stat().st_uid}:
+            raise _not_ours(path)
+        if owner == os.geteuid():
             os.fchmod(descriptor, OWNER_ONLY)  # it was there, with another mode
         deadline = time.monotonic() + _LONGEST_WAIT_S
         while not _is_held(descriptor):
@@ -88,6 +98,14 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _not_ours(path: Path) -> Conflict:
+    return Conflict(
+        f"the lock {path} is not this user's, and whoever made it could hold it for good",
+        safe="Nothing was written",
+        fix="Run the pipeline as the user who writes to that folder, or, if nobody else does, remove the file",
+    )
 
 
 def _is_held(descriptor: int) -> bool:
