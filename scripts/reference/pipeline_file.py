@@ -21,11 +21,19 @@ from penstock.steps.handlers import Batcher, OnFailure
 from reference.tables import keys, sentence, tidy
 
 Model = type[BaseModel]
+
+
+def _built_in(family: Any) -> tuple[Model, ...]:
+    """Give the models of a union but its last, which is the base of what packages add."""
+    *models, _ = get_args(get_args(family)[0])
+    return tuple(models)
+
+
 COMPONENTS: dict[str, tuple[Model, ...]] = {
     "Source": get_args(get_args(Source)[0]),
     "Decoder": get_args(get_args(Decode)[0]),
     "Step": get_args(Step),
-    "Sink": get_args(get_args(SinkSpec)[0]),
+    "Sink": _built_in(SinkSpec),
 }
 PARTS: tuple[Model, ...] = (
     Watermark,

@@ -1,6 +1,7 @@
 """Positions of a Kafka sink are true of one topic: of another with the same name they say nothing."""
 
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -14,15 +15,19 @@ from penstock.kafka.topic_spec import TopicSpec
 from penstock.record.columns import RESERVED
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.kafka import Kafka, KafkaSink
-from penstock.sinks.sink import Staged
+from penstock.sinks.sink import SinkContext, Staged
 
 from conftest import RunningKafka
 
 SCHEMA = pa.schema([("id", pa.int64()), *(RESERVED.field(name) for name in Kafka(topic="any").reserved_columns)])
 
 
+def no_spark() -> NoReturn:
+    raise AssertionError
+
+
 def opened(kafka: RunningKafka, folder: Path, target: str) -> KafkaSink:
-    sink = Kafka(topic=target).sink("out", f"penstock.{target}.out", kafka.connection, folder)
+    sink = Kafka(topic=target).open(SinkContext("out", target, kafka.connection, folder, no_spark))
     sink.open(SCHEMA)
     return sink
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import Conflict, PipelineHalted, PositionsMoved
 from penstock.lab.bench import batching
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.sinks.merging import PostgresMerge
+from penstock.sinks.merging import MergeContext, MergingSink
 from penstock.sinks.postgres import Postgres
 from penstock.sinks.postgres_server import Server
 
@@ -24,8 +24,9 @@ def server(postgres: RunningPostgres) -> Server:
 
 
 @pytest.fixture
-def sink(server: Server) -> Iterator[PostgresMerge]:
-    made = PostgresMerge(Postgres(server=server, table="totals", mode="upsert", key=["id"]), "postgres", "totals")
+def sink(server: Server) -> Iterator[MergingSink]:
+    model = Postgres(server=server, table="totals", mode="upsert", key=["id"])
+    made = model.open_merge(MergeContext("postgres", "totals"))
     yield made
     made.close()
 
@@ -35,7 +36,7 @@ def results(*rows: Row) -> ds.Dataset:
     return ds.dataset(pa.table([pa.array(each, pa.int64()) for each in columns], ["id", "total"]))
 
 
-def test_results_are_merged_by_key_and_the_position_moves_along(server: Server, sink: PostgresMerge) -> None:
+def test_results_are_merged_by_key_and_the_position_moves_along(server: Server, sink: MergingSink) -> None:
     before = sink.position()
     sink.merge(results((1, 10), (2, 20)), None, 1)
     sink.merge(results((2, 21), (3, 30), (2, 22)), 1, 2)
@@ -44,7 +45,7 @@ def test_results_are_merged_by_key_and_the_position_moves_along(server: Server, 
     assert [(1, 10), (2, 22), (3, 30)] == ask(server, ALL)
 
 
-def test_a_batch_without_changes_moves_the_position_alone(server: Server, sink: PostgresMerge) -> None:
+def test_a_batch_without_changes_moves_the_position_alone(server: Server, sink: MergingSink) -> None:
     sink.merge(results(), None, 1)
 
     assert (1, []) == (sink.position(), ask(server, ALL))
@@ -52,7 +53,7 @@ def test_a_batch_without_changes_moves_the_position_alone(server: Server, sink: 
 
 @pytest.mark.parametrize("expected", [None, 0, 2])
 def test_a_position_that_is_not_the_expected_one_is_not_written_past(
-    server: Server, sink: PostgresMerge, expected: int | None
+    server: Server, sink: MergingSink, expected: int | None
 ) -> None:
     sink.merge(results((1, 10)), None, 1)
 
@@ -74,7 +75,7 @@ def test_a_position_that_is_not_the_expected_one_is_not_written_past(
     ],
 )
 def test_a_row_that_the_table_refuses_stops_the_pipeline_with_a_line_and_moves_nothing(
-    server: Server, sink: PostgresMerge, rule: str, error: str
+    server: Server, sink: MergingSink, rule: str, error: str
 ) -> None:
     ask(server, f"CREATE TABLE totals (id bigint PRIMARY KEY, total bigint); {rule}")
     sink.merge(results((1, 10)), None, 1)
@@ -97,7 +98,7 @@ def test_a_row_that_the_table_refuses_stops_the_pipeline_with_a_line_and_moves_n
     ],
 )
 def test_a_position_is_true_of_the_table_that_holds_the_results(
-    postgres: RunningPostgres, server: Server, sink: PostgresMerge, change: str, position: int | None
+    postgres: RunningPostgres, server: Server, sink: MergingSink, change: str, position: int | None
 ) -> None:
     sink.merge(results((1, 10)), None, 1)
     with postgres.connect(server.database) as connection:
@@ -109,7 +110,7 @@ def test_a_position_is_true_of_the_table_that_holds_the_results(
     assert (2, [(1, 11)]) == (sink.position(), ask(server, ALL))
 
 
-def test_a_table_without_the_key_is_named_and_nothing_moves(server: Server, sink: PostgresMerge) -> None:
+def test_a_table_without_the_key_is_named_and_nothing_moves(server: Server, sink: MergingSink) -> None:
     ask(server, "CREATE TABLE totals (id bigint, total bigint)")
 
     with pytest.raises(Conflict, match=r"the table totals has no unique index on \(id\)"):

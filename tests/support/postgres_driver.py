@@ -12,7 +12,7 @@ from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.columns import COORDINATES, RESERVED
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
-from penstock.sinks.postgres import Postgres
+from penstock.sinks.postgres import Postgres, PostgresSink
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Refusal, Staged
 
@@ -64,7 +64,7 @@ class Driver:
         **spec: Any,
     ) -> None:
         self.schema = pa.schema([*columns.items(), *(RESERVED.field(name) for name in COORDINATES)])
-        self.sink = Postgres(server=server, table=table, **spec).sink(name, pipeline)
+        self.sink = PostgresSink(Postgres(server=server, table=table, **spec), name, pipeline)
 
     def __enter__(self) -> Self:
         try:

@@ -12,8 +12,9 @@ from deltalake import DeltaTable
 from penstock.errors import Conflict
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.delta import Delta, DeltaSink
-from penstock.sinks.merging import DeltaMerge
+from penstock.sinks.merging import MergeContext
 
+TOTALS = MergeContext("delta", "totals")
 TP = SourcePartition("orders", "Ab-_9", 0)
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
@@ -53,7 +54,7 @@ def made(
 
 
 def opened(path: Path) -> DeltaSink:
-    sink = Delta(path=path).sink("delta", "orders")
+    sink = DeltaSink(Delta(path=path), "delta", "orders")
     sink.open(SCHEMA)
     return sink
 
@@ -110,7 +111,7 @@ def test_a_constraint_that_comes_while_the_pipeline_runs_is_told_before_the_next
 
 def test_rows_of_an_append_only_table_cannot_be_replaced(tmp_path: Path) -> None:
     made(tmp_path / "t", settings={"delta.appendOnly": "true"})
-    sink = Delta(path=tmp_path / "t").sink("delta", "orders")
+    sink = DeltaSink(Delta(path=tmp_path / "t"), "delta", "orders")
     sink.replace({TP: [OffsetRange(TP, 0, 9)]})
 
     with pytest.raises(Conflict, match="is append-only"):
@@ -122,8 +123,8 @@ def test_results_go_into_partitions_and_not_past_a_constraint(tmp_path: Path) ->
     made(tmp_path / "limited", writer=3, settings={"delta.constraints.small": "id < 9"})
     rows = pa.table({"id": [100], "text": ["a"]})
 
-    DeltaMerge(Delta(path=tmp_path / "parts", key=["id"]), "delta", "totals").merge(ds.dataset(rows), None, 1)
+    Delta(path=tmp_path / "parts", key=["id"]).open_merge(TOTALS).merge(ds.dataset(rows), None, 1)
     with pytest.raises(Conflict, match="has the constraint 'small'"):
-        DeltaMerge(Delta(path=tmp_path / "limited", key=["id"]), "delta", "totals").merge(ds.dataset(rows), None, 1)
+        Delta(path=tmp_path / "limited", key=["id"]).open_merge(TOTALS).merge(ds.dataset(rows), None, 1)
 
     assert rows.to_pylist() == DeltaTable(str(tmp_path / "parts")).to_pyarrow_table().to_pylist()

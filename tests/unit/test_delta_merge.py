@@ -7,7 +7,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from penstock.sinks.delta import Delta
-from penstock.sinks.merging import DeltaMerge, newest
+from penstock.sinks.merging import MergeContext, newest
 
 
 def rows(*listed: tuple[str, str | None, int]) -> ds.Dataset:
@@ -16,7 +16,7 @@ def rows(*listed: tuple[str, str | None, int]) -> ds.Dataset:
 
 
 def test_rows_are_merged_by_all_columns_of_the_key_also_where_one_is_null(tmp_path: Path) -> None:
-    sink = DeltaMerge(Delta(path=tmp_path / "table", key=["game", "user"]), "delta", "podium")
+    sink = Delta(path=tmp_path / "table", key=["game", "user"]).open_merge(MergeContext("delta", "podium"))
 
     sink.merge(rows(("g1", "ada", 1), ("g1", None, 2), ("g2", "ada", 3)), None, 1)
     sink.merge(rows(("g1", "ada", 10), ("g1", None, 20), ("g2", "bob", 4)), 1, 2)

@@ -20,7 +20,7 @@ SCHEMA = pa.schema(
 
 
 def opened(path: Path, *replaced: tuple[int, int]) -> DeltaSink:
-    sink = Delta(path=path).sink("delta", "orders")
+    sink = DeltaSink(Delta(path=path), "delta", "orders")
     if replaced:
         sink.replace({REPLAY: [OffsetRange(LIVE, *bounds) for bounds in replaced]})
     sink.open(SCHEMA)

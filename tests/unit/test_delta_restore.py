@@ -13,7 +13,7 @@ from penstock.errors import Conflict, PositionLost, PositionsMoved
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks import delta_restore
 from penstock.sinks.delta import Delta, DeltaSink
-from penstock.sinks.merging import DeltaMerge
+from penstock.sinks.merging import MergeContext
 from penstock.sinks.sink import Staged
 
 A, B, C = (SourcePartition("orders", "Ab-_9", partition) for partition in range(3))
@@ -24,7 +24,7 @@ class Driver:
     """A sink that is written to as the engine does."""
 
     def __init__(self, path: Path, *asked: SourcePartition) -> None:
-        self.sink: DeltaSink = Delta(path=path, coordinates=False).sink("delta", "combat")
+        self.sink = DeltaSink(Delta(path=path, coordinates=False), "delta", "combat")
         self.sink.open(SCHEMA)
         self._asked = asked or (A, B)
 
@@ -218,7 +218,7 @@ def test_only_commits_since_the_last_position_are_looked_at(tmp_path: Path) -> N
 
 
 def test_results_of_a_restored_table_stand_where_that_version_stood(tmp_path: Path) -> None:
-    sink = DeltaMerge(Delta(path=tmp_path, key=["k"]), "delta", "podium")
+    sink = Delta(path=tmp_path, key=["k"]).open_merge(MergeContext("delta", "podium"))
     sink.merge(ds.dataset(pa.table({"k": ["a"], "n": [1]})), None, 1)
     sink.merge(ds.dataset(pa.table({"k": ["a"], "n": [2]})), 1, 2)
     restored(tmp_path, 1)

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def opened(path: Path, name: str = "delta", pipeline: str = "combat", schema: pa.Schema = SCHEMA) -> DeltaSink:
-    sink = Delta(path=path).sink(name, pipeline)
+    sink = DeltaSink(Delta(path=path), name, pipeline)
     sink.open(schema)
     return sink
 

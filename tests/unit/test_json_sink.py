@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(folder: Path, **options: Any) -> JsonSink:
-    sink = Json(path=folder, **options).sink("json", "combat")
+    sink = JsonSink(Json(path=folder, **options), "json")
     sink.open(SCHEMA)
     return sink
 
@@ -251,9 +251,9 @@ import sys
 from pathlib import Path
 import pyarrow as pa
 from penstock.record.positions import SourcePartition, OffsetRange
-from penstock.sinks.json import Json
+from penstock.sinks.json import Json, JsonSink
 from penstock.sinks.sink import Staged
-sink = Json(path=Path(sys.argv[1])).sink("json", "combat")
+sink = JsonSink(Json(path=Path(sys.argv[1])), "json")
 schema = pa.schema([("id", pa.int64())])
 sink.open(schema)
 parts = []

@@ -34,8 +34,8 @@ sink.commit()
 
 
 def opened(kind: str, table: Path) -> DeltaSink | JsonSink:
-    spec = Delta(path=table) if kind == "delta" else Json(path=table)
-    sink = spec.sink(kind, "combat")
+    is_delta = kind == "delta"
+    sink = DeltaSink(Delta(path=table), kind, "combat") if is_delta else JsonSink(Json(path=table), kind)
     sink.open(SCHEMA)
     return sink
 

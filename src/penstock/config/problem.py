@@ -14,6 +14,10 @@ class Problem:
     keys: KeyPath
     text: str
 
+    def under(self, *keys: str | int) -> "Problem":
+        """Return the problem of a part as one of the whole."""
+        return Problem(self.level, (*keys, *self.keys), self.text)
+
     @classmethod
     def error(cls, text: str, *keys: str | int) -> "Problem":
         """Return what keeps the pipeline from starting."""

@@ -42,7 +42,6 @@ from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import CHECKPOINT
 from penstock.record.positions import Positions
-from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sources.kafka import Kafka, KafkaSource
 
 if TYPE_CHECKING:
@@ -193,14 +192,14 @@ class RealtimeRunner:
         if (number := self._spark.committed()) is not None and (offsets := self._spark.offsets(number)) is not None:
             position = orjson.loads(offsets.splitlines()[-1])
             since_ms = self._spark.committed_ms(number) - self.spec.realtime.commit_every
-        return count_sent(self._connection, self._sink.topic, self.available, position, since_ms)
+        return count_sent(self._connection, self._topic, self.available, position, since_ms)
 
     @property
-    def _sink(self) -> KafkaSink:
-        sink = self.spec.sinks[0]
-        if not isinstance(sink, KafkaSink):
+    def _topic(self) -> str:
+        layout = self.spec.sinks[0].realtime()
+        if layout is None:
             raise BadInput("`speed: realtime` writes to Kafka")
-        return sink
+        return layout.topic
 
     def run(self, on_progress: Callable[[Progress], None]) -> None:
         """Run until told to stop."""
@@ -313,7 +312,7 @@ class RealtimeRunner:
             wanted[name] = max(wanted.get(name, 0), each.source_partition.partition + 1)
         admin = Admin(self._connection)
         make_topics(admin, wanted)
-        topics.partition_count(admin, self._sink.topic)
+        topics.partition_count(admin, self._topic)
 
     def _explained(self, text: str) -> RetentionPassed | PipelineHalted:
         if "data loss" in text.lower() or "offsetoutofrange" in text.lower():

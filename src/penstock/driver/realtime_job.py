@@ -12,7 +12,7 @@ from penstock.errors import BadInput
 from penstock.kafka.topic_limits import NO_TIMESTAMP
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import COORDINATES, rule_column, user_columns
-from penstock.sinks.kafka import Kafka as KafkaSink
+from penstock.sinks.sink import RecordLayout
 from penstock.steps.sql import Select, Sql
 
 if TYPE_CHECKING:
@@ -33,12 +33,13 @@ def records(spec: PipelineSpec, spark: "SparkSession", source: "DataFrame", topi
     for number, rule in enumerate(spec.expect):
         frame = _with_rule(frame, rule_column(number), rule.name, rule.that, rule.otherwise)
     sink = spec.sinks[0]
-    if not isinstance(sink, KafkaSink):
+    layout = sink.realtime()
+    if layout is None:
         raise BadInput("`speed: realtime` writes to Kafka")
     if sink.where:
         frame = safe_sql.judge(spark, frame, "where", {"_to": sink.where}, only_if=[])
         frame = frame.where("_error IS NOT NULL OR _to").drop("_to")
-    return _encoded(spec, sink, frame)
+    return _encoded(spec, layout, frame)
 
 
 def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str]) -> "DataFrame":
@@ -101,13 +102,13 @@ def _with_rule(frame: "DataFrame", column: str, name: str, that: str, otherwise:
     return frame.drop(column)
 
 
-def _encoded(spec: PipelineSpec, sink: KafkaSink, frame: "DataFrame") -> "DataFrame":
+def _encoded(spec: PipelineSpec, layout: RecordLayout, frame: "DataFrame") -> "DataFrame":
     dead = F.col("_error").isNotNull()
     names = user_columns(frame.columns)
-    key = F.col("_key") if sink.key is None else F.col(f"`{sink.key}`").cast("string").cast("binary")
+    key = F.col("_key") if layout.key is None else F.col(f"`{layout.key}`").cast("string").cast("binary")
     whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in names)), {"ignoreNullFields": "false"})
-    value = (whole if sink.value is None else F.col(f"`{sink.value}`").cast("string")).cast("binary")
-    topic = F.lit(sink.topic)
+    value = (whole if layout.value is None else F.col(f"`{layout.value}`").cast("string")).cast("binary")
+    topic = F.lit(layout.topic)
     for source in getattr(spec.source, "topics", []):
         letter_box = dead_topic_of(source, spec.dead_letters.topic, spec.name)
         topic = F.when(dead & (F.col("_topic") == source), F.lit(letter_box)).otherwise(topic)
@@ -115,7 +116,7 @@ def _encoded(spec: PipelineSpec, sink: KafkaSink, frame: "DataFrame") -> "DataFr
     no_headers = F.array().cast("array<struct<key:string,value:binary>>")
     theirs = F.coalesce(F.col(_HEADERS), no_headers)
     own = F.array(*(_header(name, column) for name, column in told.items()))
-    own = F.concat(theirs, own) if sink.headers else own
+    own = F.concat(theirs, own) if layout.headers else own
     letters = F.concat(theirs, F.array(*_envelope(spec)))
     return frame.select(
         topic.alias("topic"),

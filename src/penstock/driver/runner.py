@@ -42,11 +42,7 @@ from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
-from penstock.sinks.console import Console
-from penstock.sinks.kafka import Kafka as KafkaSink
-from penstock.sinks.postgres import Postgres
-from penstock.sinks.sink import Sink
-from penstock.sinks.spark_format import SparkFormat
+from penstock.sinks.sink import Sink, SinkContext
 from penstock.sources.files import Files, FilesSource
 from penstock.sources.kafka import Kafka, KafkaSource
 from penstock.sources.range import Range, RangeSource
@@ -181,18 +177,16 @@ class Runner:
         raise BadInput("a `delta` source belongs to a stateful pipeline")
 
     def _make_sink(self, number: int) -> Sink:
-        model, name = self.spec.sinks[number], self.spec.sink_names[number]
-        if isinstance(model, KafkaSink):
-            return model.sink(
-                name, f"{group_of(self.spec.name)}.{name}{self._suffix}", self._connection, self.home.scratch
+        return self.spec.sinks[number].open(
+            SinkContext(
+                self.spec.sink_names[number],
+                self.spec.name,
+                self._connection,
+                self.home.scratch,
+                lambda: self.parts.job.spark,
+                self._suffix,
             )
-        if isinstance(model, SparkFormat):
-            return model.sink(name, lambda: self.parts.job.spark, self.home.scratch)
-        if isinstance(model, Console):
-            return model.sink(name)
-        if isinstance(model, Postgres):
-            return model.sink(name, self.spec.name, self._suffix)
-        return model.sink(name, self.spec.name)
+        )
 
     @property
     def stores(self) -> dict[str, PositionStore]:

@@ -31,7 +31,7 @@ from penstock.errors import BadInput, CheckpointLost, NotFound, PenstockError, P
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import CHECKPOINT
 from penstock.record.schema import parse
-from penstock.sinks.merging import MergingSink, merging_sink
+from penstock.sinks.merging import MergeContext, MergingSink
 from penstock.sources.delta import DeltaTable
 from penstock.steps.python import load_function
 from penstock.steps.sql import Sql
@@ -86,7 +86,7 @@ class StatefulRunner:
         self._stack.enter_context(self.home.locked(self.spec.name))
         shutil.rmtree(self.home.scratch, ignore_errors=True)
         names = zip(self.spec.sinks, self.spec.sink_names, strict=True)
-        self.sinks = [merging_sink(model, name, self.spec.name) for model, name in names]
+        self.sinks = [model.open_merge(MergeContext(name, self.spec.name)) for model, name in names]
         for sink in self.sinks:
             self._stack.callback(sink.close)
         return self

@@ -1,10 +1,14 @@
 """What a topic should be, in the units people use."""
 
+import re
 from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
 
 from penstock.quantities import DurationMs, SizeBytes
+
+TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+NO_TOPIC_NAME = "a topic's name has letters, digits, dots, dashes and underscores, at most 249"
 
 
 class TopicSpec(BaseModel, frozen=True, extra="forbid"):

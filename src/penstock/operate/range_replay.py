@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -22,11 +22,10 @@ from penstock.operate.driver import MASTER, Show, account, home_of
 from penstock.operate.status import Status
 from penstock.pipeline.check import problems
 from penstock.pipeline.load import load
-from penstock.pipeline.spec import AnySink, PipelineSpec
+from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import REPLAY
 from penstock.record.positions import SourcePartition
-from penstock.sinks.kafka import Kafka as KafkaSink
-from penstock.sinks.postgres import Postgres
+from penstock.sinks.sink import SinkModel
 from penstock.sources.kafka import Kafka
 from penstock.sources.range import Part, Range, choose
 
@@ -133,13 +132,13 @@ def _changed(spec: PipelineSpec, into: dict[str, str], folder: Path) -> Pipeline
     strange = sorted(into.keys() - set(spec.sink_names))
     if strange:
         raise BadInput(f"there is no sink '{strange[0]}'; there are {', '.join(spec.sink_names)}")
-    taken = {_target_of(sink): name for name, sink in zip(spec.sink_names, spec.sinks, strict=True)}
+    taken = {sink.target(): name for name, sink in zip(spec.sink_names, spec.sinks, strict=True)}
     chosen = []
     for name, sink in zip(spec.sink_names, spec.sinks, strict=True):
         if name in into:
             moved = _moved(sink, name, into[name], folder)
-            if _target_of(moved) in taken:
-                owner = taken[_target_of(moved)]
+            target = moved.target()
+            if target is not None and (owner := taken.get(target)) is not None:
                 raise BadInput(f"sink '{owner}' writes there already: name another target, or use --replace")
             chosen.append(moved)
     changed = spec.model_copy(update={"sinks": chosen})
@@ -149,20 +148,13 @@ def _changed(spec: PipelineSpec, into: dict[str, str], folder: Path) -> Pipeline
     return changed
 
 
-def _moved(sink: AnySink, name: str, target: str, folder: Path) -> AnySink:
+def _moved(sink: SinkModel, name: str, target: str, folder: Path) -> SinkModel:
     key = _target_key(sink)
-    given = {**dict(sink), key: folder / target if key == "path" else target, "name": name}
+    given = {**dict(sink), key: folder / target if isinstance(getattr(sink, key), Path) else target, "name": name}
     try:
         return type(sink).model_validate(given)
     except ValidationError:
         raise BadInput(f"--into {name}={target}: that is no {key}") from None
-
-
-def _target_of(sink: AnySink) -> tuple[Any, ...]:
-    if isinstance(sink, Postgres):
-        return (sink.server.host, sink.server.port, sink.server.database, sink.table)
-    path: Path | None = getattr(sink, "path", None)
-    return ("path", path.resolve()) if path is not None else (sink.type, getattr(sink, "topic", sink.name))
 
 
 def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list[Part]:
@@ -197,18 +189,14 @@ def _way_out(settings: "Settings", home: PipelinePaths) -> Iterator[None]:
         raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
 
 
-def _target_key(sink: AnySink) -> str:
-    if isinstance(sink, Postgres):
-        return "table"
-    if isinstance(sink, KafkaSink):
-        return "topic"
-    if hasattr(sink, "path"):
-        return "path"
-    raise BadInput(f"a `{sink.type}` sink has no target to change")
+def _target_key(sink: SinkModel) -> str:
+    if sink.target_key is None:
+        raise BadInput(f"a `{sink.type}` sink has no target to change")
+    return sink.target_key
 
 
-def _require_replaceable(sink: AnySink) -> None:
-    if sink.type not in {"delta", "postgres"}:
+def _require_replaceable(sink: SinkModel) -> None:
+    if not sink.can_replace:
         raise BadInput(
             f"a `{sink.type}` sink cannot replace what it has written",
             fix="Send the range to another target with --into, or leave the sink out of the file",

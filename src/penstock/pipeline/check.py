@@ -3,21 +3,17 @@
 import importlib.util
 import re
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 from penstock.config.document import KeyPath
 from penstock.config.problem import Problem
 from penstock.decoders.json import Json as JsonDecode
-from penstock.pipeline.spec import TOPIC, PipelineSpec
+from penstock.kafka.topic_spec import NO_TOPIC_NAME, TOPIC_NAME
+from penstock.pipeline.spec import SINKS, PipelineSpec
 from penstock.record.columns import RESERVED
 from penstock.record.schema import parse
-from penstock.sinks.console import Console
-from penstock.sinks.delta import Delta
-from penstock.sinks.json import Json
-from penstock.sinks.kafka import Kafka as KafkaSink
-from penstock.sinks.postgres import Postgres
-from penstock.sinks.spark_format import SparkFormat
+from penstock.record.target import Target
 from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
@@ -27,29 +23,24 @@ from penstock.steps.python import Python
 from penstock.steps.sql import Select, Sql, mentioned_columns
 from penstock.steps.stateful import Stateful
 
-_NO_TOPIC = "a topic's name has letters, digits, dots, dashes and underscores, at most 249"
-
 
 def problems(spec: PipelineSpec, folder: Path) -> list[Problem]:
     """Find everything that can be found without Spark; errors keep a pipeline from starting, warnings do not."""
     if spec.speed == "realtime":
-        return [*_about_source(spec), *_about_realtime(spec), *_about_rows(spec)]
-    found = [*_about_source(spec), *_about_sinks(spec), *_about_functions(spec, folder)]
+        return [*_about_source(spec), *_told_by_sinks(spec), *_about_realtime(spec), *_about_rows(spec)]
+    found = [*_about_source(spec), *_told_by_sinks(spec), *_about_sinks(spec), *_about_functions(spec, folder)]
     return [*found, *(_about_stateful(spec) if spec.is_stateful else _about_rows(spec))]
 
 
 def _about_source(spec: PipelineSpec) -> Iterator[Problem]:
     source = spec.source
     if isinstance(source, Files | DeltaTable):
-        for number, sink in enumerate(spec.sinks):
-            if isinstance(sink, Delta | Json | SparkFormat) and sink.path.resolve() == source.path.resolve():
-                yield Problem.error(
-                    "the sink writes to the source's folder: it would never end", "sinks", number, "path"
-                )
+        read = str(source.path.resolve())
+        yield from _loops(spec, lambda target: target.kind == "folder" and target.name == read)
         return
     for number, topic in enumerate(source.topics):
-        if TOPIC.fullmatch(topic) is None:
-            yield Problem.error(_NO_TOPIC, "source", "topics", number)
+        if TOPIC_NAME.fullmatch(topic) is None:
+            yield Problem.error(NO_TOPIC_NAME, "source", "topics", number)
     if source.offsets and source.start != "earliest":
         yield Problem.error("`offsets` and `start` contradict each other: leave one out", "source", "offsets")
     for topic, offsets in source.offsets.items():
@@ -67,10 +58,16 @@ def _is_read(source: Kafka, topic: str) -> bool:
     return re.fullmatch(source.pattern, topic) is not None and not topic.endswith(".dead")
 
 
-def _about_loops(spec: PipelineSpec, source: Kafka) -> Iterator[Problem]:
+def _loops(spec: PipelineSpec, is_read: Callable[[Target], bool]) -> Iterator[Problem]:
     for number, sink in enumerate(spec.sinks):
-        if isinstance(sink, KafkaSink) and _is_read(source, sink.topic):
-            yield Problem.error("the sink writes to the source's topic: it would never end", "sinks", number, "topic")
+        target = sink.target()
+        if target is not None and is_read(target):
+            text = f"the sink writes to the source's {target.kind}: it would never end"
+            yield Problem.error(text, "sinks", number, sink.target_key or "type")
+
+
+def _about_loops(spec: PipelineSpec, source: Kafka) -> Iterator[Problem]:
+    yield from _loops(spec, lambda target: target.kind == "topic" and _is_read(source, target.name))
     dead = spec.dead_letters.topic
     named = [dead.replace("{topic}", topic) for topic in source.topics] or [dead]
     if any(_is_read(source, topic) for topic in named):
@@ -83,25 +80,22 @@ def _about_loops(spec: PipelineSpec, source: Kafka) -> Iterator[Problem]:
         )
 
 
+def _told_by_sinks(spec: PipelineSpec) -> Iterator[Problem]:
+    for number, sink in enumerate(spec.sinks):
+        yield from (each.under("sinks", number) for each in sink.problems(spec))
+
+
 def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
+    seen: set[Target] = set()
     for number, sink in enumerate(spec.sinks):
-        if isinstance(spec.source, Files) and isinstance(sink, KafkaSink):
-            yield Problem.error(
-                "of files, Kafka cannot keep a position: land them in a table first", "sinks", number, "type"
-            )
-    for number, sink in enumerate(spec.sinks):
-        if isinstance(sink, Delta | Json | SparkFormat):
-            place = str(sink.path.resolve())
-            if place in seen:
-                yield Problem.error("another sink writes to this folder", "sinks", number, "path")
-            seen[place] = number
-        if isinstance(sink, KafkaSink) and TOPIC.fullmatch(sink.topic) is None:
-            yield Problem.error(_NO_TOPIC, "sinks", number, "topic")
-        if isinstance(sink, Postgres) and not sink.server.is_local and sink.server.sslmode in {"disable", "require"}:
-            text = "without a certificate that is checked, whoever answers gets the rows: use `verify-full`"
-            yield Problem.warning(text, "sinks", number, "server", "sslmode")
-        if isinstance(sink, Console | SparkFormat):
+        target = sink.target()
+        if target is not None and not target.is_shared:
+            if target in seen:
+                yield Problem.error(
+                    f"another sink writes to this {target.kind}", "sinks", number, sink.target_key or "type"
+                )
+            seen.add(target)
+        if sink.guarantee == "at least once":
             yield Problem.warning(f"`{sink.type}` is at least once: a crash can double rows", "sinks", number, "type")
 
 
@@ -124,7 +118,7 @@ def _about_realtime(spec: PipelineSpec) -> Iterator[Problem]:
     slower = "use `speed: stream`, which takes a second"
     if not isinstance(spec.source, Kafka) or spec.source.pattern:
         yield Problem.error("in real time events come from named Kafka topics", "source")
-    if len(spec.sinks) != 1 or not isinstance(spec.sinks[0], KafkaSink):
+    if len(spec.sinks) != 1 or spec.sinks[0].realtime() is None:
         yield Problem.error(f"in real time there is one sink, and it is `kafka`: for others {slower}", "sinks")
     for number, step in enumerate(spec.steps):
         if not isinstance(step, Sql):
@@ -159,14 +153,10 @@ def _about_stateful(spec: PipelineSpec) -> Iterator[Problem]:
     if spec.expect:
         yield Problem.error("expectations belong to the pipeline that lands the events", "expect")
     for number, sink in enumerate(spec.sinks):
-        if isinstance(sink, Json | KafkaSink | SparkFormat):
-            yield Problem.error(
-                f"`{sink.type}` cannot take results that change: use delta, postgres or console", "sinks", number
-            )
-        elif isinstance(sink, Delta) and not sink.key:
-            yield Problem.error("results that change need a `key` to be merged by", "sinks", number)
-        elif isinstance(sink, Postgres) and sink.mode != "upsert":
-            yield Problem.error("results that change need `mode: upsert` and a `key`", "sinks", number)
+        if not sink.can_merge:
+            *some, last = (name for name, model in SINKS.built_in.items() if getattr(model, "can_merge", False))
+            text = f"`{sink.type}` cannot take results that change: use {', '.join(some)} or {last}"
+            yield Problem.error(text, "sinks", number)
 
 
 def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
@@ -184,8 +174,6 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
     for number, rule in enumerate(spec.expect):
         yield from _unknown([rule.that], columns, ("expect", number, "that"))
     for number, sink in enumerate(spec.sinks):
-        if isinstance(sink, Delta) and sink.key:
-            yield Problem.error("`key` is for stateful pipelines: landed events are appended", "sinks", number, "key")
         if sink.where:
             yield from _unknown([sink.where], columns, ("sinks", number, "where"))
 

@@ -18,6 +18,8 @@ from penstock.config.document import contradiction
 from penstock.decoders.json import Json as JsonDecode
 from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
+from penstock.kafka.topic_spec import TOPIC_NAME
+from penstock.pipeline.components import Components
 from penstock.pipeline.expectation import Expectation
 from penstock.pipeline.metrics import Metrics
 from penstock.pipeline.rate import Rate
@@ -29,6 +31,7 @@ from penstock.sinks.delta import Delta
 from penstock.sinks.json import Json as JsonSink
 from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sinks.postgres import Postgres
+from penstock.sinks.sink import SinkModel
 from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
@@ -40,15 +43,14 @@ from penstock.steps.stateful import Stateful
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 SINK_NAME = re.compile(r"[A-Za-z0-9_-]+")
-TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 Source = Annotated[Kafka | Files | DeltaTable, Field(discriminator="type")]
 Decode = Annotated[JsonDecode | Text | Raw, Field(discriminator="type")]
 Step = Sql | Python | Handlers | Stateful
-AnySink = Delta | JsonSink | Postgres | KafkaSink | Console | SparkFormat
+SINKS = Components("penstock.sinks", SinkModel)
 
 
-def _plain_sink(sink: AnySink) -> AnySink:
+def _plain_sink(sink: SinkModel) -> SinkModel:
     if sink.name is not None and SINK_NAME.fullmatch(sink.name) is None:
         raise contradiction("a sink's name has letters, digits, dashes and underscores", "name")
     if sink.where is None:
@@ -65,7 +67,9 @@ def _kind_of_step(value: Any) -> str | None:
     return next((kind for key, kind in kinds.items() if key in keys), None)
 
 
-SinkSpec = Annotated[Annotated[AnySink, Field(discriminator="type")], AfterValidator(_plain_sink)]
+SinkSpec = Annotated[
+    Delta | JsonSink | Postgres | KafkaSink | Console | SparkFormat | SinkModel, SINKS, AfterValidator(_plain_sink)
+]
 # Tags must differ from keys: a complaint's place holds both.
 _StepByKey = Annotated[
     Annotated[Sql, Tag("Sql")]
@@ -102,7 +106,7 @@ class DeadLetters(BaseModel, frozen=True, extra="forbid"):
     @field_validator("topic")
     @classmethod
     def _topic_is_a_name(cls, value: str) -> str:
-        if TOPIC.fullmatch(value.replace("{topic}", "t")) is None:
+        if TOPIC_NAME.fullmatch(value.replace("{topic}", "t")) is None:
             raise ValueError("a topic's name has letters, digits, dots, dashes and underscores, and here also {topic}")
         return value
 
@@ -192,6 +196,11 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     def is_stateful(self) -> bool:
         """Return whether this pipeline works on a landed table, with Spark's state, not on events one by one."""
         return isinstance(self.source, DeltaTable)
+
+    @property
+    def reads_kafka(self) -> bool:
+        """Return whether events come from Kafka's topics."""
+        return isinstance(self.source, Kafka)
 
     @property
     def max_wait_ms(self) -> int:

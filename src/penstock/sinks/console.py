@@ -5,36 +5,40 @@ Guarantee: at least once; it keeps no position of its own, and shows the first r
 
 import sys
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.rows import fitting, plain_rows
-from penstock.sinks.sink import Sink
+from penstock.sinks.sink import Sink, SinkContext, SinkModel
 from penstock.terminal import write_data
 
+if TYPE_CHECKING:
+    from penstock.sinks.merging import MergeContext, MergingSink
 
-class Console(BaseModel, frozen=True, extra="forbid"):
+
+class Console(SinkModel, frozen=True):
     """Rows on standard output, as JSON. At least once."""
 
+    guarantee = "at least once"
+    can_merge = True
+
     type: Literal["console"] = Field("console", description="The terminal.")
-    name: str | None = Field(None, description="Name of the sink in reports; its type if left out.")
-    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
     rows: int = Field(20, ge=1, le=1000, description="Rows to show per batch and partition.")
 
-    @property
-    def reserved_columns(self) -> tuple[str, ...]:
-        """The columns of Penstock that are shown."""
-        return COORDINATES
-
-    def sink(self, name: str) -> "ConsoleSink":
+    def open(self, context: SinkContext) -> "ConsoleSink":
         """Make the driver's part."""
-        return ConsoleSink(self, name)
+        return ConsoleSink(self, context.name)
+
+    def open_merge(self, context: "MergeContext") -> "MergingSink":
+        """Make the driver's part for results that change."""
+        from penstock.sinks.console_merge import ConsoleMerge
+
+        return ConsoleMerge(self, context)
 
 
 class ConsoleSink(Sink):

@@ -15,39 +15,46 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from penstock.config.problem import Problem
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, make_folder, sync, write_json
 from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
+from penstock.record.target import Target
 from penstock.secret import PathFromFile
 from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.rows import fitting
-from penstock.sinks.sink import Replaced, Sink, Staged, overlaps, require_landed
+from penstock.sinks.sink import PipelineView, Replaced, Sink, SinkContext, SinkModel, Staged, overlaps, require_landed
 from penstock.sinks.staging import Staging
+
+if TYPE_CHECKING:
+    from penstock.sinks.merging import MergeContext, MergingSink
 
 _ATTEMPTS = 10
 _OFFERED = "offered.json"
 _ROWS_PER_GROUP = 500_000
 
 
-class Delta(BaseModel, frozen=True, extra="forbid"):
+class Delta(SinkModel, frozen=True):
     """A Delta table on a disk that all workers share. Exactly once."""
 
+    can_replace = True
+    can_merge = True
+    target_key = "path"
+
     type: Literal["delta"] = Field("delta", description="A Delta table.")
-    name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")
     path: PathFromFile = Field(description="Folder of the table; made if it is not there.")
-    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
     key: list[str] = Field(
         default_factory=list, description="Only in a stateful pipeline: columns that results are merged by."
     )
@@ -60,9 +67,26 @@ class Delta(BaseModel, frozen=True, extra="forbid"):
         """The columns of Penstock that go into the table."""
         return COORDINATES if self.coordinates else ()
 
-    def sink(self, name: str, pipeline: str) -> "DeltaSink":
+    def target(self) -> Target:
+        """Return its folder."""
+        return Target("folder", str(self.path.resolve()), is_shared=False)
+
+    def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
+        """Return what is wrong with the key: results are merged by one, events have none."""
+        if pipeline.is_stateful and not self.key:
+            yield Problem.error("results that change need a `key` to be merged by")
+        if self.key and not pipeline.is_stateful:
+            yield Problem.error("`key` is for stateful pipelines: landed events are appended", "key")
+
+    def open(self, context: SinkContext) -> "DeltaSink":
         """Make the driver's part."""
-        return DeltaSink(self, name, pipeline)
+        return DeltaSink(self, context.name, context.pipeline)
+
+    def open_merge(self, context: "MergeContext") -> "MergingSink":
+        """Make the driver's part for results that change."""
+        from penstock.sinks.delta_merge import DeltaMerge
+
+        return DeltaMerge(self, context)
 
 
 class DeltaSink(Sink):

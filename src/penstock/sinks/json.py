@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Literal
 
 import orjson
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, sync, write_json
@@ -27,9 +27,10 @@ from penstock.errors import BatchAborted, PositionsMoved
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
+from penstock.record.target import Target
 from penstock.secret import PathFromFile
 from penstock.sinks.rows import fitting, plain_rows
-from penstock.sinks.sink import Sink, Staged
+from penstock.sinks.sink import Sink, SinkContext, SinkModel, Staged
 from penstock.sinks.staging import Staging
 
 _NEWEST = ".newest.json"
@@ -37,15 +38,15 @@ _LONGEST_TOPIC = 100
 _DONE = re.compile(r"_?(?P<topic>.+)\.(?P<id>[^.]+)\.p(?P<partition>\d+)\.(?P<start>\d+)-(?P<end>\d+)\.(jsonl.*|empty)")
 
 
-class Json(BaseModel, frozen=True, extra="forbid"):
+class Json(SinkModel, frozen=True):
     """Files of JSON lines on a disk that all workers share. Exactly once."""
 
+    target_key = "path"
+
     type: Literal["json"] = Field("json", description="JSON lines.")
-    name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")
     path: PathFromFile = Field(
         description="Folder of the files; made if it is not there. One pipeline and sink a folder."
     )
-    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
     coordinates: bool = Field(
         default=True, description="Also write _topic_id, _partition and _offset, which name the record of each row."
     )
@@ -56,9 +57,13 @@ class Json(BaseModel, frozen=True, extra="forbid"):
         """The columns of Penstock that go into the files."""
         return COORDINATES if self.coordinates else ()
 
-    def sink(self, name: str, _pipeline: str) -> "JsonSink":
+    def target(self) -> Target:
+        """Return its folder."""
+        return Target("folder", str(self.path.resolve()), is_shared=False)
+
+    def open(self, context: SinkContext) -> "JsonSink":
         """Make the driver's part."""
-        return JsonSink(self, name)
+        return JsonSink(self, context.name)
 
 
 class JsonSink(Sink):

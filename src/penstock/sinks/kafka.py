@@ -8,37 +8,40 @@ size, its timestamp or a missing key, is a dead letter of stage `sink`.
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from penstock.config.problem import Problem
+from penstock.delivery.lag import group_of
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
 from penstock.errors import BadInput, PositionLost
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
-from penstock.kafka.connection import Connection
 from penstock.kafka.topic_limits import TopicLimits, limits_of
+from penstock.kafka.topic_spec import NO_TOPIC_NAME, TOPIC_NAME
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError, record_error
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
+from penstock.record.target import Target
 from penstock.sinks.rows import fitting, plain_rows
-from penstock.sinks.sink import Sink
+from penstock.sinks.sink import PipelineView, RecordLayout, Sink, SinkContext, SinkModel
 
 _RESERVED = (*COORDINATES, "_key", "_headers", "_timestamp_ms")
 
 
-class Kafka(BaseModel, frozen=True, extra="forbid"):
+class Kafka(SinkModel, frozen=True):
     """A topic of the project's Kafka. Exactly once for readers of committed records."""
 
+    target_key = "topic"
+
     type: Literal["kafka"] = Field("kafka", description="A Kafka topic.")
-    name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")
     topic: str = Field(description="The topic; it must be there.")
-    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
     key: str | None = Field(
         None,
         description="Column whose text becomes the key, and so chooses the partition; the record's key if left out.",
@@ -64,9 +67,24 @@ class Kafka(BaseModel, frozen=True, extra="forbid"):
         """The columns of Penstock that records are made with."""
         return _RESERVED
 
-    def sink(self, name: str, group: str, connection: Connection, scratch: Path) -> "KafkaSink":
+    def target(self) -> Target:
+        """Return the topic."""
+        return Target("topic", self.topic)
+
+    def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
+        """Return what Kafka would refuse: a position of what is no topic, a name that no topic has."""
+        if not pipeline.reads_kafka and not pipeline.is_stateful:
+            yield Problem.error("of files, Kafka cannot keep a position: land them in a table first", "type")
+        if TOPIC_NAME.fullmatch(self.topic) is None:
+            yield Problem.error(NO_TOPIC_NAME, "topic")
+
+    def open(self, context: SinkContext) -> "KafkaSink":
         """Make the driver's part."""
-        return KafkaSink(self, name, group, connection, scratch)
+        return KafkaSink(self, context)
+
+    def realtime(self) -> RecordLayout:
+        """Return what of it Spark's own Kafka sink can do."""
+        return RecordLayout(self.topic, self.key, self.value, self.headers)
 
 
 class KafkaSink(Sink):
@@ -74,13 +92,13 @@ class KafkaSink(Sink):
 
     positions_expire = True
 
-    def __init__(self, spec: Kafka, name: str, group: str, connection: Connection, scratch: Path) -> None:
-        super().__init__(name)
+    def __init__(self, spec: Kafka, context: SinkContext) -> None:
+        super().__init__(context.name)
         self._spec = spec
-        self._connection = connection
-        self._scratch = scratch
-        self._outbox = Outbox(connection, name, group, spec.partitioner)
-        self._admin = Admin(connection)
+        self._scratch = context.scratch
+        group = f"{group_of(context.pipeline)}.{context.name}{context.replay_suffix}"
+        self._outbox = Outbox(context.connection, context.name, group, spec.partitioner)
+        self._admin = Admin(context.connection)
         self._limits = TopicLimits()
 
     def reach(self) -> None:

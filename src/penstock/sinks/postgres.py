@@ -13,12 +13,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
+from penstock.config.problem import Problem
 from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable
-from penstock.record.columns import COORDINATES
 from penstock.record.positions import Positions, SourcePartition
+from penstock.record.target import Target
 from penstock.sinks.postgres_insert import insert, insert_statement, refused_rows, take_out
 from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
 from penstock.sinks.postgres_refusals import may_be_of_a_row, refusal_of
@@ -26,21 +27,25 @@ from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_stage import Stage
 from penstock.sinks.postgres_stager import PostgresStagerFactory
 from penstock.sinks.postgres_table import make_table, require_fitting
-from penstock.sinks.sink import Refusal, Replaced, Sink, Staged, require_landed
+from penstock.sinks.sink import PipelineView, Refusal, Replaced, Sink, SinkContext, SinkModel, Staged, require_landed
 
 if TYPE_CHECKING:
     import psycopg
 
+    from penstock.sinks.merging import MergeContext, MergingSink
     from penstock.sinks.postgres_connection import PostgresConnection
 
 _LOCK_TIMEOUT = "10s"
 
 
-class Postgres(BaseModel, frozen=True, extra="forbid"):
+class Postgres(SinkModel, frozen=True):
     """A PostgreSQL table. Exactly once."""
 
+    can_replace = True
+    can_merge = True
+    target_key = "table"
+
     type: Literal["postgres"] = Field("postgres", description="A PostgreSQL table.")
-    name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")
     server: Server = Field(description="Where the database is.")
     table: str = Field(
         pattern=r"^([A-Za-z_][A-Za-z0-9_$]*\.)?[A-Za-z_][A-Za-z0-9_$]*$",
@@ -50,7 +55,6 @@ class Postgres(BaseModel, frozen=True, extra="forbid"):
         "append", description="Add a row per event, or keep one row per key: the newest."
     )
     key: list[str] = Field(default_factory=list, description="Columns that identify a row, for `mode: upsert`.")
-    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
 
     @model_validator(mode="after")
     def _upsert_needs_a_key(self) -> Self:
@@ -58,14 +62,28 @@ class Postgres(BaseModel, frozen=True, extra="forbid"):
             raise ValueError("`key` belongs to `mode: upsert`, and that needs it")
         return self
 
-    @property
-    def reserved_columns(self) -> tuple[str, ...]:
-        """The columns of Penstock that go into the table."""
-        return COORDINATES
+    def target(self) -> Target:
+        """Return its table, with the server's name."""
+        server = self.server
+        return Target("table", f"{server.host}:{server.port}/{server.database}/{self.table}")
 
-    def sink(self, name: str, pipeline: str, suffix: str = "", *, has_coordinates: bool = True) -> "PostgresSink":
-        """Make the driver's part; `suffix` keeps the staging of a replay apart from the live driver's."""
-        return PostgresSink(self, name, pipeline, suffix, has_coordinates=has_coordinates)
+    def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
+        """Return what lets a stranger read along, and what keeps results from being merged."""
+        if not self.server.is_local and self.server.sslmode in {"disable", "require"}:
+            text = "without a certificate that is checked, whoever answers gets the rows: use `verify-full`"
+            yield Problem.warning(text, "server", "sslmode")
+        if pipeline.is_stateful and self.mode != "upsert":
+            yield Problem.error("results that change need `mode: upsert` and a `key`")
+
+    def open(self, context: SinkContext) -> "PostgresSink":
+        """Make the driver's part; the staging of a replay is kept apart from the live driver's."""
+        return PostgresSink(self, context.name, context.pipeline, context.replay_suffix)
+
+    def open_merge(self, context: "MergeContext") -> "MergingSink":
+        """Make the driver's part for results that change."""
+        from penstock.sinks.postgres_merge import PostgresMerge
+
+        return PostgresMerge(self, context)
 
 
 class PostgresSink(Sink):

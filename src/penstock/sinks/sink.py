@@ -1,4 +1,4 @@
-"""What every sink is: a part that runs in Spark's tasks and stages rows aside, and a part in the driver that commits.
+"""What every sink is: its model, a part that runs in Spark's tasks and stages rows aside, and one in the driver.
 
 The order of calls, for each batch. In every task: `Stager.write` for each chunk of rows, in order, then `finish`; a
 task may run twice, and only what the driver hears of from the winning attempt counts. In the driver: `prepare`, which
@@ -9,13 +9,24 @@ positions in one step. A crash between any two of these loses and doubles nothin
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import pyarrow as pa
+from pydantic import BaseModel, Field
 
+from penstock.config.problem import Problem
 from penstock.errors import BadInput, Conflict
+from penstock.kafka.connection import Connection
+from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
+from penstock.record.target import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.sinks.merging import MergeContext, MergingSink
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,87 @@ def require_landed(sink: str, replaced: Replaced, found: Positions) -> None:
                 safe="Nothing was changed",
                 fix="Run the pipeline until it has caught up; then go on with --resume",
             )
+
+
+@dataclass(frozen=True)
+class SinkContext:
+    """What a sink is opened with."""
+
+    name: str
+    """The sink's own name, which positions carry."""
+    pipeline: str
+    connection: Connection
+    """The project's Kafka."""
+    scratch: Path
+    """A folder that tasks share, and that is emptied when a driver starts."""
+    spark: Callable[[], "SparkSession"]
+    """Starts Spark when it is first called; not before `commit`."""
+    replay_suffix: str = ""
+    """Keeps what a replay holds, such as its staging, apart from what the live driver does."""
+
+
+class PipelineView(Protocol):
+    """What a sink may ask about the pipeline that it is in."""
+
+    @property
+    def is_stateful(self) -> bool:
+        """Return whether it gives results that change, and not a row per event."""
+
+    @property
+    def reads_kafka(self) -> bool:
+        """Return whether its events come from Kafka's topics."""
+
+
+@dataclass(frozen=True)
+class RecordLayout:
+    """How rows become records of a topic, in Spark's own Kafka sink."""
+
+    topic: str
+    key: str | None
+    value: str | None
+    headers: bool
+
+
+class SinkModel(BaseModel, frozen=True, extra="forbid"):
+    """A sink as it stands in a pipeline file. The model of each sink builds on it, those of other packages, too."""
+
+    guarantee: ClassVar[Literal["exactly once", "at least once"]] = "exactly once"
+    """`exactly once` if positions are kept with the data and move in one step with them."""
+    can_replace: ClassVar[bool] = False
+    """Whether rows can take the place of those that the same records gave before (`Sink.replace`)."""
+    can_merge: ClassVar[bool] = False
+    """Whether it takes the results of a stateful pipeline (`open_merge`)."""
+    target_key: ClassVar[str | None] = None
+    """The key that says what it writes to, and that a replay may change; None if there is none."""
+
+    type: str = Field(description="What kind of sink it is; each model has a literal of its own, which is the default.")
+    name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")
+    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
+
+    @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """The columns of Penstock that the sink gets behind the user's."""
+        return COORDINATES
+
+    def target(self) -> Target | None:
+        """Return what it writes to; None if that is nothing which another sink or a source could mean, too."""
+        return None
+
+    def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none
+        """Return what is wrong with it in this pipeline, with keys inside of the sink. Nothing is started for it."""
+        return ()
+
+    def open(self, context: SinkContext) -> "Sink":
+        """Make the driver's part; nothing is reached yet."""
+        raise NotImplementedError
+
+    def open_merge(self, context: "MergeContext") -> "MergingSink":
+        """Make the driver's part for a stateful pipeline, if it `can_merge`."""
+        raise NotImplementedError
+
+    def realtime(self) -> RecordLayout | None:
+        """Return how Spark itself writes rows to it, record by record; None if it cannot be written to in real time."""
+        return None
 
 
 class Sink(ABC):

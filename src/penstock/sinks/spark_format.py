@@ -5,32 +5,31 @@ checkpoint writes the batch again. Use delta, json, postgres or kafka where that
 """
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from penstock.record.columns import COORDINATES
 from penstock.record.positions import OffsetRange, SourcePartition
+from penstock.record.target import Target
 from penstock.secret import PathFromFile
 from penstock.sinks.delta import DeltaStager
-from penstock.sinks.sink import Sink
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from penstock.sinks.sink import Sink, SinkContext, SinkModel
 
 
-class SparkFormat(BaseModel, frozen=True, extra="forbid"):
+class SparkFormat(SinkModel, frozen=True):
     """Files in a format that Spark writes. At least once."""
 
+    guarantee = "at least once"
+    target_key = "path"
+
     type: Literal["spark"] = Field("spark", description="A format of Spark.")
-    name: str | None = Field(None, description="Name of the sink in reports; its type if left out.")
     format: str = Field(pattern=r"^[A-Za-z][\w.]*$", description="Spark's name of the format, such as `parquet`.")
     path: PathFromFile = Field(description="Folder to append to.")
     options: dict[str, str] = Field(default_factory=dict, description="Options of the format; no secrets.")
-    where: str | None = Field(None, description="SQL condition: only rows that meet it go to this sink.")
     coordinates: bool = Field(
         default=True, description="Also write _topic_id, _partition and _offset, which name the record of each row."
     )
@@ -40,19 +39,23 @@ class SparkFormat(BaseModel, frozen=True, extra="forbid"):
         """The columns of Penstock that go into the files."""
         return COORDINATES if self.coordinates else ()
 
-    def sink(self, name: str, spark: Callable[[], "SparkSession"], scratch: Path) -> "SparkFormatSink":
+    def target(self) -> Target:
+        """Return its folder."""
+        return Target("folder", str(self.path.resolve()), is_shared=False)
+
+    def open(self, context: SinkContext) -> "SparkFormatSink":
         """Make the driver's part."""
-        return SparkFormatSink(self, name, spark, scratch)
+        return SparkFormatSink(self, context)
 
 
 class SparkFormatSink(Sink):
     """Lets Spark copy what the tasks staged."""
 
-    def __init__(self, spec: SparkFormat, name: str, spark: Callable[[], "SparkSession"], scratch: Path) -> None:
-        super().__init__(name)
+    def __init__(self, spec: SparkFormat, context: SinkContext) -> None:
+        super().__init__(context.name)
         self._spec = spec
-        self._spark = spark
-        self._scratch = scratch / name
+        self._spark = context.spark
+        self._scratch = context.scratch / context.name
         self._schema: pa.Schema = None
 
     def open(self, schema: pa.Schema) -> None:

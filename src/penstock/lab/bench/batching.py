@@ -14,7 +14,7 @@ from penstock.lab.bench.throwaway_kafka import Step
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.columns import COORDINATES, RESERVED
 from penstock.record.positions import OffsetRange, SourcePartition
-from penstock.sinks.postgres import Postgres
+from penstock.sinks.postgres import Postgres, PostgresSink
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Staged
 
@@ -88,7 +88,7 @@ def _inserts(postgres: RunningPostgres, server: Server, events: int) -> None:
 
 def _batches(server: Server, events: int, size: int) -> None:
     """Let the sink do for each batch what a pipeline lets it do: stage, prepare, commit with the position."""
-    sink = Postgres(table="events", server=server).sink("postgres", "bench")
+    sink = PostgresSink(Postgres(table="events", server=server), "postgres", "bench")
     sink.open(_SCHEMA)
     source_partition, position = SourcePartition("bench", "bench", 0), None
     try:

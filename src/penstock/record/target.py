@@ -1,0 +1,15 @@
+"""What a sink writes to and a source reads from, so that the two can be compared."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """One folder, topic or table. Two that are equal are the same place."""
+
+    kind: str
+    """What it is, in a word: `folder`, `topic`, `table`."""
+    name: str
+    """Its whole name, with the server's where it has one. Holds no secret."""
+    is_shared: bool = True
+    """Whether two sinks of one pipeline may write to it."""
