@@ -17,6 +17,9 @@ setup-tests: setup  ## Install what the tests need beyond that: PostgreSQL, Redi
 test: setup-tests check  ## Lint, types, then every test, against real servers that the tests start and stop
 	$(BIN)/pytest --numprocesses 2 --dist worksteal
 
+test-fast: setup  ## The unit tests alone: no broker and no JVM, under two minutes
+	$(BIN)/pytest tests/unit --numprocesses 2 --dist worksteal
+
 test-kafka-3.9: setup  ## The clients' tests against Kafka 3.9
 	$(BIN)/pytest -m clients --kafka 3.9
 
@@ -46,4 +49,4 @@ lock: setup  ## Resolve Python packages and jars anew
 	  --no-header --no-annotate --constraints requirements/dev.txt - --output-file requirements/bootstrap.txt
 	$(BIN)/python scripts/lock_jars.py
 
-.PHONY: soak histories help setup setup-tests demo test test-kafka-3.9 check bench lock
+.PHONY: soak histories help setup setup-tests demo test test-fast test-kafka-3.9 check bench lock

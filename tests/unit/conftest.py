@@ -1,0 +1,21 @@
+"""Unit tests start no JVM, and so no broker: they find a Java that only says so."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def folder_of_no_java(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("no-java")
+    java = folder / "java"
+    java.write_text("#!/bin/sh\necho 'a unit test starts Java: it belongs to tests/integration' >&2\nexit 1\n")
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_java(folder_of_no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{folder_of_no_java}{os.pathsep}{os.environ['PATH']}")
