@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import Mistakes
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
-from penstock.sinks.sink import SinkModel
+from penstock.sinks.sink import Sink, SinkContext, SinkModel
 
 from support.packages import install
 
@@ -22,9 +22,16 @@ class Csv(SinkModel):
     type: Literal["csv"] = Field("csv", description="A file.")
     path: PathFromFile = Field(description="Where.")
 
-class Other(SinkModel):
+    def open(self, context):
+        raise NotImplementedError
+
+class Other(Csv):
     type: Literal["other"] = "other"
+
+class Half(SinkModel):
+    type: Literal["csv"] = "csv"
 """
+ROOT = Path(__file__).parents[2]
 START = "name: p\nsource: {topics: [a]}\ndecode: {type: text}\nsinks:\n"
 
 
@@ -32,6 +39,9 @@ class Handmade(SinkModel):
     """A model that no package offers."""
 
     type: str = "handmade"
+
+    def open(self, context: SinkContext) -> Sink:
+        raise NotImplementedError
 
 
 @pytest.fixture
@@ -98,6 +108,7 @@ def test_a_type_that_nobody_offers_is_told_with_the_nearest_one(packages: Path, 
         ("csv_bad:Csv", "raise SystemError('a\\nb')", "SystemError: a\\nb"),
         ("csv_bad:Nothing", MODULE, "AttributeError: module 'csv_bad' has no attribute 'Nothing'"),
         ("csv_bad:PathFromFile", MODULE, "csv_bad:PathFromFile is no SinkModel"),
+        ("csv_bad:Half", MODULE, "csv_bad:Half lacks the method open"),
         ("csv_bad:Other", MODULE, "the `type` of csv_bad:Other is not 'csv'"),
     ],
 )
@@ -142,6 +153,14 @@ def test_a_pipeline_in_python_may_have_a_sink_that_no_package_offers() -> None:
     )
 
     assert ["mine"] == spec.sink_names
+
+
+@pytest.mark.parametrize("name", ["penstock_sqlite.py", "pyproject.toml"])
+def test_the_page_about_own_components_shows_the_example_that_is_tested(name: str) -> None:
+    file = ROOT / "examples" / "sqlite_sink" / name
+    page = (ROOT / "docs" / "extending.md").read_text()
+
+    assert f"```{'python' if file.suffix == '.py' else 'toml'}\n{file.read_text()}```\n" in page
 
 
 def test_the_schema_for_editors_takes_types_that_are_not_built_in() -> None:

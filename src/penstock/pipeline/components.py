@@ -91,6 +91,8 @@ class Components:
             raise _broken(entry, f"{type(error).__name__}: {error}") from None
         if not (isinstance(model, type) and issubclass(model, self._base)):
             raise _broken(entry, f"{entry.value} is no {self._base.__name__}")
+        if missing := sorted(getattr(model, "__abstractmethods__", ())):
+            raise _broken(entry, f"{entry.value} lacks the method {missing[0]}")
         if model.model_fields["type"].default != name:
             raise _broken(entry, f"the `type` of {entry.value} is not '{name}'")
         return model

@@ -153,9 +153,9 @@ class SinkModel(BaseModel, frozen=True, extra="forbid"):
         """Return what is wrong with it in this pipeline, with keys inside of the sink. Nothing is started for it."""
         return ()
 
+    @abstractmethod
     def open(self, context: SinkContext) -> "Sink":
         """Make the driver's part; nothing is reached yet."""
-        raise NotImplementedError
 
     def open_merge(self, context: "MergeContext") -> "MergingSink":
         """Make the driver's part for a stateful pipeline, if it `can_merge`."""
