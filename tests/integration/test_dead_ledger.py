@@ -14,6 +14,7 @@ from penstock.kafka import topics
 from penstock.kafka.producer import Producer
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.operate import replay as replays
+from penstock.record.formats import HEADER
 
 from conftest import Cli, RunningKafka
 
@@ -47,7 +48,7 @@ def forge(kafka: RunningKafka, *entries: tuple[bytes, bytes]) -> None:
     ledger.claim([letter(kafka.topic("forge-dead"), 0)], Replay(id="f0f0f0f0", pipeline="makes-the-topic"))
     with Producer(kafka.connection) as producer:
         for key, value in entries:
-            producer.send(TOPIC, value, key=key)
+            producer.send(TOPIC, value, key=key, headers={HEADER: "1"})
 
 
 def test_a_replay_has_more_letters_than_fit_into_one_record(kafka: RunningKafka) -> None:

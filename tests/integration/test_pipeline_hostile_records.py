@@ -76,7 +76,7 @@ def test_headers_without_values_are_kept_and_names_that_are_no_utf_8_are_a_dead_
 
     first, second = read_all(lab.connection, target)
     assert [("none", None), ("", b""), ("twice", b"\xff"), ("twice", b"2")] == headers(first)[:4]
-    assert (b"", ["penstock.topic_id", "penstock.partition", "penstock.offset"]) == (
+    assert (b"", ["penstock.topic_id", "penstock.partition", "penstock.offset", "penstock.format"]) == (
         second.key(),
         [name for name, _ in headers(second)],
     )

@@ -205,7 +205,7 @@ def test_a_record_that_two_crashes_have_sent_comes_once_more_and_is_counted_once
     out = lab.kafka.topic("sent")
     with Producer(lab.connection) as producer:
         for offset in [3, 4, 7, 3, 4, 7, 9]:
-            headers = {"topic_id": "id", "partition": "1", "offset": str(offset)}
+            headers = {"topic_id": "id", "partition": "1", "offset": str(offset), "format": "1"}
             producer.send(out, b"", headers={f"penstock.{name}": value for name, value in headers.items()})
         producer.send(out, b"somebody else's")
 
@@ -228,7 +228,7 @@ def test_forged_coordinates_in_the_sink_are_not_counted_and_cost_nothing(lab: La
     out = lab.kafka.topic("forged")
     with Producer(lab.connection) as producer:
         for headers in ({}, forged):
-            told = {"topic_id": "id", "partition": "0", "offset": "5", **headers}
+            told = {"topic_id": "id", "partition": "0", "offset": "5", "format": "1", **headers}
             producer.send(out, b"", headers={f"penstock.{name}": value for name, value in told.items()})
 
     assert 1 == count_sent(lab.connection, out, [AvailableRange(SourcePartition("source", "id", 0), 0, 10)], {}, 0)

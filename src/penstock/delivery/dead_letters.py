@@ -30,6 +30,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.reader import Reader
 from penstock.kafka.topic_limits import TopicLimits, limits_of
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.record.formats import DEAD_LETTER, require_format, version_of
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
 PREFIX = "penstock."
@@ -55,8 +56,11 @@ ENVELOPE = (
     "stub",
     "value_bytes",
     "value_sha256",
+    "format",
 )
-"""The headers that a dead letter has behind the record's own, in this order."""
+"""The headers that a dead letter has behind the record's own, in this order; the last is the format version."""
+_UNMISTAKABLE = {f"{PREFIX}{name}" for name in ("pipeline", "stage", "error")}
+"""Headers by which a dead letter is known that says no version."""
 _SPREADING_S = 5.0
 _LARGE = {
     "max.message.bytes": "100000000",
@@ -257,6 +261,7 @@ class DeadStager:
             "stub": "",
             "value_bytes": "",
             "value_sha256": "",
+            "format": DEAD_LETTER,
         }
         # The envelope comes last: whatever headers the record had, even some of this name, stay as they were.
         headers = [*((each["name"], each["value"]) for each in row["_headers"] or ()), *_enveloped(told)]
@@ -298,8 +303,15 @@ def _listed(rows: pa.RecordBatch) -> list[dict[str, Any]]:
     return listed
 
 
-def envelope(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
-    """Read what Penstock added behind the record's own headers; raise `ValueError` if that is not there."""
+def envelope(headers: Sequence[tuple[str, bytes | None]], where: str) -> dict[str, str]:
+    """Read what Penstock added behind the record's own headers; raise `ValueError` if that is not there.
+
+    One of another version is `FormatNotUnderstood`: a letter that is passed over would be gone from every count.
+    """
+    version = version_of(headers)
+    names = [name for name, _ in headers]
+    if version is not None or ({*names} >= _UNMISTAKABLE and names[-1].startswith(PREFIX)):
+        require_format(f"the dead letter at {where}", version, DEAD_LETTER)
     last = headers[-len(ENVELOPE) :]
     if [name for name, _ in last] != [f"{PREFIX}{name}" for name in ENVELOPE]:
         raise ValueError("no dead letter")
@@ -307,10 +319,10 @@ def envelope(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
 
 
 def understand(message: Message) -> DeadLetter | None:
-    """Read the envelope; None if this is no dead letter of Penstock."""
+    """Read the envelope; None if this is no dead letter of Penstock. Raise `FormatNotUnderstood` if it is another's."""
     listed: Any = message.headers() or ()
     try:
-        told = envelope(listed)
+        told = envelope(listed, f"{message.topic()}/{message.partition()} offset {message.offset()}")
         return DeadLetter(
             dead_topic=str(message.topic()),
             dead_partition=int(message.partition() or 0),

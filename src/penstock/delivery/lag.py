@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from penstock.errors import Conflict, Transient
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import logger, opening, translate
+from penstock.record.formats import metadata_of, metadata_words
 from penstock.record.positions import Positions, SourcePartition
 
 PREFIX = "penstock."
@@ -21,7 +22,8 @@ class LagReport:
     """Writes and reads the report of one pipeline."""
 
     def __init__(self, connection: Connection, pipeline: str) -> None:
-        settings = {**connection.librdkafka(), "group.id": group_of(pipeline), "enable.auto.commit": False}
+        self._group = group_of(pipeline)
+        settings = {**connection.librdkafka(), "group.id": self._group, "enable.auto.commit": False}
         with opening(connection):
             self._client = Consumer(settings, logger=logger)
         self._connection = connection
@@ -41,7 +43,10 @@ class LagReport:
     def _commit(self, positions: Positions) -> bool:
         offsets = [
             TopicPartition(
-                source_partition.topic, source_partition.partition, offset, metadata=source_partition.topic_id
+                source_partition.topic,
+                source_partition.partition,
+                offset,
+                metadata=metadata_of(source_partition.topic_id),
             )
             for source_partition, offset in positions.items()
             if source_partition.in_kafka
@@ -70,11 +75,14 @@ class LagReport:
                 # No answer is not "nothing was reported": whoever asks would begin anew.
                 raise error from None
             return {}
-        return {
-            asked[each.topic, each.partition]: each.offset
-            for each in found
-            if each.offset >= 0 and each.metadata == asked[each.topic, each.partition].topic_id
-        }
+        reported: Positions = {}
+        for each in found:
+            if each.offset >= 0:
+                source_partition = asked[each.topic, each.partition]
+                what = f"the lag that was reported at {source_partition} to group '{self._group}'"
+                if metadata_words(what, each.metadata) == [source_partition.topic_id]:
+                    reported[source_partition] = each.offset
+        return reported
 
     def close(self) -> None:
         """Let go of the client, unless it hangs."""

@@ -2,14 +2,15 @@
 
 Guarantee: a dead letter is settled once. Settling is one transaction under one transactional id, which fences whoever
 settles at the same time; what the other had in hand is settled by nobody. There is a record for each letter, so that a
-replay may have any number of them. Whoever may write to the topic can settle letters and no more: nothing in it is run
-or opened, and a record that is none of ours is passed over.
+replay may have any number of them. Whoever may write to the topic can settle letters, or have it refused, and no more:
+nothing in it is run or opened, and a record that is none of ours is passed over. One of another format version is not.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
+from confluent_kafka import Message
 from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from penstock.delivery.dead_letters import DeadLetter
@@ -21,8 +22,10 @@ from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.kafka.transactions import Transaction
+from penstock.record.formats import HEADER, LEDGER, require_format, version_of
 
 TOPIC = "penstock.dead-ledger"
+_FORMAT = [(HEADER, str(LEDGER).encode())]
 
 Letter = tuple[str, str, int, int]
 """Topic, topic id, partition and offset of a dead letter."""
@@ -88,30 +91,36 @@ class Ledger:
         self._ids: dict[str, str] = {}
 
     def entries(self) -> Entries:
-        """Read the whole ledger; what is no entry is passed over."""
+        """Read the whole ledger; what is no entry is passed over, and one of another version is refused."""
         settled: dict[Letter, Settlement] = {}
         replays: dict[str, Replay] = {}
-        for key, value in self._newest().items():
+        for message in self._newest():
+            version, where = _version_of(message), f"offset {message.offset()} of the topic '{TOPIC}'"
+            if version is not None:
+                require_format(where, version, LEDGER)
+            value = message.value() or b""
             try:
-                match _KEY.validate_json(key, strict=True):
+                match _KEY.validate_json(message.key() or b"", strict=True):
                     case (_, topic, topic_id, partition, offset):
                         settled[topic, topic_id, partition, offset] = Settlement.model_validate_json(value)
                     case (_, replay_id):
                         replay = Replay.model_validate_json(value)
-                        if replay.id == replay_id:
-                            replays[replay_id] = replay
+                        if replay.id != replay_id:
+                            continue
+                        replays[replay_id] = replay
             except ValidationError:
                 continue
+            require_format(where, version, LEDGER)
         return Entries.model_construct(settled=settled, replays=replays)
 
-    def _newest(self) -> dict[bytes, bytes]:
+    def _newest(self) -> Iterable[Message]:
         try:
             topics.partition_count(self._admin, TOPIC)
         except NotFound:
-            return {}
+            return []
         # Decisions rest on it, so nothing committed may be overlooked. Only Penstock writes here, and never for long.
         found = read_all(self._connection, TOPIC, wait_for_open_transactions=True)
-        return {message.key() or b"": message.value() or b"" for message in found}
+        return {message.key(): message for message in found}.values()
 
     def key_of(self, letter: DeadLetter) -> Letter:
         """Name a letter for good: its topic's id goes along."""
@@ -216,7 +225,7 @@ class Ledger:
             still_open = chosen - entries.settled.keys()
             value = settlement.model_dump_json()
             for letter in still_open:
-                transaction.send(TOPIC, value, key=orjson.dumps(["letter", *letter]))
+                transaction.send(TOPIC, value, key=orjson.dumps(["letter", *letter]), headers=_FORMAT)
             if replay is not None:
                 _record(transaction, replay)
         return len(still_open)
@@ -228,4 +237,9 @@ def range_source_id(replay_id: str, topic_id: str) -> str:
 
 
 def _record(to: Producer | Transaction, replay: Replay) -> None:
-    to.send(TOPIC, replay.model_dump_json(), key=orjson.dumps(["replay", replay.id]))
+    to.send(TOPIC, replay.model_dump_json(), key=orjson.dumps(["replay", replay.id]), headers=_FORMAT)
+
+
+def _version_of(message: Message) -> object:
+    headers: Any = message.headers() or []
+    return version_of(headers)

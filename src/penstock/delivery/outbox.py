@@ -21,6 +21,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.record.columns import HEADERS
+from penstock.record.formats import metadata_of, metadata_words
 from penstock.record.positions import Positions, SourcePartition, require_unmoved
 
 RECORDS = pa.schema(
@@ -107,16 +108,20 @@ class Outbox:
         positions: Positions = {}
         self.has_other_target = False
         for each in found:
+            if each.offset < 0:
+                continue
             source_partition = asked[each.topic, each.partition]
-            if each.offset >= 0 and each.metadata == self._metadata(source_partition):
+            what = f"the position of sink '{self._name}' at {source_partition}, in group '{self.group}',"
+            words = metadata_words(what, each.metadata)
+            if each.metadata == self._metadata(source_partition):
                 positions[source_partition] = each.offset
-            elif each.offset >= 0 and (each.metadata or "").split(" ")[0] == source_partition.topic_id:
+            elif words[:1] == [source_partition.topic_id]:
                 self.has_other_target = True
         return positions
 
     def _metadata(self, source_partition: SourcePartition) -> str:
         """Say what a position is true of: the topic that was read, and the one that was written to."""
-        return f"{source_partition.topic_id} {self.target_id}".strip()
+        return metadata_of(source_partition.topic_id, self.target_id)
 
     @property
     def _is_hung(self) -> bool:

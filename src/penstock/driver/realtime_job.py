@@ -12,6 +12,7 @@ from penstock.errors import BadInput
 from penstock.kafka.topic_limits import NO_TIMESTAMP
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import COORDINATES, rule_column, user_columns
+from penstock.record.formats import DEAD_LETTER, KAFKA_RECORD
 from penstock.sinks.sink import RecordLayout
 from penstock.steps.sql import Select, Sql
 
@@ -112,7 +113,7 @@ def _encoded(spec: PipelineSpec, layout: RecordLayout, frame: "DataFrame") -> "D
     for source in getattr(spec.source, "topics", []):
         letter_box = dead_topic_of(source, spec.dead_letters.topic, spec.name)
         topic = F.when(dead & (F.col("_topic") == source), F.lit(letter_box)).otherwise(topic)
-    told = {name.strip("_"): F.col(name) for name in COORDINATES}
+    told = {**{name.strip("_"): F.col(name) for name in COORDINATES}, "format": F.lit(KAFKA_RECORD)}
     no_headers = F.array().cast("array<struct<key:string,value:binary>>")
     theirs = F.coalesce(F.col(_HEADERS), no_headers)
     own = F.array(*(_header(name, column) for name, column in told.items()))
@@ -144,5 +145,6 @@ def _envelope(spec: PipelineSpec) -> "list[Column]":
         "sink": F.lit(""),
         "timestamp_ms": F.coalesce(F.unix_millis("_timestamp"), F.lit(NO_TIMESTAMP)),
         **{name: F.lit("") for name in ("stub", "value_bytes", "value_sha256")},
+        "format": F.lit(DEAD_LETTER),
     }
     return [_header(name, told[name]) for name in ENVELOPE]

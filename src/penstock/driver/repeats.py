@@ -11,6 +11,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position
 from penstock.kafka.reader import Reader
 from penstock.record.available_range import AvailableRange
+from penstock.record.formats import KAFKA_RECORD, require_format, version_of
 from penstock.record.positions import SourcePartition
 
 Offsets = dict[str, dict[str, int]]
@@ -28,10 +29,13 @@ def count_sent(
     sent: defaultdict[tuple[SourcePartition, int], int] = defaultdict(int)
     with Reader(connection, sink_topic, start=Position("timestamp", since_ms)) as reader:
         for message in reader:
-            topic_id, partition, offset = _source_of(message.headers())
+            headers: Any = message.headers() or []
+            topic_id, partition, offset = _source_of(headers)
             available_range = known.get((topic_id, partition))
             if available_range is None:
                 continue
+            where = f"{message.topic()}/{message.partition()} offset {message.offset()}"
+            require_format(f"the record at {where}", version_of(list(headers)), KAFKA_RECORD)
             source_partition = available_range.source_partition
             if position.get(source_partition.topic, {}).get(str(partition), 0) <= offset < available_range.end:
                 sent[source_partition, offset // _BITS] |= 1 << offset % _BITS
@@ -40,7 +44,7 @@ def count_sent(
 
 def _source_of(headers: Any) -> tuple[str, int, int]:
     """Read what the headers say of where a record came from; if that makes no sense, it came from nowhere."""
-    told: dict[str, bytes | None] = dict(headers or [])
+    told: dict[str, bytes | None] = dict(headers)
     topic_id, partition, offset = (told.get(f"{PREFIX}{name}") or b"" for name in ("topic_id", "partition", "offset"))
     try:
         return topic_id.decode(), int(partition), int(offset)

@@ -30,7 +30,7 @@ LEDGER = 1
 KAFKA_RECORD = 1
 """The headers that a `kafka` sink adds to those of a record."""
 KAFKA_POSITIONS = 1
-"""What stands beside the offsets that a `kafka` sink or the dead letters commit."""
+"""What stands beside the offsets that are committed to Kafka: a `kafka` sink's, the dead letters' and the lag."""
 JSON_FILES = 1
 """Names and coordinates of a `json` sink's files, and `.newest.json`."""
 DELTA_TABLE = 1
@@ -54,6 +54,19 @@ def require_format(what: str, found: object, understood: int, *, otherwise: str 
         safe="Nothing was read from it and nothing was changed",
         fix=f"Use the Penstock that wrote it{f', or {otherwise}' if otherwise else ''}",
     )
+
+
+def metadata_of(*words: str) -> str:
+    """Return what stands beside an offset that is committed to Kafka: the version, then these words."""
+    return " ".join([f"{KEY}={KAFKA_POSITIONS}", *filter(None, words)])
+
+
+def metadata_words(what: str, metadata: str | None) -> list[str]:
+    """Read the words that stand beside an offset; raise `FormatNotUnderstood` if they have another version."""
+    first, *words = (metadata or "").split(" ")
+    name, _, version = first.partition("=")
+    require_format(what, version_in(version) if name == KEY else None, KAFKA_POSITIONS)
+    return words
 
 
 def version_in(text: str | bytes | None) -> object:

@@ -27,6 +27,7 @@ from penstock.kafka.topic_limits import TopicLimits, limits_of
 from penstock.kafka.topic_spec import NO_TOPIC_NAME, TOPIC_NAME
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError, record_error
+from penstock.record.formats import HEADER, KAFKA_RECORD
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.target import Target
 from penstock.sinks.rows import fitting, plain_rows
@@ -216,6 +217,7 @@ class KafkaStager:
                     (f"penstock.{name.strip('_')}", str(part).encode())
                     for name, part in zip(COORDINATES, parts, strict=True)
                 ),
+                (HEADER, str(KAFKA_RECORD).encode()),
             ]
             for listed, parts in zip(theirs, coordinates, strict=True)
         )

@@ -71,7 +71,8 @@ class ReplayReader:
 
 
 def _restored(row: dict[str, Any]) -> dict[str, Any]:
-    told = envelope([(each["name"], each["value"]) for each in row["_headers"]])
+    where = f"{row['_topic']}/{row['_partition']} offset {row['_at']}"
+    told = envelope([(each["name"], each["value"]) for each in row["_headers"]], where)
     return {
         **row,
         "_topic": told["topic"],
