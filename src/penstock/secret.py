@@ -16,9 +16,10 @@ from pydantic_core import CoreSchema, core_schema
 from penstock.errors import BadInput, NotFound
 
 _SECRET_SETTING = re.compile(
-    r"(secret|password|passphrase|token|credential|jaas[.]config|[.]sas|"
-    r"(access|secret|account|encryption|private|provided|api)[._-]?key)"
-    r"(([.][\w-]+){1,2}[.](blob|dfs)[.]core[.][\w.]+)?$",  # the end is an account of Azure's
+    r"(secret|password|passwd|passphrase|pwd|[._-]pass|(?-i:[a-z0-9]Pass)|token|credentials?|[._-]creds?|"
+    r"jaas[.]config|[.]sas|connection[._-]?string|"
+    r"(access|secret|account|encryption|private|provided|api|shared|master|signing|storage)[._-]?key)"
+    r"(([.][\w-]+){1,2}([.]z\d+)?[.](blob|dfs)[.][\w.-]+)?$",  # the end is an account of Azure's, or OneLake
     re.IGNORECASE,
 )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from penstock.driver.session import revealed
+from penstock.driver.session import over_the_network, revealed
 from penstock.pipeline.spec import PipelineSpec
 
 
@@ -34,6 +34,18 @@ def spec_with(base: Path, **settings: str) -> PipelineSpec:
         "spark.hadoop.fs.gs.auth.service.account.private.key",
         "spark.sql.catalog.shop.passphrase",
         "spark.sql.catalog.shop.credential",
+        "spark.hadoop.fs.s3a.assumed.role.credentials",
+        "spark.datasource.cred",
+        "spark.hadoop.hive.server2.pwd",
+        "spark.hadoop.ldap.passwd",
+        "spark.executorEnv.DB_PASS",
+        "spark.hadoop.store.dbPass",
+        "spark.hadoop.fs.azure.account.key.onelake.dfs.fabric.microsoft.com",
+        "spark.hadoop.fs.azure.account.oauth2.client.secret.onelake.dfs.fabric.microsoft.com",
+        "spark.hadoop.fs.azure.account.key.shop.z01.blob.storage.azure.net",
+        "spark.executorEnv.AZURE_STORAGE_KEY",
+        "spark.executorEnv.AZURE_STORAGE_CONNECTION_STRING",
+        "spark.cosmos.masterKey",
     ],
 )
 def test_a_secret_that_is_written_out_is_refused_and_not_repeated(tmp_path: Path, name: str) -> None:
@@ -51,6 +63,9 @@ def test_a_secret_that_is_written_out_is_refused_and_not_repeated(tmp_path: Path
         "spark.hadoop.fs.s3a.aws.credentials.provider",
         "spark.hadoop.fs.azure.sas.token.provider.type.shop.dfs.core.windows.net",
         "spark.io.encryption.keySizeBits",
+        "spark.hadoop.fs.s3a.bypass",
+        "spark.sql.compass",
+        "spark.hadoop.fs.azure.account.auth.type.shop.dfs.core.windows.net",
     ],
 )
 def test_a_setting_that_only_speaks_of_secrets_is_written_out(tmp_path: Path, name: str) -> None:
@@ -73,3 +88,19 @@ def test_a_secret_that_is_named_is_read_when_spark_starts_and_other_settings_sta
 
     assert f"file:{tmp_path / 'key'}" == spec.spark["spark.ssl.keyPassword"]
     assert ["from-a-variable", "from-a-file", "512"] == list(found.values())
+
+
+@pytest.mark.parametrize("master", ["local", "local[2,4]", "spark://127.0.0.1:7077", "spark://localhost:7077"])
+def test_spark_on_this_machine_listens_on_the_loopback_and_encrypts_nothing(master: str) -> None:
+    expected = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+    assert expected == over_the_network(master, {})
+
+
+@pytest.mark.parametrize("master", ["spark://10.1.2.3:7077", "spark://a.example:7077,b.example:7077", "yarn"])
+def test_what_spark_sends_over_a_network_is_encrypted(master: str) -> None:
+    assert {"spark.network.crypto.enabled": "true"} == over_the_network(master, {})
+
+
+def test_without_a_secret_there_is_no_key_to_encrypt_with() -> None:
+    assert {} == over_the_network("spark://10.1.2.3:7077", {"spark.authenticate": "False"})

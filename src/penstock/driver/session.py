@@ -2,8 +2,8 @@
 
 Who connects to Spark's ports has to know a secret, for whatever is sent there is deserialised. On this machine alone
 (`local[...]`) Spark makes one up for each driver, and listens on the loopback only. A cluster has its own, which
-`spark.authenticate.secret` names. No setting is on a command line, and secrets are on no disk: the JVM gets these over
-the gateway, once it runs.
+`spark.authenticate.secret` names, and what goes over a network is encrypted. No setting is on a command line, and
+secrets are on no disk: the JVM gets these over the gateway, once it runs.
 """
 
 import atexit
@@ -115,7 +115,8 @@ class Starter:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
             "spark.local.dir": str(folder / "spark-local"),
-            "spark.redaction.regex": "(?i)secret|password|passphrase|token|credential|[a-z][._-]?key|jaas|[.]sas[.]",
+            "spark.redaction.regex": "(?i)secret|pass|pwd|token|cred|[a-z][._-]?key|jaas|[.]sas([.]|$)"
+            "|connection[._-]?string",
         }
         if self._jars:
             settings["spark.jars"] = ",".join(map(str, self._jars))
@@ -125,11 +126,10 @@ class Starter:
                 "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
                 "spark.databricks.delta.snapshotPartitions": "4",  # 50 by default: tasks for a table's log, each look
             }
-        if self._master.startswith("local") or is_loopback(urlsplit(self._master).hostname or ""):
-            # Executors elsewhere have to find the driver; those of this machine need no open port.
-            settings |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
+        if is_on_this_machine(self._master):
             os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # nothing else tells Spark's web pages where to listen
-        return settings | {"spark.master": self._master, **revealed(self._wishes)}
+        wishes = revealed(self._wishes)
+        return settings | {"spark.master": self._master} | over_the_network(self._master, wishes) | wishes
 
     def launch(self) -> None:
         """Launch the JVM and do not wait for it, unless this process has one; one that is not used ends with it."""
@@ -198,6 +198,21 @@ def _end_launched() -> None:
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     """Leave out the tracebacks that Py4J writes to stderr, beside raising, when the JVM ends in the midst of a call."""
     return not (record.name == "root" and "py4j" in record.pathname)
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Return whether everything that Spark runs there is on this machine."""
+    return master.startswith("local") or is_loopback(urlsplit(master).hostname or "")
+
+
+def over_the_network(master: str, wishes: Mapping[str, str]) -> dict[str, str]:
+    """Return where Spark listens and whether what it sends is encrypted; the user's wishes come on top."""
+    if is_on_this_machine(master):
+        # Executors elsewhere have to find the driver; those of this machine need no open port.
+        return {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
+    # The key comes from the secret: Spark refuses to encrypt without one.
+    is_authenticated = wishes.get("spark.authenticate", "true").lower() == "true"
+    return {"spark.network.crypto.enabled": "true"} if is_authenticated else {}
 
 
 def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path] = ()) -> Starter:
