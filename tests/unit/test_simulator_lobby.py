@@ -82,6 +82,51 @@ def test_a_name_that_is_in_a_game_cannot_be_taken_over_and_afterwards_the_newest
     assert ["Game Timed Out lobby"] == house.told
 
 
+def test_logins_without_end_log_nobody_out_who_plays_or_comes_from_elsewhere() -> None:
+    lobby = Lobby(MemoryStore(), LobbyOptions(most_logins=3))
+
+    async def story() -> tuple[str, str]:
+        idle, playing = await lobby.login("A", "10.0.0.1"), await lobby.login("B", "10.0.0.2")
+        game = await lobby.find(playing, 2)
+        first = await lobby.login("C", "10.0.0.2")
+        for number in range(10):
+            await lobby.login(f"x{number}", "10.0.0.2")
+        with pytest.raises(NotFound, match="unknown token"):
+            await lobby.find(first, 3)
+        return (await lobby.seen_by(playing, game.game_id))[1], (await lobby.find(idle, 3)).users[0]
+
+    assert ("B", "A") == lived(story)
+
+
+def test_an_address_whose_players_all_play_gets_no_further_login() -> None:
+    lobby = Lobby(MemoryStore(), LobbyOptions(most_logins=2))
+
+    async def story() -> None:
+        for user in "AB":
+            await lobby.find(await lobby.login(user, "10.0.0.1"), 3)
+        with pytest.raises(Transient, match="as many players as this server takes"):
+            await lobby.login("C", "10.0.0.1")
+        await lobby.login("C", "10.0.0.2")
+
+    lived(story)
+
+
+def test_when_all_logins_are_taken_the_address_that_has_the_most_loses_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.lab.simulator.lobby._MOST_LOGINS", 4)
+    lobby = Lobby(MemoryStore(), LobbyOptions())
+
+    async def story() -> None:
+        crowd = [await lobby.login(user, "10.0.0.1") for user in "ABC"]
+        alone = await lobby.login("D", "10.0.0.2")
+        newest = await lobby.login("E", "10.0.0.3")
+        with pytest.raises(NotFound, match="unknown token"):
+            await lobby.find(crowd[0], 2)
+        for token in (*crowd[1:], alone, newest):
+            await lobby.find(token, 2)
+
+    lived(story)
+
+
 def test_beyond_the_most_games_none_is_begun_and_those_that_are_can_be_joined() -> None:
     lobby = Lobby(MemoryStore(), LobbyOptions(most_games=2))
     private = str(uuid.uuid4())

@@ -94,6 +94,9 @@ def serve(
         list[str] | None, typer.Option(help="Web page whose scripts may play, too; programs always may. Repeatable.")
     ] = None,
     most_games: Annotated[int, typer.Option(help="Games at a time; beyond, none is begun.")] = 10_000,
+    most_logins: Annotated[
+        int, typer.Option(help="Logins of one address; beyond, its oldest that plays nowhere is forgotten.")
+    ] = 10_000,
     truth: Annotated[
         Path | None, typer.Option(help="File to add the final standings to; none are written if left out.")
     ] = None,
@@ -110,7 +113,13 @@ def serve(
     service = Service(
         _outlet(context, to, topic),
         _checked(ServerOptions, host=host, port=port, origins=tuple(origin or ())),
-        _checked(LobbyOptions, lobby_timeout_s=lobby_timeout_s, turn_timeout_s=turn_timeout_s, most_games=most_games),
+        _checked(
+            LobbyOptions,
+            lobby_timeout_s=lobby_timeout_s,
+            turn_timeout_s=turn_timeout_s,
+            most_games=most_games,
+            most_logins=most_logins,
+        ),
         state=state,
         truth=truth,
     )

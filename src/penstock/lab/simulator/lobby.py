@@ -19,6 +19,7 @@ from penstock.lab.simulator.store import Store
 
 T = TypeVar("T")
 
+_MOST_LOGINS = 100_000
 _USER = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
@@ -30,6 +31,11 @@ class LobbyOptions(BaseModel, frozen=True, extra="forbid"):
     keep_s: float = Field(60.0, gt=0, description="How long a game that is over can be asked about.")
     most_games_each: int = Field(10, ge=1, description="Games that one player may be in at a time.")
     most_games: int = Field(10_000, ge=1, description="Games that are kept at a time; beyond, none is begun.")
+    most_logins: int = Field(
+        10_000,
+        ge=1,
+        description="Logins that one address may have; beyond, its oldest that plays nowhere is forgotten.",
+    )
 
 
 class Lobby:
@@ -47,19 +53,38 @@ class Lobby:
         self._options = options
         self._publish = publish
         self._finished = finished
+        self._logins: dict[str, dict[str, str]] = {}
+        """The tokens by address and user, the oldest first; of several lobbies each knows its own."""
 
-    async def login(self, user: str) -> str:
+    async def login(self, user: str, address: str = "") -> str:
         """Return a token by which the user is known from now on; an earlier one of the user counts no more.
 
-        While the user is in a game, nobody else can take the name over.
+        While the user is in a game, nobody else can take the name over, and the token is not forgotten.
         """
         if not _USER.fullmatch(user):
             raise BadInput("field 'user' must be 1 to 32 letters, digits, '-' or '_'")
         if await self._store.games_of(user):
             raise Conflict("this user is in a game; log in again when it is over")
+        self._logins.get(address, {}).pop(user, None)
+        await self._make_room(address)
         token = secrets.token_hex(16)
         await self._store.log_in(token, user)
+        self._logins.setdefault(address, {})[user] = token
         return token
+
+    async def _make_room(self, address: str) -> None:
+        """Forget an idle login where there are too many: of this address, or of the one that has the most."""
+        crowded = address
+        if sum(map(len, self._logins.values())) >= _MOST_LOGINS:
+            crowded = max(self._logins, key=lambda each: len(self._logins[each]))
+        elif len(self._logins.get(address, ())) < self._options.most_logins:
+            return
+        logins = self._logins[crowded]
+        for user in list(logins):
+            if not await self._store.games_of(user):
+                await self._store.log_out(logins.pop(user, ""))
+                return
+        raise Transient("there are as many players as this server takes; try again later")
 
     async def find(self, token: str, players: int, game_id: str | None = None) -> Game:
         """Join a game that waits for players, or begin one; with a game's id that game and no other."""

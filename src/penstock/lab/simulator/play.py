@@ -23,7 +23,7 @@ Show = Callable[[int, int], None]
 """Called with (games over, games in all)."""
 
 # Bots of this process always come and always act; a slow machine must not change a seeded game.
-_PATIENT = LobbyOptions(lobby_timeout_s=600.0, turn_timeout_s=600.0)
+_PATIENT = LobbyOptions(lobby_timeout_s=600.0, turn_timeout_s=600.0, most_logins=100_000)
 
 
 class BotOptions(BaseModel, frozen=True, extra="forbid"):

@@ -67,6 +67,11 @@ class RedisStore:
                     pipe.delete(_token(str(earlier)))
                 await pipe.execute()
 
+    async def log_out(self, token: str) -> None:
+        """Forget a token, if it is known; the name it stood for goes with the day."""
+        with self._answering():
+            await self._redis.delete(_token(token))
+
     async def games_of(self, user: str) -> int:
         """Return how many games the user is in that are not over."""
         with self._answering():

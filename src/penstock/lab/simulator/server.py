@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import orjson
@@ -106,6 +107,8 @@ class Server:
 
     async def _talk(self, connection: ServerConnection) -> None:
         route = self._routes[connection.request.path if connection.request else ""]
+        if route == self._login:
+            route = partial(self._login, address=str(connection.remote_address[0]))
         with suppress(ConnectionClosed):
             async for content in connection:
                 answer = await _while_connected(connection, self._answer(route, content))
@@ -122,8 +125,8 @@ class Server:
             logger.exception("a defect in the game server")
             return {"ok": False, "status": "the server failed at this message; others are not affected"}
 
-    async def _login(self, message: Message) -> Message:
-        token = await self._lobby.login(_text(message, "user"))
+    async def _login(self, message: Message, address: str = "") -> Message:
+        token = await self._lobby.login(_text(message, "user"), address)
         return {"status": "logged in", "token": token}
 
     async def _find(self, message: Message) -> Message:

@@ -11,8 +11,6 @@ from penstock.lab.simulator.game import Game
 
 T = TypeVar("T")
 
-_MOST_LOGINS = 100_000
-
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
@@ -35,6 +33,9 @@ class Store(Protocol):
 
     async def log_in(self, token: str, user: str) -> None:
         """Remember who has this token; an earlier token of the user is forgotten."""
+
+    async def log_out(self, token: str) -> None:
+        """Forget a token, if it is known."""
 
     async def games_of(self, user: str) -> int:
         """Return how many games the user is in that are not over."""
@@ -93,13 +94,15 @@ class MemoryStore:
         """Do nothing: memory is there."""
 
     async def log_in(self, token: str, user: str) -> None:
-        """Remember who has this token; beyond a hundred thousand, the oldest are forgotten."""
+        """Remember who has this token; an earlier token of the user is forgotten."""
         self._users.pop(self._tokens.pop(user, ""), None)
         self._users[token] = user
         self._tokens[user] = token
-        if len(self._users) > _MOST_LOGINS:
-            oldest = next(iter(self._users))
-            del self._tokens[self._users.pop(oldest)]
+
+    async def log_out(self, token: str) -> None:
+        """Forget a token, if it is known."""
+        if token in self._users:
+            del self._tokens[self._users.pop(token)]
 
     async def games_of(self, user: str) -> int:
         """Return how many games the user is in that are not over."""
