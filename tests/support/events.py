@@ -4,9 +4,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.decoders.decoder import DecoderContext
 from penstock.decoders.json import Json
+from penstock.record.positions import SourcePartition
 from penstock.worker.tasks import event_schema
 
+OPENING = DecoderContext(SourcePartition("orders", "id", 0))
 FAILED = {"stage": "decode", "error": "Malformed", "message": "no JSON"}
 
 

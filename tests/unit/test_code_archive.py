@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.driver.code_archive import own_modules
+from penstock.steps.user_code import own_modules
 
 
 def test_modules_of_the_user_are_told_from_those_of_python_and_of_packages(

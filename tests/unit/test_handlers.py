@@ -11,6 +11,7 @@ from penstock.decoders.json import Json
 from penstock.sinks.console import Console
 from penstock.sources.kafka import Kafka
 from penstock.steps.handlers import Handlers
+from penstock.steps.step import StepContext
 from penstock.testing import Outcome, Record, run
 
 from support.events import batch
@@ -343,7 +344,7 @@ def through(kind: type[Pipeline], chunks: list[pa.RecordBatch], tmp_path: Any) -
     """Run the task of the handlers over several chunks, as a long stretch of a partition has them."""
     step = kind.spec().steps[-1]
     assert isinstance(step, Handlers)
-    task = step.task(chunks[0].schema, tmp_path, tmp_path / "notes")
+    task = step.open(StepContext(chunks[0].schema, tmp_path, tmp_path / "notes"))
     out = list(task(iter(chunks), 0))
     pa.Table.from_batches(out, task.schema).validate(full=True)
     return out
@@ -392,7 +393,7 @@ def test_a_chunk_leaves_as_soon_as_each_of_its_messages_is_settled(tmp_path: Any
             taken.append(number)
             yield chunk
 
-    first = next(step.task(chunks[0].schema, tmp_path, tmp_path / "notes")(source(), 0))
+    first = next(step.open(StepContext(chunks[0].schema, tmp_path, tmp_path / "notes"))(source(), 0))
 
     assert ([0], 8) == (taken, first.num_rows)
 

@@ -14,11 +14,13 @@ from penstock.decoders.json import Json
 from penstock.record.decoded import Decoded
 from penstock.sinks.rows import plain_rows
 
+from support.events import OPENING
+
 UTC = datetime.UTC
 
 
 def decode(schema: str, *values: bytes | None, **options: Any) -> Decoded:
-    return Json(schema=schema, **options).decoder().decode(values)
+    return Json(schema=schema, **options).open(OPENING).decode(values)
 
 
 def value_of(schema: str, value: bytes, **options: Any) -> Any:
@@ -174,7 +176,7 @@ def test_columns_have_exactly_the_types_of_the_schema_whatever_failed() -> None:
     spec = Json(schema="a tinyint, b map<string, decimal(3,1)>, c timestamp, d struct<x: float>")
 
     for values in ([], [b"{}"], [b"x", None], [b'{"b": {"x": 1.25}}']):
-        decoded = spec.decoder().decode(values)
+        decoded = spec.open(OPENING).decode(values)
 
         assert [field.type for field in spec.arrow_schema] == [column.type for column in decoded.columns]
         assert {len(values)} == {len(column) for column in decoded.columns}
@@ -184,7 +186,7 @@ def test_columns_have_exactly_the_types_of_the_schema_whatever_failed() -> None:
 def test_the_model_travels_to_the_tasks_and_decodes_there() -> None:
     arrived = pickle.loads(pickle.dumps(Json(schema="a int NOT NULL")))  # noqa: S301 - our own bytes
 
-    assert [[1]] == [column.to_pylist() for column in arrived.decoder().decode([b'{"a": 1}']).columns]
+    assert [[1]] == [column.to_pylist() for column in arrived.open(OPENING).decode([b'{"a": 1}']).columns]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_damaged_records_fail_or_pass_and_never_break_the_decoder(seed: int) -> 
         " l array<struct<x: int>>, k map<string, array<double>>"
     )
 
-    decoded = spec.decoder().decode(damaged)
+    decoded = spec.open(OPENING).decode(damaged)
 
     batch = pa.RecordBatch.from_arrays(decoded.columns, spec.arrow_schema.names)
     batch.validate(full=True)

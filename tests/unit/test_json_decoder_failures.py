@@ -8,9 +8,11 @@ from penstock.decoders.json import Json
 from penstock.record.decoded import Decoded
 from penstock.sinks.rows import plain_rows
 
+from support.events import OPENING
+
 
 def decode(schema: str, *values: bytes | None, **options: Any) -> Decoded:
-    return Json(schema=schema, **options).decoder().decode(values)
+    return Json(schema=schema, **options).open(OPENING).decode(values)
 
 
 def error_of(schema: str, value: bytes | None, **options: Any) -> str | None:

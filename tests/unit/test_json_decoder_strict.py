@@ -4,6 +4,8 @@ import pytest
 
 from penstock.decoders.json import Json
 
+from support.events import OPENING
+
 SCHEMA = (
     "at timestamp, local timestamp_ntz, ratio double, small float, nested struct<at: timestamp, ratios: array<double>>"
 )
@@ -27,7 +29,7 @@ NEVER = ['{"at": 5}', '{"ratio": true}', '{"ratio": "1"}', '{"small": 1e39}', '{
 
 
 def decoded(*values: str, strict: bool) -> Any:
-    decoder = Json(schema=SCHEMA, strict=strict).decoder()
+    decoder = Json(schema=SCHEMA, strict=strict).open(OPENING)
     return decoder.decode([value.encode() for value in values])
 
 

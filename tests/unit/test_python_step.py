@@ -12,6 +12,7 @@ import pytest
 from penstock import errors as errors_of_penstock
 from penstock.record.columns import RESERVED
 from penstock.steps.python import Python
+from penstock.steps.step import StepContext
 
 from support.events import FAILED, batch
 
@@ -42,7 +43,7 @@ def run(module: Callable[[str], str], tmp_path: Path) -> Callable[..., list[dict
         code: str, *batches: pa.RecordBatch, on: On = "rows", returns: str | None = None
     ) -> list[dict[str, Any]]:
         spec = Python(python=f"{module(code)}:f", on=on, returns=returns)
-        task = spec.task(batches[0].schema, tmp_path, tmp_path / "notes")
+        task = spec.open(StepContext(batches[0].schema, tmp_path, tmp_path / "notes"))
         out = pa.Table.from_batches(task(iter(batches), 0), task.schema)
         out.validate(full=True)
         return sorted(out.to_pylist(maps_as_pydicts="strict"), key=lambda row: int(row["_offset"]))
@@ -362,7 +363,7 @@ def test_a_table_of_many_parts_comes_back_whole(run: Run) -> None:
 
 
 def test_the_schema_that_comes_out_may_be_null_everywhere_and_ends_with_the_columns_of_penstock(tmp_path: Path) -> None:
-    task = Python(python="m:f", returns="x int NOT NULL, y string").task(THREE.schema, tmp_path, tmp_path)
+    task = Python(python="m:f", returns="x int NOT NULL, y string").open(StepContext(THREE.schema, tmp_path, tmp_path))
 
     assert ["x", "y", *RESERVED.names] == task.schema.names
     assert task.schema.field("x").nullable

@@ -8,7 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.errors import BadInput
-from penstock.steps.python import Notebook, Python, PythonTask, load_function, noted
+from penstock.steps.python import Python, PythonTask
+from penstock.steps.step import StepContext
+from penstock.steps.user_code import Notebook, load_function, noted
 
 from support.events import batch
 
@@ -31,14 +33,14 @@ def module(tmp_path: Path) -> Iterator[Callable[[str], str]]:
 
 
 def made(reference: str, tmp_path: Path) -> PythonTask:
-    return Python(python=reference).task(THREE.schema, tmp_path, tmp_path / "notes")
+    return Python(python=reference).open(StepContext(THREE.schema, tmp_path, tmp_path / "notes"))
 
 
 def test_the_record_at_hand_is_noted_and_the_note_goes_when_all_went_well(
     module: Callable[[str], str], tmp_path: Path
 ) -> None:
     note = tmp_path / "notes" / "7"
-    code = "from pathlib import Path\nfrom penstock.steps.python import noted\nseen = []\n"
+    code = "from pathlib import Path\nfrom penstock.steps.user_code import noted\nseen = []\n"
     code += f"def f(row):\n    seen.append(noted(Path({str(note)!r})))\n    return row\n"
     name = module(code)
 
@@ -62,11 +64,15 @@ def test_only_a_record_alone_is_noted_where_functions_take_many(
     module: Callable[[str], str], tmp_path: Path, on: Literal["pandas", "arrow"]
 ) -> None:
     note = tmp_path / "notes" / "0"
-    code = "from pathlib import Path\nfrom penstock.steps.python import noted\nseen = []\n"
+    code = "from pathlib import Path\nfrom penstock.steps.user_code import noted\nseen = []\n"
     code += f"def f(many):\n    seen.append((len(many), noted(Path({str(note)!r}))))\n    raise ValueError\n"
     name = module(code)
 
-    list(Python(python=f"{name}:f", on=on).task(THREE.schema, tmp_path, tmp_path / "notes")(iter([THREE]), 0))
+    list(
+        Python(python=f"{name}:f", on=on).open(StepContext(THREE.schema, tmp_path, tmp_path / "notes"))(
+            iter([THREE]), 0
+        )
+    )
 
     assert [(3, None), (1, 100), (2, None), (1, 101), (1, 102)] == sys.modules[name].seen
 

@@ -10,6 +10,8 @@ from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
 from penstock.record.decoded import Decoded
 
+from support.events import OPENING
+
 
 def errors(decoded: Decoded) -> list[str | None]:
     return [None if record_error is None else record_error["error"] for record_error in decoded.record_errors]
@@ -22,20 +24,20 @@ def values(decoded: Decoded) -> list[Any]:
 
 @pytest.mark.parametrize("text", ["", " ", "x", "ü 😀", "a\x00b", "\ufeffx", "line\r\nline", "{}"])
 def test_text_is_the_bytes_unchanged(text: str) -> None:
-    decoded = Text().decoder().decode([text.encode()])
+    decoded = Text().open(OPENING).decode([text.encode()])
 
     assert ([text], [None]) == (values(decoded), errors(decoded))
 
 
 @pytest.mark.parametrize("value", [b"\xff", b"ab\xc3", b"\xed\xa0\x80", b"\xc0\x80", "x".encode("utf-16")])
 def test_bytes_that_are_no_utf_8_are_malformed(value: bytes) -> None:
-    decoded = Text().decoder().decode([value])
+    decoded = Text().open(OPENING).decode([value])
 
     assert ([None], ["Malformed"]) == (values(decoded), errors(decoded))
 
 
 def test_the_place_of_the_first_wrong_byte_is_told_and_the_bytes_are_not() -> None:
-    (record_error,) = Text().decoder().decode([b"secret\xff"]).record_errors
+    (record_error,) = Text().open(OPENING).decode([b"secret\xff"]).record_errors
 
     assert {
         "stage": "decode",
@@ -57,7 +59,7 @@ def test_the_place_of_the_first_wrong_byte_is_told_and_the_bytes_are_not() -> No
     ],
 )
 def test_a_tombstone_is_treated_as_the_model_says(model: Text | Raw, error: str | None, dropped: bool) -> None:  # noqa: FBT001
-    decoded = model.decoder().decode([None, b"x"])
+    decoded = model.open(OPENING).decode([None, b"x"])
 
     assert ([error, None], [dropped, False]) == (errors(decoded), decoded.dropped)
     assert None is values(decoded)[0]
@@ -65,21 +67,21 @@ def test_a_tombstone_is_treated_as_the_model_says(model: Text | Raw, error: str 
 
 @pytest.mark.parametrize("model", [Text(max_record_bytes=2), Raw(max_record_bytes=2)])
 def test_a_record_as_large_as_allowed_passes_and_a_larger_one_fails(model: Text | Raw) -> None:
-    decoded = model.decoder().decode([b"xy", b"xyz", "ü".encode(), "üx".encode()])
+    decoded = model.open(OPENING).decode([b"xy", b"xyz", "ü".encode(), "üx".encode()])
 
     assert [None, "TooLarge", None, "TooLarge"] == errors(decoded)
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\xff\xfe", bytes(range(256))])
 def test_raw_bytes_are_not_looked_at(value: bytes) -> None:
-    decoded = Raw().decoder().decode([value])
+    decoded = Raw().open(OPENING).decode([value])
 
     assert ([value], [None], [False]) == (values(decoded), errors(decoded), decoded.dropped)
 
 
 @pytest.mark.parametrize(("model", "kind"), [(Text(), pa.string()), (Raw(), pa.binary())])
 def test_no_values_give_no_rows_of_the_right_type(model: Text | Raw, kind: pa.DataType) -> None:
-    decoded = model.decoder().decode([])
+    decoded = model.open(OPENING).decode([])
 
     assert ([kind], [], []) == ([each.type for each in decoded.columns], decoded.record_errors, decoded.dropped)
     assert [kind] == [field.type for field in model.arrow_schema]
@@ -90,7 +92,7 @@ def test_random_bytes_pass_through_raw_and_through_text_if_they_are_text(seed: i
     dice = random.Random(seed)
     given = [dice.randbytes(dice.randrange(6)) for _ in range(300)]
 
-    raw, text = Raw().decoder().decode(given), Text().decoder().decode(given)
+    raw, text = Raw().open(OPENING).decode(given), Text().open(OPENING).decode(given)
 
     assert given == values(raw)
     assert [value for value, error in zip(given, errors(text), strict=True) if error is None] == [
@@ -102,7 +104,7 @@ def test_random_bytes_pass_through_raw_and_through_text_if_they_are_text(seed: i
 def test_the_model_travels_to_the_tasks_and_decodes_there(model: Text | Raw) -> None:
     arrived = pickle.loads(pickle.dumps(model))  # noqa: S301 - our own bytes
 
-    assert [True] == arrived.decoder().decode([None]).dropped
+    assert [True] == arrived.open(OPENING).decode([None]).dropped
 
 
 @pytest.mark.parametrize("options", [{"tombstones": "keep"}, {"max_record_bytes": 0}, {"schema": "a int"}])

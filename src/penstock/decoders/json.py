@@ -24,8 +24,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import pyarrow as pa
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
+from penstock.decoders.decoder import DecoderContext, DecoderModel, SparkDecoding
 from penstock.decoders.exactly import exact, exact_type
 from penstock.quantities import SizeBytes
 from penstock.record.decoded import FLOAT_END, Decoded, RecordError, arrays_of, record_error
@@ -44,7 +45,7 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _STEPS)
 _NO_KEY = re.compile(r'["\\\x00-\x1f]')
 
 
-class Json(BaseModel, frozen=True, extra="forbid"):
+class Json(DecoderModel, frozen=True):
     """Each value is one JSON object."""
 
     type: Literal["json"] = Field("json", description="JSON objects.")
@@ -76,8 +77,18 @@ class Json(BaseModel, frozen=True, extra="forbid"):
         """The columns that decoding gives."""
         return parse(self.columns)
 
-    def decoder(self) -> "JsonDecoder":
-        """Make the decoder; one per task."""
+    @property
+    def can_drop(self) -> bool:
+        """Whether tombstones are dropped."""
+        return self.tombstones == "drop"
+
+    @property
+    def in_spark(self) -> SparkDecoding:
+        """How Spark's own expressions do the same."""
+        return SparkDecoding(self.tombstones, json_schema=self.columns)
+
+    def open(self, context: DecoderContext) -> "JsonDecoder":  # noqa: ARG002 - it needs nothing
+        """Return the decoder; one per task."""
         return JsonDecoder(self)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from penstock.decoders.decoder import DecoderContext, DecoderModel, SparkDecoding
 from penstock.quantities import SizeBytes
 from penstock.record.decoded import Decoded, RecordError, record_error
 
 
-class Raw(BaseModel, frozen=True, extra="forbid"):
+class Raw(DecoderModel, frozen=True):
     """Each value is bytes; it becomes the column `value`."""
 
     type: Literal["raw"] = Field("raw", description="Bytes, not looked at.")
@@ -27,8 +28,18 @@ class Raw(BaseModel, frozen=True, extra="forbid"):
         """The columns that decoding gives."""
         return pa.schema([("value", pa.binary())])
 
-    def decoder(self) -> "RawDecoder":
-        """Make the decoder; one per task."""
+    @property
+    def can_drop(self) -> bool:
+        """Whether tombstones are dropped."""
+        return self.tombstones == "drop"
+
+    @property
+    def in_spark(self) -> SparkDecoding:
+        """How Spark's own expressions do the same."""
+        return SparkDecoding(self.tombstones)
+
+    def open(self, context: DecoderContext) -> "RawDecoder":  # noqa: ARG002 - it needs nothing
+        """Return the decoder; one per task."""
         return RawDecoder(self)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from penstock.decoders.decoder import DecoderContext, DecoderModel, SparkDecoding
 from penstock.quantities import SizeBytes
 from penstock.record.decoded import Decoded, RecordError, columns_of, record_error
 
 
-class Text(BaseModel, frozen=True, extra="forbid"):
+class Text(DecoderModel, frozen=True):
     """Each value is text; it becomes the column `text`."""
 
     type: Literal["text"] = Field("text", description="UTF-8 text.")
@@ -27,8 +28,18 @@ class Text(BaseModel, frozen=True, extra="forbid"):
         """The columns that decoding gives."""
         return pa.schema([("text", pa.string())])
 
-    def decoder(self) -> "TextDecoder":
-        """Make the decoder; one per task."""
+    @property
+    def can_drop(self) -> bool:
+        """Whether tombstones are dropped."""
+        return self.tombstones == "drop"
+
+    @property
+    def in_spark(self) -> SparkDecoding:
+        """How Spark's own expressions do the same."""
+        return SparkDecoding(self.tombstones, cast="string")
+
+    def open(self, context: DecoderContext) -> "TextDecoder":  # noqa: ARG002 - it needs nothing
+        """Return the decoder; one per task."""
         return TextDecoder(self)
 
 

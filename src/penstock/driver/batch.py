@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
@@ -21,37 +21,20 @@ from penstock.driver.poison import Isolation
 from penstock.driver.spark_job import SparkJob
 from penstock.errors import BatchAborted, NotFound, PenstockError, PipelineHalted, RetentionPassed, TopicRecreated
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.available_range import AvailableRange
 from penstock.record.columns import where_column
 from penstock.record.decoded import RecordError, record_error
 from penstock.record.manifest import Manifest, added_up
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.sink import Sink, Staged
+from penstock.sources.source import Source
 from penstock.worker.tasks import (
     RECORDED,
     DeadTask,
-    PartitionReader,
     ReadTask,
     RejectedRecords,
     SinkTask,
     WriteTask,
 )
-
-
-class Source(Protocol):
-    """The driver's view of a source."""
-
-    def available(self) -> list[AvailableRange]:
-        """Look up what the source holds now."""
-
-    def topic_ids(self) -> dict[str, str]:
-        """Ask for the topics' ids alone."""
-
-    def starts(self, available: list[AvailableRange]) -> Positions:
-        """Settle where a new pipeline begins."""
-
-    def reader(self) -> PartitionReader:
-        """Return what tasks read with."""
 
 
 @dataclass(frozen=True)

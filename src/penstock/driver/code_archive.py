@@ -1,15 +1,10 @@
 """Sending the user's own modules to a cluster: what lies beside the pipeline file goes to every executor."""
 
-import sys
-import sysconfig
 import zipfile
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.spec import PipelineSpec
-from penstock.steps.handlers import Handlers
-from penstock.steps.python import Python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +17,7 @@ def ship(spark: "SparkSession", spec: PipelineSpec, folder: Path, scratch: Path)
     """
     if (spark.sparkContext.master or "").startswith("local"):
         return folder
-    if any(isinstance(step, Python | Handlers) for step in spec.steps):
+    if any(step.user_code for step in spec.steps):
         scratch.mkdir(parents=True, exist_ok=True)
         archive = scratch / f"{spec.name}-code.zip"
         with zipfile.ZipFile(archive, "w") as packed:
@@ -37,17 +32,3 @@ def _modules(folder: Path) -> list[Path]:
     packages = [path.parent for path in folder.glob("*/__init__.py")]
     inside = [path for package in packages for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     return sorted([*folder.glob("*.py"), *inside])
-
-
-def own_modules() -> list[ModuleType]:
-    """Return the modules in memory that neither Python nor an installed package has brought: the user's own."""
-    library = Path(sysconfig.get_path("stdlib"))
-    found = []
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file is None or name.partition(".")[0] in {"__main__", "penstock"}:
-            continue
-        path = Path(file)
-        if not path.is_relative_to(library) and not {"site-packages", "dist-packages"} & set(path.parts):
-            found.append(module)
-    return found

@@ -12,7 +12,6 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from penstock.pipeline.spec import PipelineSpec
-from penstock.sources.delta import DeltaTable
 from penstock.steps.sql import Select
 
 
@@ -26,8 +25,7 @@ class Computation(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, spec: PipelineSpec) -> "Computation":
         """Take it from the pipeline file."""
-        watermark = spec.source.watermark if isinstance(spec.source, DeltaTable) else None
-        return cls(watermark.column if watermark else None, [step.model_dump(mode="json") for step in spec.steps])
+        return cls(spec.source.watermark_column, [step.model_dump(mode="json") for step in spec.steps])
 
     def has_state_of(self, other: "Computation") -> bool:
         """Return whether the state of the other one fits: steps behind the last one that keeps any may differ."""

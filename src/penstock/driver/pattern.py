@@ -9,16 +9,15 @@ from collections.abc import Callable, Collection
 from penstock.delivery import gaps
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.gaps import TOPIC_DELETED, Gap
-from penstock.driver.batch import Source
 from penstock.driver.paths import PipelinePaths
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import Positions, SourcePartition
-from penstock.sources.kafka import KafkaSource
+from penstock.sources.source import Source
 
 
 def deleted_topics(source: Source, committed: Committed, present: Collection[str]) -> set[str]:
     """Name the topics of a pattern that were read and are in the cluster no more; without a pattern there are none."""
-    if not isinstance(source, KafkaSource) or source.spec.pattern is None:
+    if not source.drops_deleted_topics:
         return set()
     missing = {source_partition.topic for source_partition in committed.starts}.difference(present)
     return {topic for topic in missing if not source.has(topic)}
@@ -42,7 +41,7 @@ class PatternTopics:
             each.source_partition.topic for each in available
         }
         self._seen |= {each.source_partition: each.end for each in available}
-        return bool(gone) and isinstance(self._source, KafkaSource) and self._source.spec.pattern is not None
+        return bool(gone) and self._source.drops_deleted_topics
 
     def without_deleted(
         self, committed: Committed, available: list[AvailableRange], require_same_cluster: Callable[[Committed], None]

@@ -12,7 +12,7 @@ from penstock.driver.failures import cause_of, job_errors, record_error_of
 from penstock.driver.spark_job import SparkJob
 from penstock.errors import BatchAborted, PipelineHalted
 from penstock.record.decoded import RecordError, record_error
-from penstock.steps.python import HANDLERS, noted
+from penstock.steps.user_code import HANDLERS, noted
 from penstock.worker.tasks import DrainTask, ReadTask, WriteTask
 
 _MOST_GUILTY = 100

@@ -42,7 +42,7 @@ from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import CHECKPOINT
 from penstock.record.positions import Positions
-from penstock.sources.kafka import Kafka, KafkaSource
+from penstock.sources.source import SourceContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,13 +68,12 @@ class RealtimeRunner:
     def __init__(
         self, spec: PipelineSpec, connection: Connection, home: PipelinePaths, start_spark: Callable[[], "SparkSession"]
     ) -> None:
-        if not isinstance(spec.source, Kafka):
+        if not spec.source.named_topics:
             raise BadInput("`speed: realtime` reads Kafka")
         self.spec = spec
         self.home = home
         self.stopping = Event()
         self.repeated = 0
-        self._source = spec.source
         self._connection = connection
         self._start_spark = start_spark
         self._stack = ExitStack()
@@ -83,9 +82,8 @@ class RealtimeRunner:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.home.locked(self.spec.name))
-            self._kafka_source = KafkaSource(self._source, self._connection)
-            self.available = self._kafka_source.available()
-            self._kafka_source.require_some(self.available)
+            self._source = self.spec.source.open(SourceContext(self._connection))
+            self.available = self._source.available()
             self._lag_report = LagReport(self._connection, self.spec.name)
             stack.callback(self._lag_report.close)
             self._stack = stack.pop_all()
@@ -106,7 +104,7 @@ class RealtimeRunner:
             if self._reported():
                 reason = f"there is none in {self.home.checkpoint}, and its lag has been reported before"
                 raise lost(self.spec.name, reason)
-            starts = self._kafka_source.starts(self.available)
+            starts = self._source.starts(self.available)
             self._remember(self._beginning(starts))
             self._lag_report.tell(starts)
             return
@@ -167,7 +165,7 @@ class RealtimeRunner:
         with suppress(CheckpointLost, FileNotFoundError):
             begun = self._load()
         self._spark.set_aside()
-        starts = self._kafka_source.starts(self.available)
+        starts = self._source.starts(self.available)
         if reported := self._reported():
             starts = {
                 each.source_partition: max(reported.get(each.source_partition, 0), each.first)
@@ -252,7 +250,7 @@ class RealtimeRunner:
             if is_new or time.monotonic() - looked > self.spec.realtime.commit_every / 1000:
                 looked = time.monotonic()
                 with suppress(Transient):  # Spark's own clients wait for a broker that is down, or end the query
-                    self.available = self._kafka_source.available()
+                    self.available = self._source.available()
                 self._require_same_topics()
                 self._require_cores(cores)
             if is_new:

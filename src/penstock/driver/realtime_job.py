@@ -4,8 +4,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark program
 
-from penstock.decoders.json import Json
-from penstock.decoders.text import Text
 from penstock.delivery.dead_letters import ENVELOPE, PREFIX, dead_topic_of
 from penstock.driver import safe_sql
 from penstock.errors import BadInput
@@ -14,7 +12,6 @@ from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import COORDINATES, rule_column, user_columns
 from penstock.record.formats import DEAD_LETTER, KAFKA_RECORD
 from penstock.sinks.sink import RecordLayout
-from penstock.steps.sql import Select, Sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -27,8 +24,8 @@ def records(spec: PipelineSpec, spark: "SparkSession", source: "DataFrame", topi
     """Return what Spark's Kafka sink writes: topic, key, value, headers."""
     frame = _decoded(spec, source, topic_ids)
     for step in spec.steps:
-        if isinstance(step, Sql):
-            frame = safe_sql.select(spark, frame, Select(step.sql))
+        if (select := step.as_select()) is not None:
+            frame = safe_sql.select(spark, frame, select)
     rules = {rule_column(number): rule.that for number, rule in enumerate(spec.expect)}
     frame = safe_sql.judge(spark, frame, "expect", rules, only_if=[])
     for number, rule in enumerate(spec.expect):
@@ -45,10 +42,13 @@ def records(spec: PipelineSpec, spark: "SparkSession", source: "DataFrame", topi
 
 def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str]) -> "DataFrame":
     value, decode = F.col("value"), spec.decode
-    names = [] if decode is None else decode.arrow_schema.names
-    if isinstance(decode, Json):
+    decoding = decode.in_spark if decode is not None else None
+    if decode is None or decoding is None:
+        raise BadInput("Spark's own expressions cannot decode these values: use `speed: stream`")
+    names = decode.arrow_schema.names
+    if decoding.json_schema is not None:
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        parsed = F.from_json(value.cast("string"), f"{decode.columns}, {_CORRUPT} STRING", options)
+        parsed = F.from_json(value.cast("string"), f"{decoding.json_schema}, {_CORRUPT} STRING", options)
         source = source.withColumn("_parsed", parsed)
         required = [field.name for field in decode.arrow_schema if not field.nullable]
         missing = [F.col(f"_parsed.`{name}`").isNull() for name in required]
@@ -60,12 +60,11 @@ def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str])
             )
         columns = [F.col(f"_parsed.`{name}`").alias(name) for name in names]
     else:
-        columns = [value.cast("string").alias("text") if isinstance(decode, Text) else value.alias("value")]
+        columns = [value.cast(decoding.cast).alias(names[0])]
         record_error = F.when(F.lit(False), _record_error("", "", F.lit("")))  # noqa: FBT003 - none, and of the right type
-    tombstones = getattr(decode, "tombstones", "dead_letter")
-    if tombstones == "drop":
+    if decoding.tombstones == "drop":
         source = source.where("value IS NOT NULL")
-    elif tombstones == "dead_letter":
+    elif decoding.tombstones == "dead_letter":
         record_error = F.when(
             value.isNull(), _record_error("decode", "Tombstone", F.lit("the value is null"))
         ).otherwise(record_error)
@@ -110,7 +109,7 @@ def _encoded(spec: PipelineSpec, layout: RecordLayout, frame: "DataFrame") -> "D
     whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in names)), {"ignoreNullFields": "false"})
     value = (whole if layout.value is None else F.col(f"`{layout.value}`").cast("string")).cast("binary")
     topic = F.lit(layout.topic)
-    for source in getattr(spec.source, "topics", []):
+    for source in spec.source.named_topics:
         letter_box = dead_topic_of(source, spec.dead_letters.topic, spec.name)
         topic = F.when(dead & (F.col("_topic") == source), F.lit(letter_box)).otherwise(topic)
     told = {**{name.strip("_"): F.col(name) for name in COORDINATES}, "format": F.lit(KAFKA_RECORD)}

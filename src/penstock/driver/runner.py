@@ -22,13 +22,12 @@ from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
 from penstock.delivery.sink_progress import PositionStore, SinkProgress
 from penstock.driver import session
-from penstock.driver.batch import BatchReport, Parts, Source, run_batch
+from penstock.driver.batch import BatchReport, Parts, run_batch
 from penstock.driver.paths import OnProgress, PipelinePaths, Progress
 from penstock.driver.pattern import PatternTopics
 from penstock.driver.rate import RateLimit
 from penstock.driver.spark_job import SparkJob
 from penstock.errors import (
-    BadInput,
     CheckpointLost,
     LogTruncated,
     NotFound,
@@ -43,10 +42,9 @@ from penstock.pipeline.spec import PipelineSpec
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.sinks.sink import Sink, SinkContext
-from penstock.sources.files import Files, FilesSource
-from penstock.sources.kafka import Kafka, KafkaSource
 from penstock.sources.range import Range, RangeSource
 from penstock.sources.replay import ReplaySource
+from penstock.sources.source import Source, SourceContext
 from penstock.worker import spill
 
 if TYPE_CHECKING:
@@ -165,16 +163,12 @@ class Runner:
         return self._lag(committed, self.available) > 0
 
     def _open_source(self) -> Source:
-        model = self.spec.source
+        context = SourceContext(self._connection, gaps.ranges(self.home.gaps))
         if isinstance(self._replay, Replay):
-            return ReplaySource(self._replay, self._connection)
+            return ReplaySource(self._replay, context)
         if isinstance(self._replay, Range):
-            return RangeSource(self._replay, self._connection, gaps.ranges(self.home.gaps))
-        if isinstance(model, Kafka):
-            return KafkaSource(model, self._connection, gaps.ranges(self.home.gaps))
-        if isinstance(model, Files):
-            return FilesSource(model)
-        raise BadInput("a `delta` source belongs to a stateful pipeline")
+            return RangeSource(self._replay, context)
+        return self.spec.source.open(context)
 
     def _make_sink(self, number: int) -> Sink:
         return self.spec.sinks[number].open(
@@ -359,7 +353,7 @@ class Runner:
 
     def replaced(self, changed: dict[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
         """Find what was read from a leader whose log the present one has not."""
-        return self.source.replaced(changed) if changed and isinstance(self.source, KafkaSource) else []
+        return self.source.replaced(changed) if changed else []
 
     @property
     def _is_refresh_due(self) -> bool:

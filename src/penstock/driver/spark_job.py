@@ -9,23 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from penstock.decoders.decoder import DecoderModel
 from penstock.driver.analysis import Analysis
 from penstock.driver.code_archive import ship
 from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import RESERVED, rule_column, user_columns, where_column
 from penstock.record.manifest import MANIFEST, Manifest
-from penstock.steps.handlers import Handlers
-from penstock.steps.python import Python
-from penstock.steps.sql import Select, Sql
+from penstock.steps.sql import Select
+from penstock.steps.step import StepContext, StepTask
 from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, unasked_columns
-from penstock.worker.tasks import DOT, Chain, Decode, ReadTask, Task, event_schema
+from penstock.worker.tasks import DOT, Chain, ReadTask, Task, event_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from penstock.steps.handlers_task import HandlersTask
-    from penstock.steps.python import PythonTask
 
 
 class SparkJob:
@@ -51,7 +48,7 @@ class SparkJob:
         self._folder: Path | None = base
         self._notes = scratch / "notes"
         self._analysis = Analysis(analysis, spec.spark)
-        self._decode: Decode = spec.decode
+        self._decode: DecoderModel = spec.decode
         self._schemas: list[pa.Schema] = []
         """The columns behind each step."""
         self.schema = self._learn_schema()
@@ -66,10 +63,7 @@ class SparkJob:
     @property
     def can_filter(self) -> bool:
         """Return whether steps may leave events out, so that fewer arrive than were read."""
-        for step in self._spec.steps:
-            if isinstance(step, Python | Handlers) or (isinstance(step, Sql) and Select(step.sql).where):
-                return True
-        return getattr(self._decode, "tombstones", "") == "drop"
+        return self._decode.can_drop or any(step.can_filter for step in self._spec.steps)
 
     @property
     def columns(self) -> list[str]:
@@ -80,18 +74,18 @@ class SparkJob:
         """Let Spark work out the columns without running anything; its complaints are the user's."""
         schema = event_schema(self._decode)
         for step in self._spec.steps:
-            if isinstance(step, Sql):
-                schema = self._analysis.columns(schema, ["select", step.sql], partial(self._columns, schema, step))
-            elif isinstance(step, Python | Handlers):
-                schema = step.task(schema, self._folder, self._notes).schema
+            if (select := step.as_select()) is not None:
+                schema = self._analysis.columns(schema, ["select", select.text], partial(self._columns, schema, select))
+            else:
+                schema = step.open(StepContext(schema, self._folder, self._notes)).schema
             self._schemas.append(schema)
         rules, wheres = self._conditions()
         if rules or wheres:
             self._analysis.columns(schema, ["judge", rules, wheres], partial(self._columns_judged, schema))
         return schema
 
-    def _columns(self, schema: pa.Schema, step: Sql) -> pa.Schema:
-        return _whole_schema(self._sql(self._empty(schema), Select(step.sql)))
+    def _columns(self, schema: pa.Schema, select: Select) -> pa.Schema:
+        return _whole_schema(self._sql(self._empty(schema), select))
 
     def _columns_judged(self, schema: pa.Schema) -> pa.Schema:
         self._judged(self._empty(schema))
@@ -143,13 +137,13 @@ class SparkJob:
         count = len(read.offset_ranges)
         way = _Way(self.spark.range(0, count, 1, count), [read], event_schema(self._decode))
         for number, step in enumerate(self._spec.steps):
-            if isinstance(step, Sql):
+            if (select := step.as_select()) is not None:
                 way.in_spark(self._unasked(way.schema, number))
-                way.frame = self._sql(way.frame, Select(step.sql))
+                way.frame = self._sql(way.frame, select)
                 way.schema = self._schemas[number]
-            elif isinstance(step, Python | Handlers):
+            else:
                 way.in_python()
-                way.add(step.task(way.schema, self._folder, self._notes))
+                way.add(step.open(StepContext(way.schema, self._folder, self._notes)))
         if self._spec.expect or any(sink.where for sink in self._spec.sinks):
             way.in_spark(self._unasked(way.schema, len(self._spec.steps)))
             way.frame = self._judged(way.frame)
@@ -158,12 +152,13 @@ class SparkJob:
 
     def _unasked(self, schema: pa.Schema, first: int) -> tuple[str, ...]:
         """Name the columns that need not pass through the JVM from this step on to the next that is Python."""
-        steps = list(itertools.takewhile(lambda step: isinstance(step, Sql), self._spec.steps[first:]))
+        following = (step.as_select() for step in self._spec.steps[first:])
+        selects = [each for each in itertools.takewhile(bool, following) if each is not None]
         conditions: list[str] = []
-        if first + len(steps) == len(self._spec.steps):
+        if first + len(selects) == len(self._spec.steps):
             conditions += [rule.that for rule in self._spec.expect]
             conditions += [sink.where for sink in self._spec.sinks if sink.where]
-        return unasked_columns(schema, [Select(step.sql) for step in steps if isinstance(step, Sql)], conditions)
+        return unasked_columns(schema, selects, conditions)
 
     def read_alone(self, read: ReadTask, drain: Task) -> None:
         """Read and decode without any step, and throw the rows away."""
@@ -180,7 +175,7 @@ class _Way:
         self.schema = schema
         self._aside: Aside | None = None
 
-    def add(self, task: "PythonTask | HandlersTask") -> None:
+    def add(self, task: StepTask) -> None:
         """Run one more task in the Python worker at hand."""
         self.tasks, self.schema = [*self.tasks, task], task.schema
 

@@ -7,7 +7,6 @@ stand (an old copy, one with parts missing) is refused. Losing it loses the stat
 """
 
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -21,21 +20,15 @@ from penstock.delivery.checkpoint import lost
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.driver.batch import BatchReport, SinkCount
-from penstock.driver.code_archive import own_modules
 from penstock.driver.computation import Computation
 from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.session import guard_callbacks
 from penstock.driver.spark_checkpoint import SparkCheckpoint, batch_of
 from penstock.driver.stateful_failures import explained
-from penstock.errors import BadInput, CheckpointLost, NotFound, PenstockError, PositionLost, StateOutdated
+from penstock.errors import BadInput, CheckpointLost, PenstockError, PositionLost, StateOutdated
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import CHECKPOINT
-from penstock.record.schema import parse
 from penstock.sinks.merging import MergeContext, MergingSink
-from penstock.sources.delta import DeltaTable
-from penstock.steps.python import load_function
-from penstock.steps.sql import Sql
-from penstock.steps.stateful import Stateful
 from penstock.worker.spilled import spill
 
 if TYPE_CHECKING:
@@ -257,40 +250,11 @@ class StatefulRunner:
     def _through_steps(self, spark: "SparkSession") -> "DataFrame":
         from pyspark.errors import AnalysisException
 
-        source = self.spec.source
-        if not isinstance(source, DeltaTable):
-            raise BadInput("a stateful pipeline reads a `delta` source")
-        if not (source.path / "_delta_log").is_dir():
-            raise NotFound(f"there is no Delta table at {source.path}", fix="Run the pipeline that lands it first")
         try:
-            frame = (
-                spark.readStream.format("delta").option("maxFilesPerTrigger", source.max_files).load(str(source.path))
-            )
-            if source.watermark is not None:
-                frame = frame.withWatermark(source.watermark.column, f"{source.watermark.delay} milliseconds")
+            frame = self.spec.source.stream(spark)
             for step in self.spec.steps:
-                frame = self._step(spark, frame, step)
+                frame = step.on_table(frame, self._base)
         except AnalysisException as error:
             reason = str(error).splitlines()[0]
             raise BadInput(f"pipeline '{self.spec.name}': Spark does not understand the SQL: {reason}") from None
         return frame
-
-    def _step(self, spark: "SparkSession", frame: "DataFrame", step: Any) -> "DataFrame":
-        from pyspark import cloudpickle
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        if isinstance(step, Sql):
-            frame.createOrReplaceTempView("events")
-            return spark.sql(step.sql)
-        if isinstance(step, Stateful):
-            processor: Any = load_function(step.stateful, self._base)
-            for module in [sys.modules[processor.__module__], *own_modules()]:
-                # By value: the process in which Spark asks for the state has neither our path nor added files.
-                cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-            return frame.groupBy(*step.key).transformWithState(
-                statefulProcessor=processor(),
-                outputStructType=from_arrow_schema(parse(step.returns)),
-                outputMode="Update",
-                timeMode={"none": "None", "event_time": "EventTime", "processing_time": "ProcessingTime"}[step.timers],
-            )
-        raise BadInput("a stateful pipeline has `sql` and `stateful` steps only")

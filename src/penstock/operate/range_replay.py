@@ -26,7 +26,6 @@ from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import REPLAY
 from penstock.record.positions import SourcePartition
 from penstock.sinks.sink import SinkModel
-from penstock.sources.kafka import Kafka
 from penstock.sources.range import Part, Range, choose
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def begin(
 ) -> RangeReplay:
     """Fix the range under a new id."""
     spec = load(file)
-    if not isinstance(spec.source, Kafka):
+    if not spec.source.in_kafka:
         raise BadInput(f"pipeline '{spec.name}' does not read Kafka: there is no range to replay")
     if replace == bool(into):
         raise BadInput(

@@ -23,7 +23,7 @@ from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.sink import Staged
-from penstock.sources.kafka import Kafka, KafkaSource
+from penstock.sources.source import SourceContext
 
 _RECREATED = "topic recreated"
 
@@ -131,7 +131,7 @@ def skip(spec: PipelineSpec, connection: Connection, home: PipelinePaths, which:
 
     Neither Spark nor a sink is needed, whatever it is that fails; the driver must not run meanwhile.
     """
-    if spec.is_stateful or spec.speed == "realtime" or not isinstance(spec.source, Kafka):
+    if spec.is_stateful or spec.speed == "realtime" or not spec.source.in_kafka:
         raise BadInput("records can be skipped in a pipeline that reads Kafka by batches")
     topic, number, offset = _parsed(which)
     checkpoint = Checkpoint(home.checkpoint, spec.name)
@@ -139,7 +139,7 @@ def skip(spec: PipelineSpec, connection: Connection, home: PipelinePaths, which:
         _require_begun(checkpoint)
         committed = checkpoint.load()
         sink_progress.require_same_cluster(spec.name, committed.cluster_id, cluster_id(Admin(connection)))
-        available = KafkaSource(spec.source, connection).available()
+        available = spec.source.open(SourceContext(connection)).available()
         sink_progress.require_same_topics(
             spec.name, committed, {each.source_partition.topic: each.source_partition.topic_id for each in available}
         )

@@ -1,7 +1,7 @@
 """The pipeline file: one model behind YAML and Python."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -63,8 +63,7 @@ def _plain_sink(sink: SinkModel) -> SinkModel:
 
 def _kind_of_step(value: Any) -> str | None:
     keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    kinds = {"sql": "Sql", "python": "Python", "handlers": "Handlers", "stateful": "Stateful"}
-    return next((kind for key, kind in kinds.items() if key in keys), None)
+    return next((model.__name__ for model in get_args(Step) if model.keyword in keys), None)
 
 
 SinkSpec = Annotated[
@@ -183,7 +182,7 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
                 raise contradiction(f"two sinks are called '{name}': give each a `name`", "sinks", number, "name")
             if name == "dead":
                 raise contradiction("no sink can be called 'dead': the dead letters are", "sinks", number, "name")
-        handlers = [number for number, step in enumerate(self.steps) if isinstance(step, Handlers)]
+        handlers = [number for number, step in enumerate(self.steps) if step.has_handlers]
         if len(handlers) > 1:
             raise contradiction("a pipeline has one class of handlers", "steps", handlers[1])
         rules = [rule.name for rule in self.expect]
@@ -195,19 +194,17 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     @property
     def is_stateful(self) -> bool:
         """Return whether this pipeline works on a landed table, with Spark's state, not on events one by one."""
-        return isinstance(self.source, DeltaTable)
+        return self.source.is_table
 
     @property
     def reads_kafka(self) -> bool:
         """Return whether events come from Kafka's topics."""
-        return isinstance(self.source, Kafka)
+        return self.source.in_kafka
 
     @property
     def max_wait_ms(self) -> int:
         """How long a batch may wait to fill: batchers have a say of their own."""
-        waits = [
-            each.batch_timeout for step in self.steps if isinstance(step, Handlers) for each in step.batchers.values()
-        ]
+        waits = [each for step in self.steps for each in step.batch_timeouts_ms]
         return min(waits, default=self.batch.max_wait)
 
     @property

@@ -16,26 +16,31 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from penstock.errors import BadInput, NotFound
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import records
 from penstock.secret import PathFromFile
+from penstock.sources.source import Source, SourceContext, SourceModel
 
 _CHUNK_EVENTS = 10_000
 _LONGEST_LINE = 64 * 2**20
 
 
-class Files(BaseModel, frozen=True, extra="forbid"):
+class Files(SourceModel, frozen=True):
     """Files with one value a line, `.gz` or plain."""
 
     type: Literal["files"] = Field("files", description="Files of lines.")
     path: PathFromFile = Field(description="A file, or a folder of files.")
 
+    def open(self, context: SourceContext) -> "FilesSource":  # noqa: ARG002 - files need nothing
+        """Return the driver's view."""
+        return FilesSource(self)
 
-class FilesSource:
+
+class FilesSource(Source):
     """The driver's view of the source."""
 
     def __init__(self, spec: Files) -> None:

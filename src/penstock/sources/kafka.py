@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from penstock.errors import BadInput, BrokerUnavailable, NotFound, Refused, RetentionPassed
 from penstock.kafka import topics
@@ -28,17 +28,15 @@ from penstock.record.columns import ERROR
 from penstock.record.decoded import record_error
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import records
+from penstock.sources.source import Skipped, Source, SourceContext, SourceModel
 
 _CHUNK_EVENTS = 10_000
 _PATIENCE_S = 0.1
 _SILENCE_S = 60.0
 _CUT_OFF = re.compile(r"broker end offset is (-?\d+)")
 
-Skipped = dict[tuple[str, int], list[tuple[int, int]]]
-"""By topic id and partition, the first offset that is skipped and the one behind the last."""
 
-
-class Kafka(BaseModel, frozen=True, extra="forbid"):
+class Kafka(SourceModel, frozen=True):
     """Topics of the project's Kafka."""
 
     type: Literal["kafka"] = Field("kafka", description="Kafka topics.")
@@ -79,8 +77,22 @@ class Kafka(BaseModel, frozen=True, extra="forbid"):
             raise ValueError("a topic stands twice")
         return self
 
+    @property
+    def in_kafka(self) -> bool:
+        """Its partitions are Kafka's."""
+        return True
 
-class KafkaSource:
+    @property
+    def named_topics(self) -> list[str]:
+        """The topics, unless a pattern chooses them."""
+        return self.topics
+
+    def open(self, context: SourceContext) -> "KafkaSource":
+        """Return the driver's view."""
+        return KafkaSource(self, context.connection, context.skipped)
+
+
+class KafkaSource(Source):
     """The driver's view of the source."""
 
     def __init__(self, spec: Kafka, connection: Connection, skipped: Skipped | None = None) -> None:
@@ -88,6 +100,11 @@ class KafkaSource:
         self.connection = connection
         self._skipped = skipped or {}
         self._admin = Admin(connection)
+
+    @property
+    def drops_deleted_topics(self) -> bool:
+        """A pattern's topics come and go."""
+        return self.spec.pattern is not None
 
     def available(self) -> list[AvailableRange]:
         """Look up topic ids, partitions, and what can be read now without waiting for an open transaction."""

@@ -17,7 +17,8 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position, resolve
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
-from penstock.sources.kafka import Kafka, KafkaReader, KafkaSource, Skipped
+from penstock.sources.kafka import Kafka, KafkaReader
+from penstock.sources.source import Skipped, Source, SourceContext, SourceModel
 
 
 class Part(BaseModel, frozen=True):
@@ -66,9 +67,9 @@ class Range(BaseModel, frozen=True):
         }
 
 
-def choose(source: Kafka, connection: Connection, since: str, until: str) -> list[Part]:
+def choose(source: SourceModel, connection: Connection, since: str, until: str) -> list[Part]:
     """Turn times or offsets into offsets of every partition, once and for all."""
-    available = KafkaSource(source, connection).available()
+    available = source.open(SourceContext(connection)).available()
     source_partitions = [(each.source_partition.topic, each.source_partition.partition) for each in available]
     admin = Admin(connection)
     starts, ends = (resolve(admin, Position.parse(text), source_partitions) for text in (since, until))
@@ -93,14 +94,12 @@ def choose(source: Kafka, connection: Connection, since: str, until: str) -> lis
     return parts
 
 
-class RangeSource:
+class RangeSource(Source):
     """The driver's view of a range."""
 
-    def __init__(self, chosen: Range, connection: Connection, skipped: Skipped | None = None) -> None:
+    def __init__(self, chosen: Range, context: SourceContext) -> None:
         self._range = chosen
-        self._connection = connection
-        self._skipped = skipped
-        self._live = KafkaSource(Kafka(topics=sorted({part.topic for part in chosen.parts})), connection)
+        self._live = Kafka(topics=sorted({part.topic for part in chosen.parts})).open(context)
 
     def available(self) -> list[AvailableRange]:
         """Return the range, less what the topic has lost in the meantime: that is then a gap."""
@@ -132,7 +131,7 @@ class RangeSource:
     def reader(self) -> "RangeReader":
         """Return what tasks read with."""
         topic_ids = {part.topic: part.topic_id for part in self._range.parts}
-        return RangeReader(KafkaReader(self._connection, self._skipped), topic_ids)
+        return RangeReader(self._live.reader(), topic_ids)
 
 
 class RangeReader:

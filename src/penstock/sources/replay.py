@@ -11,19 +11,19 @@ import pyarrow as pa
 
 from penstock.delivery.dead_letters import ENVELOPE, envelope
 from penstock.delivery.ledger import Replay
-from penstock.kafka.connection import Connection
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import times
 from penstock.sources.kafka import KafkaReader
+from penstock.sources.source import Source, SourceContext
 
 
-class ReplaySource:
+class ReplaySource(Source):
     """The driver's view of a replay."""
 
-    def __init__(self, replay: Replay, connection: Connection) -> None:
+    def __init__(self, replay: Replay, context: SourceContext) -> None:
         self._replay = replay
-        self._connection = connection
+        self._connection = context.connection
 
     def _source_id(self, topic: str) -> str:
         """Name the replay's part in one topic: sinks know a partition by the source's id and its number."""

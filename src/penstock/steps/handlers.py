@@ -6,7 +6,6 @@ stream, unless `on_failure` says so. No message is held from one run of Spark to
 then is handled as a smaller batch.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -14,7 +13,8 @@ from pydantic import BaseModel, Field, field_validator
 
 from penstock.quantities import DurationMs, SizeBytes
 from penstock.record.schema import parse
-from penstock.steps.python import columns_after
+from penstock.steps.step import StepContext, StepModel
+from penstock.steps.user_code import columns_after
 
 if TYPE_CHECKING:
     from penstock.steps.handlers_task import HandlersTask
@@ -48,8 +48,11 @@ class OnFailure(BaseModel, frozen=True, extra="forbid"):
     max_backoff: DurationMs = Field(10_000, ge=0, description="With `retry`: no pause is longer.")
 
 
-class Handlers(BaseModel, frozen=True, extra="forbid"):
+class Handlers(StepModel, frozen=True):
     """A class with handlers: `prepare_messages`, `handle_message`, `handle_batch`, `handle_failed`, any of them."""
+
+    keyword = "handlers"
+    has_handlers = True
 
     handlers: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The class, as `module:Class`.")
     batchers: dict[str, Batcher] = Field(
@@ -80,11 +83,21 @@ class Handlers(BaseModel, frozen=True, extra="forbid"):
         made = list(parse(self.returns).names) if self.returns else names
         return [*made, *([self.batcher_column] if self.batcher_column else [])]
 
-    def task(self, schema: pa.Schema, folder: Path | None, notes: Path) -> "HandlersTask":
-        """Make what runs inside of Spark's tasks; `schema` is what goes in."""
+    @property
+    def user_code(self) -> str:
+        """The class."""
+        return self.handlers
+
+    @property
+    def batch_timeouts_ms(self) -> list[int]:
+        """The time of each batcher."""
+        return [each.batch_timeout for each in self.batchers.values()]
+
+    def open(self, context: StepContext) -> "HandlersTask":
+        """Return what runs inside of Spark's tasks."""
         from penstock.steps.handlers_task import HandlersTask
 
-        columns = columns_after(self.returns, schema)
+        columns = columns_after(self.returns, context.schema)
         if self.batcher_column:
             columns = columns.append(pa.field(self.batcher_column, pa.string()))
-        return HandlersTask(self, columns, folder, str(notes))
+        return HandlersTask(self, columns, context)

@@ -10,7 +10,6 @@ import traceback
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,13 +17,14 @@ import pyarrow.compute as pc
 
 from penstock.clock import clock
 from penstock.errors import BadInput, PenstockError
-from penstock.record.columns import ERROR, SUMMARY, user_columns, whole_rows, whole_schema
+from penstock.record.columns import ERROR, SUMMARY, user_columns, whole_rows
 from penstock.record.decoded import RecordError, columns_of, record_error
 from penstock.record.manifest import TaskSummary
 from penstock.steps.fitting import requirement
 from penstock.steps.handlers import Handlers
 from penstock.steps.message import BatchInfo, Message
-from penstock.steps.python import HANDLERS, Notebook, error_from, load_function
+from penstock.steps.step import StepContext
+from penstock.steps.user_code import HANDLERS, Notebook, UserTask, error_from
 
 STAGE = "handler"
 
@@ -47,29 +47,36 @@ class _Bucket:
     must_flush: bool = False
 
 
-class HandlersTask:
+class HandlersTask(UserTask):
     """What travels to the tasks; each makes an instance of the class of its own."""
 
-    def __init__(self, spec: Handlers, columns: pa.Schema, folder: Path | None, notes: str) -> None:
-        self._spec = spec
-        self._columns = columns
-        self._folder = folder
-        self._notes = notes
-        self.schema = whole_schema(columns)
+    notes_suffix = HANDLERS
 
-    def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
+    def __init__(self, spec: Handlers, columns: pa.Schema, context: StepContext) -> None:
+        super().__init__(spec.handlers, columns, context)
+        self._spec = spec
+
+    def load(self) -> Any:
+        """Make an instance of the class; one that cannot be made is a mistake in the pipeline, and no message's."""
+        kind = super().load()
+        try:
+            return kind()
+        except PenstockError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a constructor of the user's may raise anything
+            found = error_from(error, STAGE)
+            raise BadInput(f"'{self._spec.handlers}' cannot be made: {found['error']}: {found['message']}") from None
+
+    def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], notebook: Notebook) -> Iterator[pa.RecordBatch]:
         """Return each chunk with what the handlers made of it, and at the end one row that tells what they did."""
-        handlers = _made(self._spec.handlers, self._folder)
-        Path(self._notes).mkdir(parents=True, exist_ok=True)
-        with Notebook(Path(self._notes) / f"{index}{HANDLERS}") as notebook:
-            handling = _Handling(self._spec, self._columns, self.schema, handlers, notebook)
-            for batch in batches:
-                # Once told to stop, what is left is read to its end, for Spark expects that, and goes nowhere.
-                if handling.stopped is None:
-                    yield from handling.chunk(batch)
+        handling = _Handling(self._spec, self._columns, self.schema, loaded, notebook)
+        for batch in batches:
+            # Once told to stop, what is left is read to its end, for Spark expects that, and goes nowhere.
             if handling.stopped is None:
-                yield from handling.finish()
-            yield handling.summary().row(self.schema)
+                yield from handling.chunk(batch)
+        if handling.stopped is None:
+            yield from handling.finish()
+        yield handling.summary().row(self.schema)
 
 
 class _Handling:
@@ -284,18 +291,6 @@ class _Handling:
             message.error = error_from(error, STAGE)
             return blank
         return values
-
-
-def _made(reference: str, folder: Path | None) -> Any:
-    """Make an instance of the class; one that cannot be made is a mistake in the pipeline, and no message's."""
-    kind = load_function(reference, folder)
-    try:
-        return kind()
-    except PenstockError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a constructor of the user's may raise anything
-        found = error_from(error, STAGE)
-        raise BadInput(f"'{reference}' cannot be made: {found['error']}: {found['message']}") from None
 
 
 def _kept(messages: list[Message]) -> list[dict[str, Any]] | None:

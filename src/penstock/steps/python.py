@@ -5,31 +5,28 @@ called again with halves, until the records to blame stand alone. The record at 
 one that kills its worker can be found. Functions may run more than once for the same record.
 """
 
-import importlib
-import os
-import struct
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
-from penstock.errors import BadInput, PenstockError
-from penstock.record.columns import ERROR, user_columns, whole_rows, whole_schema
-from penstock.record.decoded import RecordError, columns_of, record_error
+from penstock.errors import PenstockError
+from penstock.record.columns import ERROR, user_columns, whole_rows
+from penstock.record.decoded import RecordError, columns_of
 from penstock.record.schema import parse
 from penstock.steps.fitting import requirement
+from penstock.steps.step import StepContext, StepModel
+from penstock.steps.user_code import Notebook, UserTask, columns_after, error_from
 
-HANDLERS = "-handlers"
-"""Ends the name of the notes that a class of handlers keeps, for a Python step before it keeps notes, too."""
 _SHOWN = ("_topic", "_partition", "_offset", "_timestamp", "_key")
 
 
-class Python(BaseModel, frozen=True, extra="forbid"):
+class Python(StepModel, frozen=True):
     """A Python function, named as `module:function`; modules are looked for beside the pipeline file first."""
+
+    keyword = "python"
 
     python: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The function, as `module:function`.")
     on: Literal["rows", "pandas", "arrow"] = Field(
@@ -47,50 +44,32 @@ class Python(BaseModel, frozen=True, extra="forbid"):
             parse(value)
         return value
 
-    def task(self, schema: pa.Schema, folder: Path | None, notes: Path) -> "PythonTask":
-        """Make what runs inside of Spark's tasks; `schema` is what goes in, `folder` where the user's modules are."""
-        return PythonTask(self, columns_after(self.returns, schema), folder, str(notes))
+    @property
+    def user_code(self) -> str:
+        """The function."""
+        return self.python
+
+    def open(self, context: StepContext) -> "PythonTask":
+        """Return what runs inside of Spark's tasks."""
+        return PythonTask(self, columns_after(self.returns, context.schema), context)
 
 
-def columns_after(returns: str | None, schema: pa.Schema) -> pa.Schema:
-    """Return the user's columns behind a step: those that it says it returns, or those that went in."""
-    return parse(returns) if returns else pa.schema([schema.field(name) for name in user_columns(schema.names)])
-
-
-def load_function(reference: str, folder: Path | None) -> Callable[..., Any]:
-    """Import `module:function`, from beside the pipeline file or from anywhere Python looks."""
-    if folder is not None and str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    module, _, name = reference.partition(":")
-    try:
-        function = getattr(importlib.import_module(module), name, None)
-    except Exception as error:  # noqa: BLE001 - a module runs when it is imported, and may raise anything
-        raise BadInput(f"the step '{reference}' cannot be imported: {type(error).__name__}: {error}") from None
-    if not callable(function):
-        raise BadInput(f"the module '{module}' has no function '{name}'")
-    return function  # type: ignore[no-any-return]
-
-
-class PythonTask:
+class PythonTask(UserTask):
     """Runs the function over the good rows of each chunk; failed rows pass by."""
 
-    def __init__(self, spec: Python, columns: pa.Schema, folder: Path | None, notes: str) -> None:
+    def __init__(self, spec: Python, columns: pa.Schema, context: StepContext) -> None:
+        super().__init__(spec.python, columns, context)
         self._spec = spec
-        self._columns = columns
-        self._folder = folder
-        self._notes = notes
-        self.schema = whole_schema(columns)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
+    def run(
+        self, loaded: Callable[..., Any], batches: Iterator[pa.RecordBatch], notebook: Notebook
+    ) -> Iterator[pa.RecordBatch]:
         """Return each chunk with the columns that the function makes."""
-        function = load_function(self._spec.python, self._folder)
-        Path(self._notes).mkdir(parents=True, exist_ok=True)
-        with Notebook(Path(self._notes) / str(index)) as notebook:
-            for batch in batches:
-                yield from self._chunk(function, batch, notebook)
+        for batch in batches:
+            yield from self._chunk(loaded, batch, notebook)
 
     def _chunk(
-        self, function: Callable[..., Any], batch: pa.RecordBatch, notebook: "Notebook"
+        self, function: Callable[..., Any], batch: pa.RecordBatch, notebook: Notebook
     ) -> Iterator[pa.RecordBatch]:
         good = pc.is_null(batch.column("_error"))
         passing = batch.filter(pc.invert(good))
@@ -106,7 +85,7 @@ class PythonTask:
         yield whole.filter(pa.array(kept)) if not all(kept) else whole
 
     def _on_rows(
-        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
+        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: Notebook
     ) -> tuple[list[pa.Array], list[RecordError | None], list[bool]]:
         shown = rows.select([*user_columns(rows.schema.names), *_SHOWN]).to_pylist(maps_as_pydicts="strict")
         offsets = rows.column("_at").to_pylist()
@@ -135,7 +114,7 @@ class PythonTask:
         return columns_of(self._columns, results, record_errors, [], "step").columns, record_errors, kept
 
     def _on_pandas(
-        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
+        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: Notebook
     ) -> tuple[list[pa.Array], list[RecordError | None], list[bool]]:
         import pandas as pd
 
@@ -172,7 +151,7 @@ class PythonTask:
         return columns_of(self._columns, results, record_errors, [], "step").columns, record_errors, kept
 
     def _on_arrow(
-        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: "Notebook"
+        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: Notebook
     ) -> tuple[list[pa.Array], list[RecordError | None], list[bool]]:
         table = pa.Table.from_batches([rows.select(user_columns(rows.schema.names))])
         record_errors: list[RecordError | None] = [None] * rows.num_rows
@@ -201,7 +180,7 @@ class PythonTask:
         rows: pa.RecordBatch,
         record_errors: list[RecordError | None],
         kept: list[bool],
-        notebook: "Notebook",
+        notebook: Notebook,
     ) -> None:
         """Call with all rows, and after an exception with halves, until the rows to blame stand alone."""
         offsets = rows.column("_at").to_pylist()
@@ -219,43 +198,3 @@ class PythonTask:
                 else:
                     middle = (first + last) // 2
                     waiting += [(middle, last), (first, middle)]
-
-
-class Notebook:
-    """Remembers the record at hand in a file, which outlives a worker that dies."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = -1
-
-    def __enter__(self) -> Self:
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        return self
-
-    def note(self, offset: int | None) -> None:
-        """Write down the offset of the record at hand; none if there are several."""
-        os.pwrite(self._file, struct.pack("<q", -1 if offset is None else offset), 0)
-
-    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
-        os.close(self._file)
-        if kind is None:
-            self._path.unlink(missing_ok=True)
-
-
-def noted(path: Path) -> int | None:
-    """Read the record at hand when the worker died."""
-    try:
-        (offset,) = struct.unpack("<q", path.read_bytes())
-    except (OSError, struct.error):
-        return None
-    return offset if offset >= 0 else None
-
-
-def error_from(error: Exception, stage: str = "step") -> RecordError:
-    """Describe what a user's code raised."""
-    name = type(error).__name__
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - the function of a user's exception
-        message = ""
-    return record_error(name, message or name, stage)

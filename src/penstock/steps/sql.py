@@ -7,16 +7,21 @@ name given in a SELECT can be used in the next step, not in the same SELECT.
 """
 
 import itertools
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import sqlglot
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.record.columns import RESERVED
+from penstock.steps.step import StepModel
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _SHAPE = "a row-local step has the shape SELECT ... FROM events [WHERE ...]"
 _NOT_ROW_LOCAL = {
@@ -34,10 +39,27 @@ _CLOSED_BY = {
 }
 
 
-class Sql(BaseModel, frozen=True, extra="forbid"):
+class Sql(StepModel, frozen=True):
     """Spark SQL over the table `events`."""
 
+    keyword = "sql"
+    is_sql = True
+
     sql: str = Field(description="`SELECT ... FROM events [WHERE ...]`; see each row as one event.")
+
+    @property
+    def can_filter(self) -> bool:
+        """Whether it has a condition."""
+        return Select(self.sql).where is not None
+
+    def as_select(self) -> "Select":
+        """Return it taken apart."""
+        return Select(self.sql)
+
+    def on_table(self, frame: "DataFrame", folder: Path) -> "DataFrame":  # noqa: ARG002 - SQL has no modules
+        """Return what Spark makes of it: in a stateful pipeline it may look at more than one event."""
+        frame.createOrReplaceTempView("events")
+        return frame.sparkSession.sql(self.sql)
 
 
 def condition(text: str) -> str:
@@ -58,6 +80,7 @@ class Select:
     """A SELECT taken apart, with the user's expressions exactly as written."""
 
     def __init__(self, text: str) -> None:
+        self.text = text
         tokens = _tokens(text)
         tops = _top_level(tokens)
         end = next((index for index in tops if tokens[index].token_type == TokenType.FROM), None)

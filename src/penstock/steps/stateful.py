@@ -3,15 +3,24 @@
 Guarantee: the state is Spark's, kept in its checkpoint together with the place in the source.
 """
 
-from typing import Literal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
 from penstock.record.schema import parse
+from penstock.steps.step import StepModel
+from penstock.steps.user_code import load_function, own_modules
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
-class Stateful(BaseModel, frozen=True, extra="forbid"):
+class Stateful(StepModel, frozen=True):
     """A `StatefulProcessor` of PySpark, run by its transformWithState."""
+
+    keyword = "stateful"
 
     stateful: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The class, as `module:Class`.")
     key: list[str] = Field(min_length=1, description="Columns whose values share one state.")
@@ -25,3 +34,24 @@ class Stateful(BaseModel, frozen=True, extra="forbid"):
     def _returns_is_understood(cls, value: str) -> str:
         parse(value)
         return value
+
+    @property
+    def user_code(self) -> str:
+        """The class."""
+        return self.stateful
+
+    def on_table(self, frame: "DataFrame", folder: Path) -> "DataFrame":
+        """Return what the processor makes of the rows of each key."""
+        from pyspark import cloudpickle
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        processor: Any = load_function(self.stateful, folder)
+        for module in [sys.modules[processor.__module__], *own_modules()]:
+            # By value: the process in which Spark asks for the state has neither our path nor added files.
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        return frame.groupBy(*self.key).transformWithState(
+            statefulProcessor=processor(),
+            outputStructType=from_arrow_schema(parse(self.returns)),
+            outputMode="Update",
+            timeMode={"none": "None", "event_time": "EventTime", "processing_time": "ProcessingTime"}[self.timers],
+        )

@@ -32,8 +32,8 @@ from penstock.record.decoded import RecordError
 from penstock.record.manifest import COLUMN, Manifest, added_up
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.records import records
-from penstock.steps.sql import Sql
-from penstock.worker.tasks import DeadTask, ReadTask, SinkTask, Task, WriteTask, event_schema
+from penstock.steps.step import StepContext
+from penstock.worker.tasks import DeadTask, ReadTask, SinkTask, WriteTask, event_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,7 +126,7 @@ def _look_first_in(folder: Path, spec: PipelineSpec) -> None:
     """Let a module beside the pipeline file be its own, and not one of the same name that another test has loaded."""
     sys.path[:] = [str(folder), *(each for each in sys.path if each != str(folder))]
     for step in spec.steps:  # a name of Python's own stays Python's, as it does in production
-        name = getattr(step, type(step).__name__.lower()).partition(":")[0].partition(".")[0]
+        name = (step.user_code or "").partition(":")[0].partition(".")[0]
         beside = folder / f"{name}.py"
         known = getattr(sys.modules.get(name), "__file__", None)
         if (
@@ -277,9 +277,7 @@ def _log_folder() -> Path:
 
 def needs_spark(spec: PipelineSpec) -> bool:
     """Return whether a pipeline has SQL, which Spark alone understands."""
-    return (
-        bool(spec.expect) or any(sink.where for sink in spec.sinks) or any(isinstance(step, Sql) for step in spec.steps)
-    )
+    return bool(spec.expect) or any(sink.where for sink in spec.sinks) or any(step.is_sql for step in spec.steps)
 
 
 def _in_process(
@@ -289,8 +287,8 @@ def _in_process(
     schema = event_schema(read.decode)
     batches = read(iter(()), index)
     for step in spec.steps:
-        task: Task = step.task(schema, folder, scratch / "notes")  # type: ignore[union-attr]
-        batches, schema = task(batches, index), task.schema  # type: ignore[attr-defined]
+        task = step.open(StepContext(schema, folder, scratch / "notes"))
+        batches, schema = task(batches, index), task.schema
     (manifest,) = write(batches, index)
     return Manifest.read(manifest.column(COLUMN)[0].as_py())
 

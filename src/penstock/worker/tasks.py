@@ -5,7 +5,7 @@ lie the user's steps. A task may run twice; it touches nothing but files and row
 told to the driver in a manifest, of which only the winning attempt's arrives.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -13,15 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.decoders.decoder import DecoderContext, DecoderModel
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import NOT_READ
 from penstock.errors import PenstockError
 from penstock.pipeline.expectation import Expectation
 from penstock.record.columns import ERROR, SUMMARY, rule_column, user_columns, whole_rows, whole_schema
-from penstock.record.decoded import Decoded, RecordError, record_error
+from penstock.record.decoded import RecordError, record_error
 from penstock.record.manifest import Manifest, SinkPart, TaskSummary
 from penstock.record.positions import OffsetRange
 from penstock.sinks.sink import Stager, StagerFactory
+from penstock.sources.source import PartitionReader
 
 DOT = "\ue000"
 """What stands for a dot in names on their way to Python: PySpark would take `a.b` for a field of a struct."""
@@ -32,36 +34,6 @@ RejectedRecords = dict[int, dict[str | None, RecordError]]
 
 RECORDED = "Recorded"
 """The error of a record that is a dead letter already."""
-
-
-class PartitionReader(Protocol):
-    """Reads offset ranges of a source."""
-
-    def chunks(
-        self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = (), /
-    ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield the reserved columns of each chunk, `_error` only if a record was not readable, and how far it reaches.
-
-        Records at rejected offsets come as bare rows: nothing of them is looked at.
-        """
-
-
-class Decoder(Protocol):
-    """Decodes values."""
-
-    def decode(self, values: list[bytes | None]) -> Decoded:
-        """Return the columns, an error for each failed value, and which values to drop."""
-
-
-class Decode(Protocol):
-    """A decoder's model."""
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns that decoding gives."""
-
-    def decoder(self) -> Decoder:
-        """Make the decoder."""
 
 
 class Chain:
@@ -95,7 +67,7 @@ def _with_dots(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.rename_columns([name.replace(DOT, ".") for name in batch.schema.names])
 
 
-def event_schema(decode: Decode) -> pa.Schema:
+def event_schema(decode: DecoderModel) -> pa.Schema:
     """Return the columns of an event as decoding gives them."""
     return whole_schema(decode.arrow_schema)
 
@@ -105,7 +77,7 @@ class ReadTask:
     """Reads an offset range and decodes it."""
 
     reader: PartitionReader
-    decode: Decode
+    decode: DecoderModel
     offset_ranges: list[OffsetRange]
     rejected: list[RejectedRecords]
     counted_from: list[list[int]]
@@ -117,8 +89,8 @@ class ReadTask:
         for _ in batches:
             pass
         schema = event_schema(self.decode)
-        decoder = self.decode.decoder()
         offset_range, rejected = self.offset_ranges[index], self.rejected[index]
+        decoder = self.decode.open(DecoderContext(offset_range.source_partition))
         read = dict.fromkeys(self.counted_from[index], 0)
         reached = offset_range.start
         passed_over = _passed_over(rejected)

@@ -1,0 +1,78 @@
+"""What every decoder is: a model in a pipeline file, and what it opens inside of each task.
+
+A decoder looks at one value at a time and remembers nothing between two: a task may run twice, and records that fail
+are decoded again, alone. What it cannot decode fails that value and no other.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from penstock.config.problem import Problem
+from penstock.record.decoded import Decoded
+from penstock.record.positions import SourcePartition
+
+
+@dataclass(frozen=True)
+class DecoderContext:
+    """What a decoder may need to open."""
+
+    source_partition: SourcePartition
+    """Where the values come from."""
+
+
+class Decoder(Protocol):
+    """Decodes many values at once."""
+
+    def decode(self, values: Sequence[bytes | None], /) -> Decoded:
+        """Return the columns, an error for each failed value, and which values to drop."""
+
+
+@dataclass(frozen=True)
+class SparkDecoding:
+    """How Spark's own expressions decode the same values, for `speed: realtime`."""
+
+    tombstones: str
+    """What happens to a value that is null: dead_letter, drop or keep."""
+    json_schema: str | None = None
+    """Columns that `from_json` reads; if there are none, the value becomes one column."""
+    cast: str = "binary"
+    """The type of that column."""
+
+
+class DecoderModel(BaseModel, frozen=True, extra="forbid"):
+    """A decoder as it stands in a pipeline file. Each model builds on it, those of other packages, too.
+
+    Travels to the tasks: it holds no secret.
+    """
+
+    type: str = Field(
+        description="What kind of decoder it is; each model has a literal of its own, which is the default."
+    )
+
+    @property
+    @abstractmethod
+    def arrow_schema(self) -> pa.Schema:
+        """The columns that decoding gives."""
+
+    @property
+    def can_drop(self) -> bool:
+        """Whether it may leave values out, so that fewer events arrive than were read."""
+        return True
+
+    @property
+    def in_spark(self) -> SparkDecoding | None:
+        """How Spark's own expressions do the same; None if they cannot, and there is no `speed: realtime`."""
+        return None
+
+    def problems_in_real_time(self) -> Iterator[Problem]:
+        """Find what Spark's own expressions do otherwise; keys are the decoder's own."""
+        yield from ()
+
+    @abstractmethod
+    def open(self, context: DecoderContext) -> Decoder:
+        """Return the decoder; one per task."""

@@ -1,0 +1,121 @@
+"""What every source is: a model in a pipeline file, the driver's view of it, and a reader that travels to the tasks.
+
+A source has partitions, and each partition has offsets that only grow, from 0 on; an offset names the same record for
+good. The driver asks what there is to read (`available`), plans an offset range for each partition, and a task reads
+one. Whatever is read again after a crash is the same, so a record reaches each sink once.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from penstock.errors import BadInput
+from penstock.kafka.connection import Connection
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Skipped = dict[tuple[str, int], list[tuple[int, int]]]
+"""By topic id and partition, the first offset that is skipped and the one behind the last."""
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """What a source may need to open."""
+
+    connection: Connection
+    """The project's Kafka."""
+    skipped: Skipped = field(default_factory=dict)
+    """Offsets that somebody has given up, by `pipeline skip`."""
+
+
+class PartitionReader(Protocol):
+    """Reads offset ranges inside of a task. Travels there: small, picklable, and without a secret."""
+
+    def chunks(
+        self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = (), /
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield the reserved columns of each chunk, `_error` only if a record was not readable, and how far it reaches.
+
+        Records at rejected offsets come as bare rows: nothing of them is looked at. It ends at the end of the offset
+        range, or earlier once `max_bytes` are read.
+        """
+
+
+class Source(ABC):
+    """The driver's view of a source."""
+
+    @property
+    def drops_deleted_topics(self) -> bool:
+        """Whether a topic that is deleted is let go of, with a recorded gap; otherwise it stops the pipeline."""
+        return False
+
+    @abstractmethod
+    def available(self) -> list[AvailableRange]:
+        """Look up what the source holds now.
+
+        What stands for a topic's name has a slash in it, unless it is one of Kafka's: of that, no group keeps a
+        position.
+        """
+
+    @abstractmethod
+    def topic_ids(self) -> dict[str, str]:
+        """Ask for the topics' ids alone; another id of the same name stops the pipeline."""
+
+    @abstractmethod
+    def starts(self, available: list[AvailableRange]) -> Positions:
+        """Settle where a new pipeline begins."""
+
+    @abstractmethod
+    def reader(self) -> PartitionReader:
+        """Return what tasks read with."""
+
+    def has(self, topic: str) -> bool:
+        """Return whether there is a topic of this name at all, whatever the source chooses."""
+        return topic in self.topic_ids()
+
+    def replaced(self, read: Mapping[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:  # noqa: ARG002 - most sources have no leaders
+        """Return what was read and is not there any more, though other records are, given offset and leader's epoch."""
+        return []
+
+
+class SourceModel(BaseModel, frozen=True, extra="forbid"):
+    """A source as it stands in a pipeline file. The model of each source builds on it, those of other packages, too."""
+
+    type: str = Field(
+        description="What kind of source it is; each model has a literal of its own, which is the default."
+    )
+
+    @property
+    def in_kafka(self) -> bool:
+        """Whether its partitions are Kafka's: a range of them can be replayed, and a record be given up."""
+        return False
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it has columns already, and Spark's own query reads it: the pipeline is a stateful one."""
+        return False
+
+    @property
+    def named_topics(self) -> list[str]:
+        """Topics of Kafka that it names one by one, as Spark's own connector needs them."""
+        return []
+
+    @property
+    def watermark_column(self) -> str | None:
+        """Column by which windows close."""
+        return None
+
+    def open(self, context: SourceContext) -> Source:  # noqa: ARG002
+        """Return the driver's view, by which batches are read."""
+        raise BadInput(f"a `{self.type}` source belongs to a stateful pipeline")
+
+    def stream(self, spark: "SparkSession") -> "DataFrame":  # noqa: ARG002
+        """Return a table as Spark streams it, for a stateful pipeline."""
+        raise BadInput("a stateful pipeline reads a `delta` source")

@@ -1,0 +1,82 @@
+"""What every step is: a model in a pipeline file, and what it does to the rows.
+
+A row-local step is SQL, which runs in the JVM (`as_select`), or a task, which runs in Spark's Python workers (`open`)
+and gives for each row one row or none, in order. Rows that have failed already pass it untouched. A step of a stateful
+pipeline works on the whole table as Spark streams it (`on_table`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import pyarrow as pa
+from pydantic import BaseModel
+
+from penstock.errors import BadInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock.steps.sql import Select
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """What a step may need to open."""
+
+    schema: pa.Schema
+    """The columns that go in, Penstock's among them."""
+    folder: Path | None
+    """Where the user's modules are; None if they lie on Python's path."""
+    notes: Path
+    """Folder for notes of the record at hand, which outlive a worker that dies."""
+
+
+class StepTask(Protocol):
+    """What runs inside of Spark's tasks. Travels there: small, picklable, and without a secret."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that come out, Penstock's among them."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], index: int, /) -> Iterator[pa.RecordBatch]:
+        """Return what becomes of the rows of one offset range, given its number in the batch."""
+
+
+class StepModel(BaseModel, frozen=True, extra="forbid"):
+    """A step as it stands in a pipeline file."""
+
+    keyword: ClassVar[str]
+    """The key that makes a step one of this kind."""
+    is_sql: ClassVar[bool] = False
+    """Whether it is SQL alone, which needs no Python worker."""
+    has_handlers: ClassVar[bool] = False
+    """Whether it tells the driver what it counted, which one step of a pipeline can."""
+
+    @property
+    def user_code(self) -> str | None:
+        """The user's code that it runs, as `module:name`."""
+        return None
+
+    @property
+    def can_filter(self) -> bool:
+        """Whether it may leave events out, so that fewer arrive than were read."""
+        return True
+
+    @property
+    def batch_timeouts_ms(self) -> list[int]:
+        """How long messages may wait in its batchers."""
+        return []
+
+    def as_select(self) -> "Select | None":
+        """Return its SQL taken apart; None if it has none. Raises `ValueError` for SQL that is not row-local."""
+        return None
+
+    def open(self, context: StepContext) -> StepTask:  # noqa: ARG002
+        """Return what runs inside of Spark's tasks."""
+        raise BadInput(f"a `{self.keyword}` step does not run in Python's workers")
+
+    def on_table(self, frame: "DataFrame", folder: Path) -> "DataFrame":  # noqa: ARG002
+        """Return what it makes of a table that Spark streams, given where the user's modules are."""
+        raise BadInput("a stateful pipeline has `sql` and `stateful` steps only")
