@@ -5,7 +5,6 @@ once more. Dead letters are committed first, which fixes the verdict on every re
 checkpoint; then the lag is told. Whatever dies in between, the positions say what is left to do.
 """
 
-import os
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -21,20 +20,13 @@ from penstock.driver.poison import Isolation
 from penstock.driver.spark_job import SparkJob
 from penstock.errors import BatchAborted, NotFound, PenstockError, PipelineHalted, RetentionPassed, TopicRecreated
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.columns import where_column
 from penstock.record.decoded import RecordError, record_error
 from penstock.record.manifest import Manifest, added_up
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.sink import Sink, Staged
 from penstock.sources.source import Source
-from penstock.worker.tasks import (
-    RECORDED,
-    DeadTask,
-    ReadTask,
-    RejectedRecords,
-    SinkTask,
-    WriteTask,
-)
+from penstock.worker.assembly import tasks_of
+from penstock.worker.tasks import RECORDED, RejectedRecords
 
 
 @dataclass(frozen=True)
@@ -88,7 +80,16 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progr
         for offset, sink in recorded.get(offset_range.source_partition, ()):
             rejected[index].setdefault(offset, {})[sink] = record_error(RECORDED, "judged dead before", stage="dead")
     while True:
-        read, write = _tasks(parts, offset_ranges, progress, rejected, recorded)
+        read, write = tasks_of(
+            parts.spec,
+            parts.source.reader(),
+            {sink.name: sink.stager() for sink in parts.sinks},
+            parts.dead.stager(),
+            offset_ranges,
+            progress.resume_offsets,
+            rejected,
+            recorded,
+        )
         started = time.monotonic()
         try:
             manifests = parts.job.manifests(read, write)
@@ -163,44 +164,6 @@ def _require_first_time(
             fix=f"To go on without it, run: penstock pipeline skip {pipeline}"
             f" {source_partition.topic}:{source_partition.partition}:{offset} --reason 'why'",
         )
-
-
-def _tasks(
-    parts: Parts,
-    offset_ranges: list[OffsetRange],
-    progress: SinkProgress,
-    rejected: list[RejectedRecords],
-    recorded: dict[SourcePartition, set[tuple[int, str | None]]],
-) -> tuple[ReadTask, WriteTask]:
-    spec = parts.spec
-    read = ReadTask(
-        reader=parts.source.reader(),
-        decode=spec.decode,  # type: ignore[arg-type]  # the frame was made, so there is one
-        offset_ranges=offset_ranges,
-        rejected=rejected,
-        counted_from=[sorted({each.start, *_trims_at(progress, each)}) for each in offset_ranges],
-        max_bytes=max(1, spec.batch.max_bytes // len(offset_ranges)),
-    )
-    sinks = [
-        SinkTask(
-            name=sink.name,
-            stager=sink.stager(),
-            reserved_columns=model.reserved_columns,
-            where=where_column(position) if model.where else None,
-            resume_offsets=[progress.resume_offsets[sink.name][each.source_partition] for each in offset_ranges],
-        )
-        for position, (sink, model) in enumerate(zip(parts.sinks, spec.sinks, strict=True))
-    ]
-    dead = DeadTask(
-        stager=parts.dead.stager(),
-        recorded=[recorded.get(each.source_partition, set()) for each in offset_ranges],
-    )
-    write = WriteTask(sinks, dead, spec.expect, offset_ranges, rejected, driver_pid=os.getpid())
-    return read, write
-
-
-def _trims_at(progress: SinkProgress, offset_range: OffsetRange) -> list[int]:
-    return [positions[offset_range.source_partition] for positions in progress.resume_offsets.values()]
 
 
 def _require_rules_kept(spec: PipelineSpec, manifests: list[Manifest], offset_ranges: list[OffsetRange]) -> None:

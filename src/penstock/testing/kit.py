@@ -27,13 +27,13 @@ from penstock.pipeline.check import problems
 from penstock.pipeline.handlers import Pipeline
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.columns import where_column
 from penstock.record.decoded import RecordError
 from penstock.record.manifest import COLUMN, Manifest, added_up
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.records import records
 from penstock.steps.step import StepContext
-from penstock.worker.tasks import DeadTask, ReadTask, SinkTask, WriteTask, event_schema
+from penstock.worker.assembly import tasks_of
+from penstock.worker.tasks import Chain, ReadTask, Task, WriteTask, event_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,13 +97,24 @@ def run(
     `Record` with key, headers, time and partition. Spark is started if the pipeline has SQL, unless one is given.
     """
     spec, folder = _understood(pipeline)
+    if spec.is_stateful:
+        raise BadInput("a stateful pipeline works on a table: test it with Spark and a small table")
     _look_first_in(folder, spec)
     listed = [each if isinstance(each, Record) else Record(each) for each in messages]
     partitions = sorted({each.partition for each in listed}) or [0]
     with tempfile.TemporaryDirectory(prefix="penstock-testing-") as scratch:
         reader = _MemoryReader({each: _columns(listed, each) for each in partitions})
         offset_ranges = [OffsetRange(_source_partition(each), 0, reader.count(each)) for each in partitions]
-        read, write = _tasks(spec, reader, offset_ranges)
+        read, write = tasks_of(
+            spec,
+            reader,
+            dict.fromkeys(spec.sink_names, _MemoryStager),
+            _DeadStager,
+            offset_ranges,
+            resume_offsets={name: {each.source_partition: 0 for each in offset_ranges} for name in spec.sink_names},
+            rejected=[{} for _ in offset_ranges],
+            recorded={},
+        )
         manifests = _manifests(spec, folder, Path(scratch), read, write, spark)
     return _outcome(spec, manifests)
 
@@ -233,24 +244,6 @@ def _unpacked(text: str) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if not name.startswith("_")} for row in listed]
 
 
-def _tasks(spec: PipelineSpec, reader: _MemoryReader, offset_ranges: list[OffsetRange]) -> tuple[ReadTask, WriteTask]:
-    if spec.decode is None:
-        raise BadInput("a stateful pipeline works on a table: test it with Spark and a small table")
-    read = ReadTask(reader, spec.decode, offset_ranges, [{} for _ in offset_ranges], [[0] for _ in offset_ranges])
-    sinks = [
-        SinkTask(
-            name,
-            _MemoryStager,
-            model.reserved_columns,
-            where_column(number) if model.where else None,
-            [0] * len(offset_ranges),
-        )
-        for number, (name, model) in enumerate(zip(spec.sink_names, spec.sinks, strict=True))
-    ]
-    dead = DeadTask(_DeadStager, [set() for _ in offset_ranges])
-    return read, WriteTask(sinks, dead, spec.expect, offset_ranges, [{} for _ in offset_ranges], driver_pid=0)
-
-
 def _manifests(
     spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, spark: "SparkSession | None"
 ) -> list[Manifest]:
@@ -284,12 +277,12 @@ def _in_process(
     spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, index: int
 ) -> Manifest:
     """Run the tasks that a Python worker of Spark would run, one into the other."""
-    schema = event_schema(read.decode)
-    batches = read(iter(()), index)
+    schema, steps = event_schema(read.decode), list[Task]()
     for step in spec.steps:
         task = step.open(StepContext(schema, folder, scratch / "notes"))
-        batches, schema = task(batches, index), task.schema
-    (manifest,) = write(batches, index)
+        schema = task.schema
+        steps.append(task)
+    (manifest,) = Chain([read, *steps, write]).run(iter(()), index)
     return Manifest.read(manifest.column(COLUMN)[0].as_py())
 
 

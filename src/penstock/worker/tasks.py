@@ -43,11 +43,14 @@ class Chain:
         self._tasks = tasks
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run the tasks one into the other."""
+        """Run the tasks one into the other, on the offset range of Spark's task."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        index = context.partitionId() if context is not None else 0
+        return self.run(batches, context.partitionId() if context is not None else 0)
+
+    def run(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
+        """Run the tasks one into the other, on one offset range."""
         batches = map(_with_dots, batches)
         for task in self._tasks:
             batches = task(batches, index)
