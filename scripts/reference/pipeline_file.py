@@ -30,8 +30,8 @@ def _built_in(family: Any) -> tuple[Model, ...]:
 
 
 COMPONENTS: dict[str, tuple[Model, ...]] = {
-    "Source": get_args(get_args(Source)[0]),
-    "Decoder": get_args(get_args(Decode)[0]),
+    "Source": _built_in(Source),
+    "Decoder": _built_in(Decode),
     "Step": get_args(Step),
     "Sink": _built_in(SinkSpec),
 }

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.record.columns import RESERVED
-from penstock.steps.sql import Select
+from penstock.steps.select import Select
 from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, remove_left, unasked_columns
 
 SCHEMA = pa.schema(

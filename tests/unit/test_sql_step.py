@@ -4,7 +4,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from penstock.steps.sql import Select, condition, mentioned_columns, with_columns_for_stars
+from penstock.steps.select import Select, condition, mentioned_columns, with_columns_for_stars
 
 # ruff: noqa: S608 - the queries are made up, and nothing runs them
 

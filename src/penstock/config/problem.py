@@ -1,7 +1,7 @@
-"""Something about a pipeline file that contradicts itself, or looks like a mistake."""
+"""What is wrong with a component in a pipeline, said by the component itself."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from penstock.config.document import KeyPath
 
@@ -27,3 +27,19 @@ class Problem:
     def warning(cls, text: str, *keys: str | int) -> "Problem":
         """Return what looks like a mistake."""
         return cls("warning", keys, text)
+
+
+class PipelineView(Protocol):
+    """What a component may ask about the pipeline that it is in."""
+
+    @property
+    def is_stateful(self) -> bool:
+        """Return whether it gives results that change, and not a row per event."""
+
+    @property
+    def reads_kafka(self) -> bool:
+        """Return whether its events come from Kafka's topics."""
+
+    @property
+    def speed(self) -> str:
+        """Return how it runs: scheduled, stream or realtime."""

@@ -5,14 +5,14 @@ are decoded again, alone. What it cannot decode fails that value and no other.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.config.problem import Problem
+from penstock.config.problem import PipelineView, Problem
 from penstock.record.decoded import Decoded
 from penstock.record.positions import SourcePartition
 
@@ -69,9 +69,9 @@ class DecoderModel(BaseModel, frozen=True, extra="forbid"):
         """How Spark's own expressions do the same; None if they cannot, and there is no `speed: realtime`."""
         return None
 
-    def problems_in_real_time(self) -> Iterator[Problem]:
-        """Find what Spark's own expressions do otherwise; keys are the decoder's own."""
-        yield from ()
+    def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none
+        """Return what is wrong with it in this pipeline, with keys inside of the decoder."""
+        return ()
 
     @abstractmethod
     def open(self, context: DecoderContext) -> Decoder:

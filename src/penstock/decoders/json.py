@@ -19,13 +19,14 @@ import itertools
 import operator
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from penstock.config.problem import PipelineView, Problem
 from penstock.decoders.decoder import DecoderContext, DecoderModel, SparkDecoding
 from penstock.decoders.exactly import exact, exact_type
 from penstock.quantities import SizeBytes
@@ -86,6 +87,14 @@ class Json(DecoderModel, frozen=True):
     def in_spark(self) -> SparkDecoding:
         """How Spark's own expressions do the same."""
         return SparkDecoding(self.tombstones, json_schema=self.columns)
+
+    def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
+        """Find what Spark's own expressions do otherwise."""
+        if pipeline.speed == "realtime":
+            if self.unknown_fields != "ignore":
+                yield Problem.error("in real time unknown fields are ignored", "unknown_fields")
+            text = "in real time Spark's from_json reads it, which ignores text behind the closing brace"
+            yield Problem.warning(text, "type")
 
     def open(self, context: DecoderContext) -> "JsonDecoder":  # noqa: ARG002 - it needs nothing
         """Return the decoder; one per task."""

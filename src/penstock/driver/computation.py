@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from penstock.pipeline.spec import PipelineSpec
-from penstock.steps.sql import Select
+from penstock.steps.select import Select
 
 
 class Computation(msgspec.Struct, frozen=True):

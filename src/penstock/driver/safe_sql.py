@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark program
 
 from penstock.record.columns import RESERVED, user_columns
-from penstock.steps.sql import Select, with_columns_for_stars
+from penstock.steps.select import Select, with_columns_for_stars
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -16,7 +16,7 @@ from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import RESERVED, rule_column, user_columns, where_column
 from penstock.record.manifest import MANIFEST, Manifest
-from penstock.steps.sql import Select
+from penstock.steps.select import Select
 from penstock.steps.step import StepContext, StepTask
 from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, unasked_columns
 from penstock.worker.tasks import DOT, Chain, ReadTask, Task, event_schema

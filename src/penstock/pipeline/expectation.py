@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from penstock.steps.sql import Condition
+from penstock.steps.select import Condition
 
 
 class Expectation(BaseModel, frozen=True, extra="forbid"):

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from penstock.config.document import contradiction
+from penstock.decoders.decoder import DecoderModel
 from penstock.decoders.json import Json as JsonDecode
 from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
@@ -36,16 +37,18 @@ from penstock.sinks.spark_format import SparkFormat
 from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
+from penstock.sources.source import SourceModel
 from penstock.steps.handlers import Handlers
 from penstock.steps.python import Python
-from penstock.steps.sql import Sql, condition
+from penstock.steps.select import condition
+from penstock.steps.sql import Sql
 from penstock.steps.stateful import Stateful
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 SINK_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
-Source = Annotated[Kafka | Files | DeltaTable, Field(discriminator="type")]
-Decode = Annotated[JsonDecode | Text | Raw, Field(discriminator="type")]
+Source = Annotated[Kafka | Files | DeltaTable | SourceModel, Components("penstock.sources", SourceModel)]
+Decode = Annotated[JsonDecode | Text | Raw | DecoderModel, Components("penstock.decoders", DecoderModel)]
 Step = Sql | Python | Handlers | Stateful
 SINKS = Components("penstock.sinks", SinkModel)
 

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from penstock.config.problem import Problem
+from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, make_folder, sync, write_json
 from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
@@ -35,7 +35,7 @@ from penstock.secret import PathFromFile
 from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.rows import fitting
-from penstock.sinks.sink import PipelineView, Replaced, Sink, SinkContext, SinkModel, Staged, overlaps, require_landed
+from penstock.sinks.sink import Replaced, Sink, SinkContext, SinkModel, Staged, overlaps, require_landed
 from penstock.sinks.staging import Staging
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 from pydantic import Field
 
-from penstock.config.problem import Problem
+from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.lag import group_of
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
 from penstock.errors import BadInput, PositionLost
@@ -31,7 +31,7 @@ from penstock.record.formats import HEADER, KAFKA_RECORD
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.target import Target
 from penstock.sinks.rows import fitting, plain_rows
-from penstock.sinks.sink import PipelineView, RecordLayout, Sink, SinkContext, SinkModel
+from penstock.sinks.sink import RecordLayout, Sink, SinkContext, SinkModel
 
 _RESERVED = (*COORDINATES, "_key", "_headers", "_timestamp_ms")
 

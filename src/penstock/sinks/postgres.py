@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from penstock.config.problem import Problem
+from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable
 from penstock.record.positions import Positions, SourcePartition
@@ -27,7 +27,7 @@ from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_stage import Stage
 from penstock.sinks.postgres_stager import PostgresStagerFactory
 from penstock.sinks.postgres_table import make_table, require_fitting
-from penstock.sinks.sink import PipelineView, Refusal, Replaced, Sink, SinkContext, SinkModel, Staged, require_landed
+from penstock.sinks.sink import Refusal, Replaced, Sink, SinkContext, SinkModel, Staged, require_landed
 
 if TYPE_CHECKING:
     import psycopg

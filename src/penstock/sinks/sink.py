@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.config.problem import Problem
+from penstock.config.problem import PipelineView, Problem
 from penstock.errors import BadInput, Conflict
 from penstock.kafka.connection import Connection
 from penstock.record.columns import COORDINATES
@@ -100,18 +100,6 @@ class SinkContext:
     """Starts Spark when it is first called; not before `commit`."""
     replay_suffix: str = ""
     """Keeps what a replay holds, such as its staging, apart from what the live driver does."""
-
-
-class PipelineView(Protocol):
-    """What a sink may ask about the pipeline that it is in."""
-
-    @property
-    def is_stateful(self) -> bool:
-        """Return whether it gives results that change, and not a row per event."""
-
-    @property
-    def reads_kafka(self) -> bool:
-        """Return whether its events come from Kafka's topics."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from penstock.errors import NotFound
 from penstock.quantities import DurationMs
+from penstock.record.target import Target
 from penstock.secret import PathFromFile
 from penstock.sources.source import SourceModel
 
@@ -40,6 +41,10 @@ class DeltaTable(SourceModel, frozen=True):
     def watermark_column(self) -> str | None:
         """Column by which windows close."""
         return self.watermark.column if self.watermark else None
+
+    def reads(self, target: Target) -> bool:
+        """Return whether this is the table's folder."""
+        return target.kind == "folder" and target.name == str(self.path.resolve())
 
     def stream(self, spark: "SparkSession") -> "DataFrame":
         """Return the table as Spark streams it, in the order of its commits."""

@@ -22,6 +22,7 @@ from penstock.errors import BadInput, NotFound
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import records
+from penstock.record.target import Target
 from penstock.secret import PathFromFile
 from penstock.sources.source import Source, SourceContext, SourceModel
 
@@ -34,6 +35,10 @@ class Files(SourceModel, frozen=True):
 
     type: Literal["files"] = Field("files", description="Files of lines.")
     path: PathFromFile = Field(description="A file, or a folder of files.")
+
+    def reads(self, target: Target) -> bool:
+        """Return whether this is where the files are."""
+        return target.kind == "folder" and target.name == str(self.path.resolve())
 
     def open(self, context: SourceContext) -> "FilesSource":  # noqa: ARG002 - files need nothing
         """Return the driver's view."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from pydantic import Field, field_validator, model_validator
 
+from penstock.config.problem import PipelineView, Problem
 from penstock.errors import BadInput, BrokerUnavailable, NotFound, Refused, RetentionPassed
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
@@ -23,11 +24,13 @@ from penstock.kafka.headers import read_headers
 from penstock.kafka.positions import Position, committed_bounds, resolve
 from penstock.kafka.reader import reading
 from penstock.kafka.topic_limits import NO_TIMESTAMP
+from penstock.kafka.topic_spec import NO_TOPIC_NAME, TOPIC_NAME
 from penstock.record.available_range import AvailableRange
 from penstock.record.columns import ERROR
 from penstock.record.decoded import record_error
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import records
+from penstock.record.target import Target
 from penstock.sources.source import Skipped, Source, SourceContext, SourceModel
 
 _CHUNK_EVENTS = 10_000
@@ -86,6 +89,29 @@ class Kafka(SourceModel, frozen=True):
     def named_topics(self) -> list[str]:
         """The topics, unless a pattern chooses them."""
         return self.topics
+
+    def reads(self, target: Target) -> bool:
+        """Return whether this is one of its topics."""
+        return target.kind == "topic" and self._reads_topic(target.name)
+
+    def _reads_topic(self, topic: str) -> bool:
+        """Return whether it reads a topic. A pattern leaves out dead letters."""
+        if self.pattern is None:
+            return topic in self.topics
+        return re.fullmatch(self.pattern, topic) is not None and not topic.endswith(".dead")
+
+    def problems(self, pipeline: PipelineView) -> Iterator[Problem]:  # noqa: ARG002 - the same in every pipeline
+        """Find topics and offsets that cannot be."""
+        for number, topic in enumerate(self.topics):
+            if TOPIC_NAME.fullmatch(topic) is None:
+                yield Problem.error(NO_TOPIC_NAME, "topics", number)
+        if self.offsets and self.start != "earliest":
+            yield Problem.error("`offsets` and `start` contradict each other: leave one out", "offsets")
+        for topic, offsets in self.offsets.items():
+            if not self._reads_topic(topic):
+                yield Problem.error("the source does not read this topic", "offsets", topic)
+            if min([0, *offsets.keys(), *offsets.values()]) < 0:
+                yield Problem.error("partitions and offsets begin at 0", "offsets", topic)
 
     def open(self, context: SourceContext) -> "KafkaSource":
         """Return the driver's view."""

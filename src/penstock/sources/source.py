@@ -6,17 +6,19 @@ one. Whatever is read again after a crash is the same, so a record reaches each 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
+from penstock.config.problem import PipelineView, Problem
 from penstock.errors import BadInput
 from penstock.kafka.connection import Connection
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
+from penstock.record.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,6 +113,14 @@ class SourceModel(BaseModel, frozen=True, extra="forbid"):
     def watermark_column(self) -> str | None:
         """Column by which windows close."""
         return None
+
+    def reads(self, target: Target) -> bool:  # noqa: ARG002 - a source may read what no sink writes
+        """Return whether it reads what a sink writes to: the pipeline would feed itself for ever."""
+        return False
+
+    def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none
+        """Return what is wrong with it in this pipeline, with keys inside of the source. Nothing is looked up."""
+        return ()
 
     def open(self, context: SourceContext) -> Source:  # noqa: ARG002
         """Return the driver's view, by which batches are read."""

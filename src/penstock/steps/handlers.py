@@ -6,13 +6,16 @@ stream, unless `on_failure` says so. No message is held from one run of Spark to
 then is handled as a smaller batch.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
+from penstock.config.problem import PipelineView, Problem
 from penstock.quantities import DurationMs, SizeBytes
 from penstock.record.schema import parse
+from penstock.steps.message import DEFAULT
 from penstock.steps.step import StepContext, StepModel
 from penstock.steps.user_code import columns_after
 
@@ -78,10 +81,25 @@ class Handlers(StepModel, frozen=True):
     def _one_word_is_enough(cls, value: object) -> object:
         return {"then": value} if isinstance(value, str) else value
 
-    def columns(self, names: list[str]) -> list[str]:
-        """Name the columns that come out, given those that go in."""
-        made = list(parse(self.returns).names) if self.returns else names
-        return [*made, *([self.batcher_column] if self.batcher_column else [])]
+    def _made(self, names: list[str]) -> list[str]:
+        return list(parse(self.returns).names) if self.returns else names
+
+    def columns(self, names: list[str] | None) -> list[str] | None:
+        """Return the columns that the handlers make, and that of the batcher."""
+        if names is None:
+            return None
+        return [*self._made(names), *([self.batcher_column] if self.batcher_column else [])]
+
+    def problems(self, pipeline: PipelineView, names: list[str] | None) -> Iterator[Problem]:
+        """Find messages that no batcher takes, and a column that is there twice."""
+        if pipeline.is_stateful:
+            return
+        if self.batchers and DEFAULT not in self.batchers:
+            text = "no batcher is called `default`: a message without `put_batcher` is a dead letter"
+            yield Problem.warning(text, "batchers")
+        taken = [name.lower() for name in self._made(names or [])]
+        if self.batcher_column is not None and self.batcher_column.lower() in taken:
+            yield Problem.error("there is a column of this name already", "batcher_column")
 
     @property
     def user_code(self) -> str:

@@ -49,6 +49,10 @@ class Python(StepModel, frozen=True):
         """The function."""
         return self.python
 
+    def columns(self, names: list[str] | None) -> list[str] | None:
+        """Return the columns that the function makes."""
+        return list(parse(self.returns).names) if self.returns else names
+
     def open(self, context: StepContext) -> "PythonTask":
         """Return what runs inside of Spark's tasks."""
         return PythonTask(self, columns_after(self.returns, context.schema), context)

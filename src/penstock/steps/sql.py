@@ -6,37 +6,18 @@ which the SQL itself fails, such as a division by zero, becomes a dead letter, a
 name given in a SELECT can be used in the next step, not in the same SELECT.
 """
 
-import itertools
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import sqlglot
-from pydantic import AfterValidator, Field
-from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import Token, TokenType
+from pydantic import Field
 
-from penstock.record.columns import RESERVED
+from penstock.config.problem import PipelineView, Problem
+from penstock.steps.select import Select, mentioned_columns, unknown_columns
 from penstock.steps.step import StepModel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_SHAPE = "a row-local step has the shape SELECT ... FROM events [WHERE ...]"
-_NOT_ROW_LOCAL = {
-    exp.AggFunc: "aggregates look at more than one event",
-    exp.Window: "window functions look at more than one event",
-    exp.UDTF: "explode and its fellows make several rows of one event",
-    exp.Explode: "explode and its fellows make several rows of one event",
-    exp.Query: "subqueries look at more than one event",
-}
-_REMEDY = "land the events first, and aggregate in a second pipeline whose source is that table"
-_CLOSED_BY = {
-    TokenType.L_PAREN: TokenType.R_PAREN,
-    TokenType.L_BRACKET: TokenType.R_BRACKET,
-    TokenType.CASE: TokenType.END,
-}
 
 
 class Sql(StepModel, frozen=True):
@@ -44,6 +25,7 @@ class Sql(StepModel, frozen=True):
 
     keyword = "sql"
     is_sql = True
+    takes_tables = True
 
     sql: str = Field(description="`SELECT ... FROM events [WHERE ...]`; see each row as one event.")
 
@@ -52,7 +34,7 @@ class Sql(StepModel, frozen=True):
         """Whether it has a condition."""
         return Select(self.sql).where is not None
 
-    def as_select(self) -> "Select":
+    def as_select(self) -> Select:
         """Return it taken apart."""
         return Select(self.sql)
 
@@ -61,160 +43,28 @@ class Sql(StepModel, frozen=True):
         frame.createOrReplaceTempView("events")
         return frame.sparkSession.sql(self.sql)
 
+    def columns(self, names: list[str] | None) -> list[str] | None:
+        """Return the columns that come out, of those that go in; None if that cannot be told."""
+        try:
+            return None if names is None else Select(self.sql).columns(names)
+        except ValueError:
+            return None
 
-def condition(text: str) -> str:
-    """Return a row-local condition from its first word to its last, so that more SQL can follow it.
-
-    A comment at its end would swallow what follows. Raises `ValueError` for what is no condition.
-    """
-    tokens = _tokens(text)
-    _top_level(tokens)
-    return _expression(text, tokens)
-
-
-Condition = Annotated[str, AfterValidator(condition)]
-"""A row-local condition, fit to stand inside of larger SQL."""
-
-
-class Select:
-    """A SELECT taken apart, with the user's expressions exactly as written."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        tokens = _tokens(text)
-        tops = _top_level(tokens)
-        end = next((index for index in tops if tokens[index].token_type == TokenType.FROM), None)
-        if end is None or tokens[0].token_type != TokenType.SELECT:
-            raise ValueError(_SHAPE)
-        if tokens[1].token_type in {TokenType.DISTINCT, TokenType.ALL}:
-            raise ValueError(f"{_SHAPE}; '{tokens[1].text}' looks at more than one event. Instead, {_REMEDY}")
-        table, after = tokens[end + 1 : end + 2], tokens[end + 2 :]
-        if [_cut(text, [token]).lower() for token in table] not in (["events"], ["`events`"]):
-            raise ValueError(f"{_SHAPE}: the table is called events")
-        if after and after[0].token_type != TokenType.WHERE:
-            raise ValueError(f"{_SHAPE}; '{after[0].text}' does not belong there. Instead, {_REMEDY}")
-        commas = [index for index in tops if tokens[index].token_type == TokenType.COMMA and index < end]
-        parts = [tokens[left + 1 : right] for left, right in itertools.pairwise([0, *commas, end])]
-        self.expressions = [_expression(text, part) for part in parts]
-        self.where = _expression(text, after[1:]) if after else None
-        named = [_named(text, part) for part in parts]
-        self.names = [name for name, _ in named]
-        # What has a name, each with the expression behind it, to the letter and without the alias.
-        self.made = [(name, expression) for name, expression in named if name is not None]
-        folded = [name.lower() for name, _ in self.made]
-        for name, _ in self.made:
-            if folded.count(name.lower()) > 1:
-                raise ValueError(f"the name '{name}' is given twice")
-
-    def columns(self, have: list[str]) -> list[str] | None:
-        """Return the user's columns that come out, of those that go in; None if a star does more than a plain `*`."""
-        found: list[str] = []
-        for part, name in zip(self.expressions, self.names, strict=True):
-            if name is None and part != "*":
-                return None
-            found += [name] if name else have
-        return [name for name in found if not name.startswith("_")]
-
-
-def _tokens(text: str) -> list[Token]:
-    """Take SQL apart, without comments and without semicolons at its end."""
-    try:
-        tokens = list(Dialect.get_or_raise("spark").tokenize(text))
-    except SqlglotError as error:
-        raise ValueError(f"this is no SQL: {str(error).splitlines()[0]}") from None
-    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
-        tokens.pop()
-    for before, token in itertools.pairwise(tokens):
-        # A word after a dot or AS is a name, and the FROM of IS DISTINCT FROM begins no clause.
-        if token.text.isidentifier() and before.token_type in {TokenType.DOT, TokenType.ALIAS, TokenType.DISTINCT}:
-            token.token_type = TokenType.VAR
-    return tokens
-
-
-def _top_level(tokens: list[Token]) -> list[int]:
-    """Return the indexes of what stands neither in brackets nor between CASE and END."""
-    closing: list[TokenType] = []
-    tops = []
-    for index, token in enumerate(tokens):
-        if token.token_type in _CLOSED_BY:
-            closing.append(_CLOSED_BY[token.token_type])
-        elif closing and token.token_type == closing[-1]:
-            closing.pop()
-        elif token.token_type in {TokenType.R_PAREN, TokenType.R_BRACKET}:
-            raise ValueError(f"'{token.text}' closes nothing")
-        elif not closing:
-            tops.append(index)
-    if closing:
-        raise ValueError("a bracket or a CASE is not closed")
-    return tops
-
-
-def _cut(text: str, tokens: list[Token]) -> str:
-    return text[tokens[0].start : tokens[-1].end + 1]
-
-
-def _parsed(expression: str) -> exp.Expr | None:
-    try:
-        return sqlglot.parse_one(f"SELECT {expression}", dialect="spark")
-    except SqlglotError:
-        return None  # Spark knows more SQL than any parser beside it; Spark decides when the pipeline starts
-
-
-def _expression(text: str, tokens: list[Token]) -> str:
-    """Return the text of one row-local expression, to the letter."""
-    if not tokens:
-        raise ValueError("a row-local expression is missing")
-    part = _cut(text, tokens)
-    query = _parsed(part)
-    if query is None:
-        return part
-    if [key for key, value in query.args.items() if value] != ["expressions"] or len(query.expressions) != 1:
-        raise ValueError(f"'{part}': more than one expression does not belong there. Instead, {_REMEDY}")
-    for kind, reason in _NOT_ROW_LOCAL.items():
-        if query.expressions[0].find(kind) is not None:
-            raise ValueError(f"'{part}': {reason}. Instead, {_REMEDY}")
-    return part
-
-
-def _named(text: str, tokens: list[Token]) -> tuple[str | None, str]:
-    """Return the name that an expression comes out under, None for a star, and the expression without its alias."""
-    part = _cut(text, tokens)
-    query = _parsed(part)
-    tree = query.expressions[0] if query is not None else None
-    name, expression = "", part
-    if tokens[:-2] and tokens[-2].token_type == TokenType.ALIAS:
-        name, expression = tokens[-1].text, _cut(text, tokens[:-2])
-    elif isinstance(tree, exp.Alias):
-        name, expression = tree.alias, _cut(text, tokens[:-1])
-    elif isinstance(tree, exp.Column | exp.Star) and tree.is_star:
-        if isinstance(tree, exp.Column) and [each.name.lower() for each in tree.parts[:-1]] != ["events"]:
-            raise ValueError(f"'{part}': name the fields one by one; only * and events.* stand for columns")
-        return None, part
-    elif isinstance(tree, exp.Column):
-        name = tree.name
-    if not name:
-        raise ValueError(f"'{part}' needs a name: write {part} AS something")
-    if name.startswith("_") and part.removeprefix("events.") not in RESERVED.names:
-        raise ValueError(f"'{name}': names that begin with an underscore belong to Penstock")
-    return name, expression
-
-
-def with_columns_for_stars(expression: str, columns: list[str]) -> str:
-    """Spell out a star inside of a function, as in `struct(*)`: it means the user's columns, not Penstock's."""
-    tokens = _tokens(expression)
-    opening, closing = {TokenType.L_PAREN, TokenType.COMMA}, {TokenType.R_PAREN, TokenType.COMMA}
-    listed = ", ".join("`{}`".format(name.replace("`", "``")) for name in columns)
-    text, end = "", len(expression)
-    for before, token, after in reversed(list(zip(tokens, tokens[1:], tokens[2:], strict=False))):
-        kinds = (before.token_type in opening, token.token_type == TokenType.STAR, after.token_type in closing)
-        if all(kinds):
-            text, end = listed + expression[token.end + 1 : end] + text, token.start
-    return expression[:end] + text
-
-
-def mentioned_columns(expression: str) -> set[str]:
-    """Return the names of columns that an expression mentions, as far as a parser can tell; of `s.x` it is `s`."""
-    tree = _parsed(expression)
-    columns = [each for each in tree.find_all(exp.Column) if not each.is_star] if tree is not None else []
-    found = [[part.name for part in column.parts] for column in columns]
-    return {parts[1] if parts[0].lower() == "events" and len(parts) > 1 else parts[0] for parts in found}
+    def problems(self, pipeline: PipelineView, names: list[str] | None) -> Iterator[Problem]:
+        """Find what is not row-local, and names of columns that are not there, or twice."""
+        if pipeline.is_stateful:
+            return
+        try:
+            select = Select(self.sql)
+        except ValueError as error:
+            yield Problem.error(str(error), "sql")
+            return
+        texts = [*select.expressions, *([select.where] if select.where else [])]
+        # A column that is only passed on makes nothing: if it is not there, it is a typo.
+        made = frozenset(name.lower() for name, text in select.made if {name} != mentioned_columns(text))
+        yield from (each.under("sql") for each in unknown_columns(texts, names, made))
+        folded = [name.lower() for name in self.columns(names) or []]
+        for number, name in enumerate(folded):
+            if name in folded[:number]:
+                text = f"the column '{name}' comes out twice: leave the old one out with * EXCEPT ({name})"
+                yield Problem.error(text, "sql")

@@ -4,11 +4,13 @@ Guarantee: the state is Spark's, kept in its checkpoint together with the place 
 """
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
+from penstock.config.problem import PipelineView, Problem
 from penstock.record.schema import parse
 from penstock.steps.step import StepModel
 from penstock.steps.user_code import load_function, own_modules
@@ -21,6 +23,8 @@ class Stateful(StepModel, frozen=True):
     """A `StatefulProcessor` of PySpark, run by its transformWithState."""
 
     keyword = "stateful"
+    is_row_local = False
+    takes_tables = True
 
     stateful: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The class, as `module:Class`.")
     key: list[str] = Field(min_length=1, description="Columns whose values share one state.")
@@ -39,6 +43,11 @@ class Stateful(StepModel, frozen=True):
     def user_code(self) -> str:
         """The class."""
         return self.stateful
+
+    def problems(self, pipeline: PipelineView, names: list[str] | None) -> Iterator[Problem]:  # noqa: ARG002
+        """Find timers that would never rest."""
+        if pipeline.is_stateful and self.timers == "processing_time" and pipeline.speed == "scheduled":
+            yield Problem.error("timers that follow the clock never come to an end: use `speed: stream`", "timers")
 
     def on_table(self, frame: "DataFrame", folder: Path) -> "DataFrame":
         """Return what the processor makes of the rows of each key."""

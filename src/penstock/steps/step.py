@@ -5,7 +5,7 @@ and gives for each row one row or none, in order. Rows that have failed already 
 pipeline works on the whole table as Spark streams it (`on_table`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import pyarrow as pa
 from pydantic import BaseModel
 
+from penstock.config.problem import PipelineView, Problem
 from penstock.errors import BadInput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from penstock.steps.sql import Select
+    from penstock.steps.select import Select
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class StepModel(BaseModel, frozen=True, extra="forbid"):
     """The key that makes a step one of this kind."""
     is_sql: ClassVar[bool] = False
     """Whether it is SQL alone, which needs no Python worker."""
+    is_row_local: ClassVar[bool] = True
+    """Whether it can stand in a pipeline that lands events, and looks at one at a time."""
+    takes_tables: ClassVar[bool] = False
+    """Whether it can stand in a stateful pipeline (`on_table`)."""
     has_handlers: ClassVar[bool] = False
     """Whether it tells the driver what it counted, which one step of a pipeline can."""
 
@@ -68,6 +73,14 @@ class StepModel(BaseModel, frozen=True, extra="forbid"):
     def batch_timeouts_ms(self) -> list[int]:
         """How long messages may wait in its batchers."""
         return []
+
+    def columns(self, names: list[str] | None) -> list[str] | None:
+        """Return the user's columns that come out, given those that go in; None if that cannot be told."""
+        return names
+
+    def problems(self, pipeline: PipelineView, names: list[str] | None) -> Iterable[Problem]:  # noqa: ARG002 - most have none
+        """Return what is wrong with it in this pipeline, behind these columns, with keys inside of the step."""
+        return ()
 
     def as_select(self) -> "Select | None":
         """Return its SQL taken apart; None if it has none. Raises `ValueError` for SQL that is not row-local."""

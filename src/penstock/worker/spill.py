@@ -24,7 +24,7 @@ import psutil
 import pyarrow as pa
 
 from penstock.record.columns import RESERVED, user_columns
-from penstock.steps.sql import Select, with_columns_for_stars
+from penstock.steps.select import Select, with_columns_for_stars
 
 NUMBER = "_row"
 _NAME = re.compile(r"penstock-aside-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d{1,9})-\w+\.arrow")
