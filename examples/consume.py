@@ -15,9 +15,8 @@ import signal
 import sys
 from collections import Counter
 
-from penstock.config import settings
-from penstock.errors import PenstockError
-from penstock.kafka.consumer import Consumer, ConsumerOptions
+import penstock
+from penstock import Consumer, ConsumerOptions, PenstockError
 
 
 def main() -> None:
@@ -30,7 +29,7 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=10.0, help="end after so many seconds without a record")
     args = parser.parse_args()
 
-    connection = settings.load(bootstrap=args.bootstrap).connection()
+    connection = penstock.connection(bootstrap=args.bootstrap)
 
     read_from: Counter[int] = Counter()
     # Leaving the block commits the position a last time and leaves the group.

@@ -13,13 +13,13 @@ import argparse
 import json
 import signal
 import sys
+from collections.abc import Iterable
 
-from penstock.config import settings
-from penstock.errors import OwnershipLost, PenstockError
-from penstock.kafka.consumer import Consumer, Partitions
+import penstock
+from penstock import Consumer, OwnershipLost, PenstockError
 
 
-def names(partitions: Partitions) -> str:
+def names(partitions: Iterable[tuple[str, int]]) -> str:
     """Give partitions as text, such as orders/0 orders/2."""
     return " ".join(f"{topic}/{number}" for topic, number in sorted(partitions)) or "nothing"
 
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=10.0, help="end after so many seconds without a record")
     args = parser.parse_args()
 
-    connection = settings.load(bootstrap=args.bootstrap).connection()
+    connection = penstock.connection(bootstrap=args.bootstrap)
 
     cents_of: dict[str, int] = {}
     committed = 0

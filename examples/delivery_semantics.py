@@ -23,15 +23,20 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection as Pipe
 from typing import NamedTuple
 
-from penstock.config import settings
-from penstock.errors import PenstockError
+import penstock
+from penstock import (
+    Admin,
+    Batch,
+    Connection,
+    Consumer,
+    ConsumerOptions,
+    PenstockError,
+    Producer,
+    ProducerOptions,
+    TopicSpec,
+    read_all,
+)
 from penstock.kafka import groups, topics
-from penstock.kafka.admin import Admin
-from penstock.kafka.connection import Connection
-from penstock.kafka.consumer import Batch, Consumer, ConsumerOptions
-from penstock.kafka.producer import Producer, ProducerOptions
-from penstock.kafka.reader import read_all
-from penstock.kafka.topic_spec import TopicSpec
 
 EVENTS, BATCH, FATAL_POSITION = 100, 20, 60
 
@@ -139,7 +144,7 @@ def main() -> int:
     parser.add_argument("--bootstrap", help="host:port of your Kafka; the local cluster if left out")
     parser.add_argument("--keep", metavar="NAME", help="leave the topics for a look: NAME.sent, NAME.at-most-once, ...")
     args = parser.parse_args()
-    connection = settings.load(bootstrap=args.bootstrap).connection()
+    connection = penstock.connection(bootstrap=args.bootstrap)
     admin = Admin(connection)
     name = args.keep or f"semantics-{uuid.uuid4().hex[:8]}"
     source, targets = f"{name}.sent", {kind: f"{name}.{kind.replace(' ', '-')}" for kind in SEMANTICS}

@@ -17,12 +17,9 @@ from collections import Counter
 
 from confluent_kafka import KafkaError, Message
 
-from penstock.config import settings
-from penstock.errors import Conflict, PenstockError
+import penstock
+from penstock import Admin, Conflict, PenstockError, Producer, TopicSpec
 from penstock.kafka import topics
-from penstock.kafka.admin import Admin
-from penstock.kafka.producer import Producer
-from penstock.kafka.topic_spec import TopicSpec
 
 CUSTOMERS = 10
 
@@ -35,7 +32,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100, help="how many orders to send (default: 100)")
     args = parser.parse_args()
 
-    connection = settings.load(bootstrap=args.bootstrap).connection()
+    connection = penstock.connection(bootstrap=args.bootstrap)
 
     # Kafka itself settles who makes the topic: asking first whether it is there would race with other producers.
     with contextlib.suppress(Conflict):

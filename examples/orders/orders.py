@@ -14,9 +14,7 @@ import csv
 from decimal import Decimal
 from pathlib import Path
 
-from penstock import Batcher, BatchInfo, Message, Pipeline
-from penstock.errors import Transient
-from penstock.steps.handlers import OnFailure
+from penstock import Batcher, BatchInfo, Message, OnFailure, Pipeline, Transient
 
 CUSTOMERS = Path(__file__).with_name("customers.csv")
 EUROS = {"EUR": Decimal(1), "USD": Decimal("0.92"), "GBP": Decimal("1.17")}

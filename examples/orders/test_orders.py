@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import Transient
+from penstock import Transient
 from penstock.testing import FakeClock, Record, run
 
 import orders

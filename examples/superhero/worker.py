@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import orjson
 
-from penstock.errors import OwnershipLost, PenstockError, Transient
+from penstock import OwnershipLost, PenstockError, Transient
 from penstock.transports import Incoming, Subscription, open_transport
 
 from tally import Tally

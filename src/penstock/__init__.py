@@ -1,31 +1,163 @@
-"""Penstock: every Kafka event in your tables exactly once."""
+"""Penstock: Kafka events into tables, each exactly once, on Spark.
+
+Public is what `__all__` names here and in `penstock.kafka`, `penstock.kafka.security`, `penstock.logging`,
+`penstock.testing`, `penstock.transports` and `penstock.lab.simulator`. Most of it is imported when it is first asked
+for, so `import penstock` costs next to nothing, and loads neither Spark nor a Kafka client.
+"""
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import (
+    BadInput,
+    BatchAborted,
+    BrokerUnavailable,
+    CheckpointLost,
+    ClusterReplaced,
+    Conflict,
+    DeliveryFailed,
+    Discontinuity,
+    EnvironmentNotReady,
+    FormatNotUnderstood,
+    LeaderNotAvailable,
+    LogTruncated,
+    Mistakes,
+    NotFound,
+    OwnershipLost,
+    PenstockError,
+    PipelineHalted,
+    PositionLost,
+    PositionsMoved,
+    QueueFull,
+    RecordsRefused,
+    Refused,
+    RetentionPassed,
+    SinkUnavailable,
+    SparkDied,
+    StateOutdated,
+    Terminal,
+    TopicRecreated,
+    Transient,
+)
+
 if TYPE_CHECKING:
-    from penstock.pipeline.handlers import Pipeline as Pipeline
-    from penstock.pipeline.spec import PipelineSpec as PipelineSpec
-    from penstock.steps.handlers import Batcher as Batcher
-    from penstock.steps.handlers import OnFailure as OnFailure
-    from penstock.steps.message import BatchInfo as BatchInfo
-    from penstock.steps.message import Message as Message
+    from penstock import kafka, logging, testing, transports
+    from penstock.config.settings import connection
+    from penstock.kafka.admin import Admin
+    from penstock.kafka.connection import Connection
+    from penstock.kafka.consumer import Batch, Consumer, ConsumerOptions
+    from penstock.kafka.positions import EARLIEST, LATEST, Position
+    from penstock.kafka.producer import Producer, ProducerOptions
+    from penstock.kafka.reader import Reader, read_all
+    from penstock.kafka.topic_spec import TopicSpec
+    from penstock.operate.run import Account, run
+    from penstock.pipeline.handlers import Pipeline
+    from penstock.pipeline.load import load
+    from penstock.pipeline.spec import PipelineSpec
+    from penstock.secret import Secret
+    from penstock.steps.handlers import Batcher, OnFailure
+    from penstock.steps.message import BatchInfo, Message
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "BatchInfo": "penstock.steps.message",
-    "Batcher": "penstock.steps.handlers",
-    "Message": "penstock.steps.message",
-    "OnFailure": "penstock.steps.handlers",
-    "Pipeline": "penstock.pipeline.handlers",
-    "PipelineSpec": "penstock.pipeline.spec",
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Account",
+    "Admin",
+    "BadInput",
+    "Batch",
+    "BatchAborted",
+    "BatchInfo",
+    "Batcher",
+    "BrokerUnavailable",
+    "CheckpointLost",
+    "ClusterReplaced",
+    "Conflict",
+    "Connection",
+    "Consumer",
+    "ConsumerOptions",
+    "DeliveryFailed",
+    "Discontinuity",
+    "EnvironmentNotReady",
+    "FormatNotUnderstood",
+    "LeaderNotAvailable",
+    "LogTruncated",
+    "Message",
+    "Mistakes",
+    "NotFound",
+    "OnFailure",
+    "OwnershipLost",
+    "PenstockError",
+    "Pipeline",
+    "PipelineHalted",
+    "PipelineSpec",
+    "Position",
+    "PositionLost",
+    "PositionsMoved",
+    "Producer",
+    "ProducerOptions",
+    "QueueFull",
+    "Reader",
+    "RecordsRefused",
+    "Refused",
+    "RetentionPassed",
+    "Secret",
+    "SinkUnavailable",
+    "SparkDied",
+    "StateOutdated",
+    "Terminal",
+    "TopicRecreated",
+    "TopicSpec",
+    "Transient",
+    "connection",
+    "kafka",
+    "load",
+    "logging",
+    "read_all",
+    "run",
+    "testing",
+    "transports",
+]
+
+_DEFINED_IN = {
+    "EARLIEST": "kafka.positions",
+    "LATEST": "kafka.positions",
+    "Account": "operate.run",
+    "Admin": "kafka.admin",
+    "Batch": "kafka.consumer",
+    "BatchInfo": "steps.message",
+    "Batcher": "steps.handlers",
+    "Connection": "kafka.connection",
+    "Consumer": "kafka.consumer",
+    "ConsumerOptions": "kafka.consumer",
+    "Message": "steps.message",
+    "OnFailure": "steps.handlers",
+    "Pipeline": "pipeline.handlers",
+    "PipelineSpec": "pipeline.spec",
+    "Position": "kafka.positions",
+    "Producer": "kafka.producer",
+    "ProducerOptions": "kafka.producer",
+    "Reader": "kafka.reader",
+    "Secret": "secret",
+    "TopicSpec": "kafka.topic_spec",
+    "connection": "config.settings",
+    "load": "pipeline.load",
+    "read_all": "kafka.reader",
+    "run": "operate.run",
 }
+_MODULES = {"kafka", "logging", "testing", "transports"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import what a pipeline file needs when it asks: most commands need none of it, and start sooner without."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'penstock' has no attribute '{name}'")
+    """Import a public name when it is asked for: most programs and commands need few of them, and start sooner."""
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"penstock.{name}")
+    if name not in _DEFINED_IN:
+        raise AttributeError(f"module 'penstock' has no attribute '{name}'")
+    return getattr(import_module(f"penstock.{_DEFINED_IN[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

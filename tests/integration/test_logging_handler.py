@@ -19,7 +19,8 @@ from penstock.config.project import LocalCluster
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_rabbitmq import RunningRabbitMQ
 from penstock.lab.bench.throwaway_redis import RunningRedis
-from penstock.transports import EventHandler, log_to, open_transport
+from penstock.logging import EventHandler, log_to
+from penstock.transports import open_transport
 
 from conftest import Cli, RunningKafka
 from support.waiting import until
@@ -180,7 +181,7 @@ def test_a_program_that_just_ends_has_sent_everything(redis_server: RunningRedis
     topic = f"exit-{next(_numbers)}"
     program = """
         import logging, sys
-        from penstock.transports import log_context, log_to
+        from penstock.logging import log_context, log_to
 
         log_to(sys.argv[1], topic=sys.argv[2])
         with log_context(run=7):
@@ -206,7 +207,7 @@ def test_a_program_whose_server_is_never_there_ends_in_time_and_says_so_in_one_l
     (port,) = find_free("127.0.0.1", 1)
     program = """
         import logging, sys, time
-        from penstock.transports import log_to
+        from penstock.logging import log_to
 
         log_to(sys.argv[1], topic="logs", flush_timeout_s=3.0)
         logging.info("into the void")
@@ -228,7 +229,7 @@ def test_a_forked_child_sends_its_own_records_and_none_of_the_parent(redis_serve
     topic = f"fork-{next(_numbers)}"
     program = """
         import logging, os, sys
-        from penstock.transports import log_to
+        from penstock.logging import log_to
 
         handler = log_to(sys.argv[1], topic=sys.argv[2], linger_s=0.5)
         logging.info("first")
@@ -256,7 +257,7 @@ def test_a_forked_child_sends_its_own_records_and_none_of_the_parent(redis_serve
 def test_a_password_is_in_no_line_that_the_handler_writes(redis_server: RunningRedis) -> None:
     program = """
         import logging, os, sys
-        from penstock.transports import log_to
+        from penstock.logging import log_to
 
         os.environ["SECRET"] = "canary-5512"
         print(log_to(sys.argv[1], topic="logs", flush_timeout_s=2.0))

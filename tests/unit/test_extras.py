@@ -93,7 +93,8 @@ import json, sys
 sys.modules.update(dict.fromkeys(["matplotlib", "pika", "redis", "websockets"]))
 from penstock.cli import bench, sim
 from penstock.errors import EnvironmentNotReady
-from penstock.transports import log_to, open_transport
+from penstock.logging import log_to
+from penstock.transports import open_transport
 said = []
 for address in sys.argv[1:]:
     for call in (open_transport, lambda address: log_to(address, topic="logs")):

@@ -72,24 +72,23 @@ class Settings:
 
 def load(
     *,
-    project_file: Path | None = None,
-    home: Path | None = None,
+    project_file: str | Path | None = None,
+    home: str | Path | None = None,
     bootstrap: str | None = None,
     user: str | None = None,
 ) -> Settings:
     """Settle every setting by the order above."""
     # An empty variable counts as unset.
     environment = {name: value for name, value in os.environ.items() if value}
-    named = environment.get("PENSTOCK_PROJECT")
-    meant = project_file or (Path(named) if named else None)
-    file, passed_over = (meant, ()) if meant else _nearest_project_file()
+    named = project_file or environment.get("PENSTOCK_PROJECT")
+    file, passed_over = (Path(named), ()) if named else _nearest_project_file()
     loaded = project.load(file) if file else project.Project()
     base = file.parent if file else Path.cwd()
-    named_home = home or (Path(environment["PENSTOCK_HOME"]) if "PENSTOCK_HOME" in environment else None)
+    named_home = home or environment.get("PENSTOCK_HOME")
     external = _external(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
     return Settings(
-        home_folder=named_home or base / HOME_NAME,
-        home_is_named=named_home is not None,
+        home_folder=Path(named_home) if named_home else base / HOME_NAME,
+        home_is_named=bool(named_home),
         passed_over=passed_over,
         cache=cache_folder(),
         project_file=file,
@@ -97,6 +96,17 @@ def load(
         external=external,
         user=user or environment.get("PENSTOCK_USER"),
     )
+
+
+def connection(
+    *,
+    project: str | Path | None = None,
+    home: str | Path | None = None,
+    bootstrap: str | None = None,
+    user: str | None = None,
+) -> Connection:
+    """Return the connection that the command line would use; the arguments are its options of these names."""
+    return load(project_file=project, home=home, bootstrap=bootstrap, user=user).connection()
 
 
 def _nearest_project_file() -> tuple[Path | None, tuple[Path, ...]]:

@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from penstock import __version__
 from penstock.delivery.durable import write_json
 
 _MOST = 1000
@@ -25,7 +24,7 @@ class Analysis:
 
     def __init__(self, path: Path | None, settings: Mapping[str, str]) -> None:
         self._path = path
-        self._known_by = [__version__, version("pyspark"), sorted(settings.items())]
+        self._known_by = [version("penstock"), version("pyspark"), sorted(settings.items())]
         self._answers = _read(path)
 
     def columns(self, before: pa.Schema, asked: list[Any], ask: Callable[[], pa.Schema]) -> pa.Schema:

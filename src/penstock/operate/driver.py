@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -94,8 +95,19 @@ def make_runner(
     return Runner(spec, settings.connection(), home, start, base, any_cluster=any_cluster, launch_spark=launch)
 
 
-def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, master: str = MASTER) -> Status:
-    """Run a pipeline in this process until it has caught up, is told to stop, or fails; on record from the start."""
+def run(
+    spec: PipelineSpec,
+    settings: Settings,
+    file: Path,
+    *,
+    show: Show,
+    master: str = MASTER,
+    stopping: threading.Event | None = None,
+) -> Status:
+    """Run a pipeline in this process until it has caught up, is told to stop, or fails; on record from the start.
+
+    It is told to stop by a signal, which only a main thread can get, or by setting `stopping`.
+    """
     home = home_of(settings, spec.name)
     make_private(home.folder)
     status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
@@ -122,6 +134,7 @@ def run(spec: PipelineSpec, settings: Settings, file: Path, *, show: Show, maste
         write_versioned(home.folder / "pipeline.json", PIPELINE_FILES, {"file": str(file.resolve())})
         listeners.append(record.batch)
         runner = make_runner(spec, settings, file, master, held, will_run=True)
+        runner.stopping = stopping or runner.stopping
         with ExitStack() as stack:
             if spec.metrics is not None:
                 from penstock.operate.metrics import MetricsServer
@@ -159,7 +172,9 @@ def _on_record(status: Status, home: Path, folder: Path) -> Iterator[RunRecord]:
 
 @contextmanager
 def _on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
+    # Python lets only the main thread handle signals; a program that runs a pipeline in another one has its own way.
+    numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, lambda *_: stop()) for number in numbers}
     try:
         yield
     finally:
@@ -179,6 +194,7 @@ def account(status: Status, progress: Progress) -> None:
         return
     status.state, status.reason = "running", ""
     status.batch, status.lag = report.batch, progress.lag
+    status.batches += 1
     status.events += report.read
     status.dead += report.dead
     status.batch_seconds = round(report.seconds, 3)

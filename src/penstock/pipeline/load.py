@@ -17,12 +17,12 @@ from penstock.pipeline.spec import PipelineSpec
 _SHOWN = 10
 
 
-def load(path: Path) -> PipelineSpec:
+def load(path: str | Path) -> PipelineSpec:
     """Read a pipeline and check it as a whole; complaints name the file, the line and the key.
 
     Raises `EnvironmentNotReady` if it needs an extra that is not installed.
     """
-    return load_with_warnings(path)[0]
+    return load_with_warnings(Path(path))[0]
 
 
 def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:

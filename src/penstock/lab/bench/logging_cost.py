@@ -19,7 +19,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.positions import bounds
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.lab.bench.throwaway_kafka import Step, one_node
-from penstock.transports.handler import EventHandler, HandlerOptions
+from penstock.logging.handler import EventHandler, HandlerOptions
 from penstock.transports.kafka import Kafka
 
 _TOPIC = "bench.logs"

@@ -18,7 +18,8 @@ from penstock.lab.simulator.events import KEY, PARTITIONS, ROOT_LOGGER, TOPIC
 from penstock.lab.simulator.load import Records
 from penstock.lab.simulator.play import Show
 from penstock.lab.simulator.simulation import Send, SimulationOptions, SimulationResult, simulate
-from penstock.transports import EventHandler, HandlerOptions, Outgoing, Transport
+from penstock.logging import EventHandler, HandlerOptions
+from penstock.transports import Outgoing, Transport
 from penstock.transports.address import Address, opener, parse
 from penstock.transports.kafka import Kafka
 

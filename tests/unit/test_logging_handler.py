@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadInput, BrokerUnavailable, RecordsRefused
-from penstock.transports import EventHandler, HandlerOptions, Outgoing, Subscription, log_to
+from penstock.logging import EventHandler, HandlerOptions, log_to
+from penstock.transports import Outgoing, Subscription
 
 from support.waiting import until
 
@@ -283,9 +284,38 @@ def test_a_transport_that_names_the_refused_ones_gets_none_of_the_others_twice()
     assert ["before", "after", "Log Records Dropped"] == memory.messages()
 
 
+def test_leaving_the_context_sends_what_is_left_and_gives_the_logger_back_as_it_was() -> None:
+    memory = Memory()
+    logger = logging.getLogger("part-of-a-program")
+    logger.setLevel(logging.WARNING)
+    handler = EventHandler(lambda: memory, HandlerOptions(topic="logs", linger_s=0.5))
+    handler.setLevel(logging.INFO)
+
+    with handler:
+        handler.attach(logger)
+        logger.info("inside")
+    logger.error("outside")
+
+    assert ["inside"] == memory.messages()
+    assert (logging.WARNING, [], True) == (logger.level, logger.handlers, memory.closed)
+
+
+def test_a_logger_is_named_by_its_name_or_is_the_root_one() -> None:
+    root, named = logging.getLogger(), logging.getLogger("named")
+
+    with (
+        log_to("kafka://127.0.0.1:1", topic="logs", logger="named", flush_timeout_s=0) as one,
+        log_to("kafka://127.0.0.1:1", topic="logs", flush_timeout_s=0) as other,
+    ):
+        attached = (one in named.handlers, one in root.handlers, other in root.handlers)
+
+    assert (True, False, True) == attached
+    assert not {one, other} & {*named.handlers, *root.handlers}
+
+
 _CHILDREN = """
 import concurrent.futures, logging, multiprocessing, os, sys
-from penstock.transports import EventHandler, HandlerOptions
+from penstock.logging import EventHandler, HandlerOptions
 
 class Appending:
     def send(self, messages):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.transports import log_context
-from penstock.transports.context import current
-from penstock.transports.event import encode, snapshot
+from penstock.logging import log_context
+from penstock.logging.context import current
+from penstock.logging.event import encode, snapshot
 
 
 def record(message: str = "hello", *args: Any, **extra: Any) -> logging.LogRecord:

@@ -1,7 +1,7 @@
 """A logging handler that sends records as JSON events without ever making the program wait, unless it is told to.
 
 ```python
-from penstock.transports import log_to
+from penstock.logging import log_to
 
 log_to("kafka://127.0.0.1:9092", topic="app.logs")
 ```
@@ -21,15 +21,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
 from penstock.errors import BadInput, RecordsRefused, one_line
+from penstock.logging.buffer import Buffer, WhenFull
+from penstock.logging.context import current
+from penstock.logging.event import Event, encode, snapshot
 from penstock.transports.address import opener, parse
-from penstock.transports.buffer import Buffer, WhenFull
-from penstock.transports.context import current
-from penstock.transports.event import Event, encode, snapshot
 from penstock.transports.transport import Outgoing, Transport
 
 _FIRST_PAUSE_S = 0.1
@@ -56,7 +56,7 @@ class _Stderr(logging.StreamHandler[Any]):
         """Leave it: there is nothing to keep."""
 
 
-_complaints = logging.getLogger("penstock.transports.complaints")
+_complaints = logging.getLogger("penstock.logging.complaints")
 _complaints.propagate = False
 _complaints.addHandler(_Stderr())
 _complaints.handlers[0].setFormatter(logging.Formatter("penstock: %(message)s"))
@@ -80,7 +80,8 @@ class EventHandler(logging.Handler):
     """Sends every record through a transport, which `connect` opens in the handler's own thread.
 
     `sent` and `dropped` count; with those in the buffer they add up to what was logged. `flush` waits, at most for
-    `flush_timeout_s`; logging calls it and `close` when the program ends.
+    `flush_timeout_s`; logging calls it and `close` when the program ends. As a context it ends sooner: leaving the
+    block gives the logger back as it was, and closes.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class EventHandler(logging.Handler):
         self._connect = connect
         self._server = server
         self._closed = False
+        self._attached: list[tuple[logging.Logger, int]] = []
         self._begin()
         self._start()
         _handlers.add(self)
@@ -114,6 +116,23 @@ class EventHandler(logging.Handler):
     def dropped(self) -> int:
         """How many events were dropped because the buffer was full, the handler closed or the server refused them."""
         return self._buffer.dropped
+
+    def attach(self, logger: logging.Logger) -> None:
+        """Take the records of a logger; one that is stricter than the handler is set to the handler's level."""
+        self._attached.append((logger, logger.level))
+        if logger.getEffectiveLevel() > self.level:
+            logger.setLevel(self.level)
+        logger.addHandler(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for logger, level in self._attached:
+            logger.removeHandler(self)
+            logger.setLevel(level)
+        self._attached.clear()
+        self.close()
 
     def createLock(self) -> None:  # noqa: N802 - logging's name
         """Have no lock: the buffer has its own, and a thread blocked in `emit` must not keep the exit from closing."""
@@ -293,11 +312,11 @@ def log_to(
     address: str,
     *,
     topic: str,
-    logger: logging.Logger | None = None,
+    logger: logging.Logger | str | None = None,
     level: int | str = logging.INFO,
     **options: Any,
 ) -> EventHandler:
-    """Send the records of a logger, the root one by default, to a topic; give the handler that does it.
+    """Send the records of a logger, the root one by default, to a topic; return the handler, which is also a context.
 
     `options` are those of `HandlerOptions`. A logger that is stricter than `level` is set to it. The server need not be
     there yet: an address that cannot be used raises `BadInput`, a server that is away does not.
@@ -310,8 +329,5 @@ def log_to(
         raise BadInput(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
     handler = EventHandler(opener(known), chosen, server=str(known))
     handler.setLevel(level)
-    target = logger or logging.getLogger()
-    if target.getEffectiveLevel() > handler.level:
-        target.setLevel(handler.level)
-    target.addHandler(handler)
+    handler.attach(logger if isinstance(logger, logging.Logger) else logging.getLogger(logger))
     return handler

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from typing import Literal
 
-from penstock.transports.event import Event
+from penstock.logging.event import Event
 
 WhenFull = Literal["block", "drop_oldest", "drop_newest"]
 
