@@ -44,30 +44,29 @@ class Listener:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._answer = answer
         self._hang_up = hang_up
-        self._open: list[socket.socket] = []
         self.knocks = 0
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     @property
     def server(self) -> str:
         return f"127.0.0.1:{self._socket.getsockname()[1]}"
 
     def _serve(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError), ExitStack() as accepted:
             while True:
                 connection, _ = self._socket.accept()
+                accepted.enter_context(connection)
                 self.knocks += 1
                 if self._answer and connection.recv(1):
                     connection.sendall(self._answer)
                 if self._hang_up:
                     connection.close()
-                else:
-                    self._open.append(connection)
 
     def close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
-        for each in (self._socket, *self._open):
-            each.close()
+        self._thread.join(10)
+        self._socket.close()
 
 
 @pytest.fixture
