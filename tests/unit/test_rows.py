@@ -11,6 +11,7 @@ from penstock.record.schema import parse
 from penstock.sinks.postgres_types import column_type, row_values
 from penstock.sinks.rows import fitting, plain, plain_rows, readable
 
+AT = pa.timestamp("us", "UTC")
 MOMENT = datetime.datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=datetime.UTC)
 
 
@@ -148,3 +149,25 @@ def test_times_that_no_calendar_has_can_be_looked_at_as_numbers() -> None:
     odd = pa.RecordBatch.from_pydict({"at": pa.array([2**62, None], pa.timestamp("us", "UTC")), "id": [1, 2]})
 
     assert [{"at": 2**62, "id": 1}, {"at": None, "id": 2}] == list(plain_rows(readable(odd)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        pytest.param(pa.date32(), 2**30, 2**30, id="a date"),
+        pytest.param(pa.list_(AT), [2**62], [2**62], id="in a list"),
+        pytest.param(
+            pa.struct([("x", AT), ("d", pa.date32())]), {"x": 1, "d": 2**30}, {"x": 1, "d": 2**30}, id="a part"
+        ),
+        pytest.param(pa.list_(pa.struct([("x", AT)])), [{"x": 2**62}], [{"x": 2**62}], id="deep"),
+        pytest.param(pa.map_(pa.string(), AT), [("k", -(2**62))], {"k": -(2**62)}, id="in a map"),
+        pytest.param(pa.map_(AT, pa.int32()), [(2**62, 1)], {str(2**62): 1}, id="a key"),
+        pytest.param(pa.list_(AT), [0], ["1970-01-01T00:00:00+00:00"], id="within the calendar"),
+    ],
+)
+def test_times_beyond_the_calendar_are_shown_as_numbers_at_any_depth(
+    kind: pa.DataType, value: object, expected: object
+) -> None:
+    rows = pa.RecordBatch.from_arrays([pa.array([value, None], kind)], names=["odd"])
+
+    assert [{"odd": expected}, {"odd": None}] == list(plain_rows(readable(rows)))

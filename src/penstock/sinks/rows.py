@@ -58,19 +58,32 @@ def plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def readable(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows to look at: a column with times that Python's calendar has not becomes one of numbers."""
-    columns = [each if _is_in_calendar(each) else each.cast(pa.int64()) for each in rows.columns]
+    """Return rows to look at: the times of a column, at any depth, that Python's calendar has not become numbers."""
+    columns = [each if _is_in_calendar(each) else each.cast(_in_numbers(each.type)) for each in rows.columns]
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
 
 def _is_in_calendar(column: pa.Array) -> bool:
-    if not pa.types.is_timestamp(column.type):
-        return True
     try:
-        pc.min_max(column).as_py()
+        column.to_pylist()
     except (ValueError, OverflowError):
         return False
     return True
+
+
+def _in_numbers(kind: pa.DataType) -> pa.DataType:
+    """Return the type with the numbers behind its times: since 1970, in days or in the column's own unit."""
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_numbers(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_in_numbers(kind.key_type), _in_numbers(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_in_numbers(kind.value_type))
+    return kind
 
 
 def _is_plain(column: pa.Array) -> bool:
