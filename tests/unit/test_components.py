@@ -106,6 +106,7 @@ def test_a_type_that_nobody_offers_is_told_with_the_nearest_one(packages: Path, 
     [
         ("csv_bad:Csv", "import not_there", "ModuleNotFoundError: No module named 'not_there'"),
         ("csv_bad:Csv", "raise SystemError('a\\nb')", "SystemError: a\\nb"),
+        ("csv_bad:Csv", "raise SystemExit(0)", "SystemExit: 0"),
         ("csv_bad:Nothing", MODULE, "AttributeError: module 'csv_bad' has no attribute 'Nothing'"),
         ("csv_bad:PathFromFile", MODULE, "csv_bad:PathFromFile is no SinkModel"),
         ("csv_bad:Half", MODULE, "csv_bad:Half lacks the method open"),

@@ -38,6 +38,7 @@ def test_what_fits_is_told_of_what_it_costs(tmp_path: Path) -> None:
         ({"source": {"pattern": "in.*"}}, "source", "named Kafka topics"),
         ({"sinks": [{"type": "delta", "path": "t"}]}, "sinks", "it is `kafka`"),
         ({"sinks": [*FITS["sinks"], {"type": "console"}]}, "sinks", "there is one sink"),
+        ({"sinks": [{"type": "kafka", "topic": "a/b"}]}, "sinks.0.topic", "a topic's name has letters"),
         ({"steps": [{"python": "json:loads"}]}, "steps.0", "SQL only"),
         ({"steps": [{"handlers": "json:JSONDecoder"}]}, "steps.0", "SQL only"),
         ({"expect": [{**FITS["expect"][0], "otherwise": "fail"}]}, "expect.0.otherwise", "drops a record"),

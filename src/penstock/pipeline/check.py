@@ -115,7 +115,7 @@ def _about_stateful(spec: PipelineSpec) -> Iterator[Problem]:
         yield Problem.error("expectations belong to the pipeline that lands the events", "expect")
     for number, sink in enumerate(spec.sinks):
         if not sink.can_merge:
-            *some, last = (name for name, model in SINKS.built_in.items() if getattr(model, "can_merge", False))
+            *some, last = (name for name, model in SINKS.built_in.items() if model.can_merge)
             text = f"`{sink.type}` cannot take results that change: use {', '.join(some)} or {last}"
             yield Problem.error(text, "sinks", number)
 

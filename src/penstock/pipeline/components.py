@@ -7,7 +7,7 @@ file names a type that is not built in, and only the one that offers it is impor
 import difflib
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, Union, get_args
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args
 
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
@@ -15,19 +15,19 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from penstock.config.document import contradiction
 
-Model = type[BaseModel]
+Family = TypeVar("Family", bound=BaseModel)
 
 
-class Components:
+class Components(Generic[Family]):
     """Annotates the union of a family's built-in models and its base; whatever builds on the base fits.
 
     Guarantee: a built-in type is never another package's, and a package that cannot be used is named in one line.
     """
 
-    def __init__(self, group: str, base: Model) -> None:
+    def __init__(self, group: str, base: type[Family]) -> None:
         self._group = group
         self._base = base
-        self.built_in: dict[str, Model] = {}
+        self.built_in: dict[str, type[Family]] = {}
         """The models that come with Penstock, by type."""
 
     def installed(self) -> dict[str, list[EntryPoint]]:
@@ -66,7 +66,7 @@ class Components:
             return built_in(value)
         return self._model(name).model_validate(value, context=info.context)
 
-    def _model(self, name: str) -> Model:
+    def _model(self, name: str) -> type[Family]:
         """Load the model that an installed package offers under this name."""
         offered = self.installed()
         if name not in offered:
@@ -87,7 +87,7 @@ class Components:
         (entry,) = offered[name]
         try:
             model = entry.load()
-        except Exception as error:  # noqa: BLE001 - whatever the package's own code raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the package's own code raises
             raise _broken(entry, f"{type(error).__name__}: {error}") from None
         if not (isinstance(model, type) and issubclass(model, self._base)):
             raise _broken(entry, f"{entry.value} is no {self._base.__name__}")
