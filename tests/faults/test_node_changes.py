@@ -175,7 +175,7 @@ def test_of_two_ups_at_once_one_works_and_the_other_is_told(three_nodes: Running
     assert 0 == cli("status", home=three_nodes.home).code
 
 
-def test_a_node_whose_data_were_deleted_is_told_of_and_filled_again_by_the_others(
+def test_a_node_whose_data_were_deleted_is_reported_and_filled_again_by_the_others(
     three_nodes: RunningKafka, cli: Cli
 ) -> None:
     cluster, home = three_nodes.cluster, three_nodes.home

@@ -42,7 +42,7 @@ def test_json_lines_go_in_with_their_keys_and_headers_and_come_out_as_they_were(
     assert {"[['source', 'test']]"} == {str(record["headers"]) for record in records}
 
 
-def test_a_key_that_is_nested_too_deeply_is_told_with_its_line(kafka: RunningKafka, cli: Cli) -> None:
+def test_a_key_that_is_nested_too_deeply_is_reported_with_its_line(kafka: RunningKafka, cli: Cli) -> None:
     topic = kafka.topic()
     deep = '{"id": ' + "[" * 500 + "]" * 500 + "}"
 
@@ -150,7 +150,7 @@ def test_bytes_that_are_not_text_survive_json(kafka: RunningKafka, cli: Cli) -> 
         (["topic", "apply"], 3, "there is no penstock.yaml"),
         (["group", "describe", "no-such"], 3, "there is no group 'no-such'"),
         (["group", "delete", "no-such", "--yes"], 3, "there is no group 'no-such'"),
-        (["group", "reset", "g", "--to", "sometime"], 2, "no place in a topic"),
+        (["group", "reset", "g", "--to", "sometime"], 2, "no position in a topic"),
         (["group", "reset", "g"], 2, "exactly one of"),
         (["produce", "no-such"], 3, "there is no topic 'no-such'"),
         (["consume", "no-such"], 3, "it does not exist"),

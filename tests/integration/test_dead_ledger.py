@@ -127,7 +127,7 @@ def test_a_replay_goes_on_with_a_file_of_its_own_pipeline_only(kafka: RunningKaf
         replays.run(given, replays.find(given, "00facade"), other)
 
 
-def test_letters_of_a_dead_letter_topic_that_was_made_anew_are_not_looked_for_in_the_new_one(
+def test_letters_of_a_dead_letter_topic_that_was_recreated_are_not_looked_for_in_the_new_one(
     kafka: RunningKafka,
 ) -> None:
     dead_topic = kafka.topic("ledger-anew-dead")

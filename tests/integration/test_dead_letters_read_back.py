@@ -19,7 +19,7 @@ from penstock.record.records import records
 from conftest import RunningKafka
 
 
-def bury(
+def dead_letter(
     dead: DeadLetters, source_partition: SourcePartition, offsets: range, end: int, expected: int | None = None
 ) -> None:
     """Do what a batch does with records that all failed."""
@@ -45,7 +45,7 @@ def test_each_letter_is_read_back_once_however_many_batches_ask(
     source_partition = SourcePartition(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
     dead = DeadLetters(kafka.connection, topic, "{topic}.dead", tmp_path, f"penstock.{topic}.dead")
     dead.open({f"{topic}.dead": 2})
-    bury(dead, source_partition, range(0, 200, 2), 200)
+    dead_letter(dead, source_partition, range(0, 200, 2), 200)
     read: list[int] = []
     real = dead_letters.understand
 
@@ -60,7 +60,7 @@ def test_each_letter_is_read_back_once_however_many_batches_ask(
         for start in range(0, 200, 20)
     ]
     read_for_refill = len(read)
-    bury(dead, source_partition, range(201, 204), 210, 200)
+    dead_letter(dead, source_partition, range(201, 204), 210, 200)
     later = dead.recorded([OffsetRange(source_partition, 200, 210)])
     read_later = len(read)
     dead.close()
@@ -75,7 +75,7 @@ def test_what_failed_again_in_a_replay_is_read_back_too(kafka: RunningKafka, tmp
     dead = DeadLetters(kafka.connection, topic, "{topic}.dead", tmp_path, f"penstock.{topic}.dead.replay-1")
     dead.open({f"{topic}.dead": 1})
     source_partition = SourcePartition(f"{topic}.dead", "replay-1", 0)
-    bury(dead, source_partition, range(3), 5)
+    dead_letter(dead, source_partition, range(3), 5)
 
     found = dead.recorded([OffsetRange(source_partition, 0, 5)])
     dead.close()

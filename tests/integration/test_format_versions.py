@@ -140,7 +140,7 @@ def test_positions_of_another_version_in_a_group_are_refused_and_not_taken_for_n
     with pytest.raises(FormatNotUnderstood) as position:
         outbox.positions([source_partition])
     with pytest.raises(FormatNotUnderstood) as lag:
-        report.told([source_partition])
+        report.reported([source_partition])
     outbox.close()
     report.close()
 

@@ -49,7 +49,7 @@ def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
         patch.setattr(outboxes, "crash_point", lambda *_: broker.suspend())
         with pytest.raises(BrokerUnavailable):
             outbox.send([], {source_partition: 1}, {source_partition: 2})
-    told = report.tell({source_partition: 1})
+    reported = report.report({source_partition: 1})
     broker.kill()
     broker.wait(30)
     kafka.cluster.up(LocalCluster())
@@ -57,7 +57,7 @@ def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
     found = outbox.positions([source_partition])
     outbox.send([], found, {source_partition: 3})
 
-    assert not told
+    assert not reported
     assert found in (
         {source_partition: 1},
         {source_partition: 2},

@@ -84,7 +84,7 @@ class Begun:
             if is_done:
                 positions = {name: {source_partition: EVENTS} for name in runner.stores}
                 runner.checkpoint.commit(replace(committed, batch=1, sinks=positions))
-                runner.lag_report.tell({source_partition: EVENTS})
+                runner.lag_report.report({source_partition: EVENTS})
 
     def lose(self, sink: str) -> None:
         """Drop a sink's folder, and rebuild as the error says."""

@@ -84,7 +84,7 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize("kind", CONTRADICTIONS)
-def test_a_contradiction_is_told_with_file_line_key_and_remedy(kind: str, tmp_path: Path) -> None:
+def test_a_contradiction_is_reported_with_file_line_key_and_remedy(kind: str, tmp_path: Path) -> None:
     text, told = CONTRADICTIONS[kind]
     file = tmp_path / "pipeline.yaml"
     file.write_text(text)

@@ -41,7 +41,7 @@ def replay(lab: Lab, file: Path, **wanted: Any) -> tuple[Replay, Status]:
     return begun, replays.run(given, begun)
 
 
-def test_letters_are_listed_shown_replayed_through_a_mended_file_and_discarded_by_commands(lab: Lab, cli: Cli) -> None:
+def test_letters_are_listed_shown_replayed_through_a_fixed_file_and_discarded_by_commands(lab: Lab, cli: Cli) -> None:
     topic = lab.kafka.topic("dead-commands")
     lab.send(topic, {"id": 0, "name": "zero"}, b"\xffpoison", {"id": 4}, {"id": 0})
     lab.run(lab.spec(topic, steps=[{"sql": SHARE}]))

@@ -38,7 +38,7 @@ def recreate(kafka: RunningKafka, topic: str, partitions: int = 1) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(6, 3), (3, 6)])
-def test_a_topic_made_anew_is_noticed_and_read_from_its_start_once_somebody_says_so(
+def test_a_recreated_topic_is_noticed_and_read_from_its_start_once_somebody_says_so(
     before: int, after: int, lab: Lab
 ) -> None:
     topic = lab.kafka.topic("anew", partitions=2)
@@ -68,7 +68,7 @@ def test_a_topic_made_anew_is_noticed_and_read_from_its_start_once_somebody_says
     }
 
 
-def test_a_topic_made_anew_while_a_driver_is_open_is_not_taken_for_the_old_one(lab: Lab) -> None:
+def test_a_topic_recreated_while_a_driver_is_open_is_not_taken_for_the_old_one(lab: Lab) -> None:
     topic = lab.kafka.topic("under")
     spec = lab.spec(topic)
     lab.send_ids(topic, range(3))
@@ -163,7 +163,7 @@ def test_a_skip_that_dies_half_way_is_run_again_and_skips_what_was_gone_and_no_m
     assert 2 == len(gaps.read(lab.home(topic).folder))
 
 
-def test_a_skip_that_is_killed_over_a_topic_made_anew_is_run_again_and_completes(lab: Lab, cli: Cli) -> None:
+def test_a_skip_that_is_killed_over_a_recreated_topic_is_run_again_and_completes(lab: Lab, cli: Cli) -> None:
     topic = lab.kafka.topic("half-anew")
     file = lab.folder / "pipeline.yaml"
     file.write_text(yaml.safe_dump(lab.document(topic)))
@@ -303,7 +303,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_in_mid_batch_costs_the_others_noth
     ]
 
 
-def test_a_rebuild_over_a_topic_made_anew_asks_and_records_what_was_left_unread(lab: Lab, cli: Cli) -> None:
+def test_a_rebuild_over_a_recreated_topic_asks_and_records_what_was_left_unread(lab: Lab, cli: Cli) -> None:
     topic = lab.kafka.topic("rebuilt-anew")
     file = lab.folder / "pipeline.yaml"
     file.write_text(yaml.safe_dump(lab.document(topic)))

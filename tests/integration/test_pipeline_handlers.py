@@ -236,7 +236,7 @@ def test_a_handler_that_kills_its_worker_costs_that_record_and_no_other(lab: Lab
     assert (40, 39, 1, 0) == _shown(total(reports))
 
 
-def test_on_failure_stop_refuses_the_batch_and_writes_nothing_until_the_handler_is_mended(lab: Lab) -> None:
+def test_on_failure_stop_refuses_the_batch_and_writes_nothing_until_the_handler_is_fixed(lab: Lab) -> None:
     topic = lab.kafka.topic("handlers-stop", partitions=2)
     lab.send_ids(topic, range(10), partition=0)
     lab.send(topic, b"malformed", partition=0)

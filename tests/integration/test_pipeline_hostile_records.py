@@ -154,7 +154,7 @@ def test_rows_that_a_topic_refuses_are_dead_letters_for_that_sink_alone(lab: Lab
     assert (4, 1, 3, 0) == _numbers(total(reports, "kafka"))
 
 
-def test_keys_go_where_javas_clients_send_them_and_the_rest_is_as_the_sink_is_told(lab: Lab) -> None:
+def test_keys_go_where_javas_clients_send_them_and_the_rest_is_as_the_sink_says(lab: Lab) -> None:
     topic = lab.kafka.topic("keys")
     target, told = lab.kafka.topic("keys-out", partitions=7), lab.kafka.topic("keys-told", partitions=7)
     keys = [b"", b"k", "ü".encode(), b"\xff\x00", *(b"key-%d" % number for number in range(20))]

@@ -159,7 +159,7 @@ def test_a_sink_that_was_taken_out_of_the_file_is_no_lag(lab: Lab) -> None:
     assert 0 == groups.describe(lab.kafka.admin(), f"penstock.{topic}").lag
 
 
-def test_status_of_what_never_ran_and_of_what_ended_is_told(lab: Lab, cli: Cli) -> None:
+def test_status_of_what_never_ran_and_of_what_ended_is_reported(lab: Lab, cli: Cli) -> None:
     unknown = cli("pipeline", "status", "never-ran", home=lab.kafka.home)
     stopping = cli("pipeline", "stop", "never-ran", home=lab.kafka.home)
 

@@ -56,7 +56,7 @@ def test_a_table_that_is_gone_stops_the_pipeline_and_a_rebuild_fills_it_once(
     assert [(each,) for each in (0, 1, 2, 3, 4, 10)] == ask(server, IDS.replace("landed", table))
 
 
-def test_a_server_that_hangs_is_waited_for_and_told_of_and_then_gets_every_event_once(
+def test_a_server_that_hangs_is_waited_for_and_reported_and_then_gets_every_event_once(
     lab: Lab, postgres: RunningPostgres
 ) -> None:
     topic = lab.kafka.topic("hangs")

@@ -127,7 +127,7 @@ def test_a_start_that_failed_starts_again_where_it_was_to_begin_and_so_does_a_re
         until(lambda: [10, 10, 11, 11] == ids(lab, out), 60)
 
 
-def test_a_topic_made_anew_and_a_lost_checkpoint_stop_it_until_somebody_says_so(lab: Lab) -> None:
+def test_a_recreated_topic_and_a_lost_checkpoint_stop_it_until_somebody_says_so(lab: Lab) -> None:
     topic, out = lab.kafka.topic("anew"), lab.kafka.topic("anew-out")
     spec = PipelineSpec.model_validate(document(lab, topic, out))
     lab.send_ids(topic, [1])
@@ -146,7 +146,7 @@ def test_a_topic_made_anew_and_a_lost_checkpoint_stop_it_until_somebody_says_so(
         opened.begin()
 
 
-def test_a_checkpoint_that_is_gone_as_a_whole_is_noticed_and_a_rebuild_goes_on_where_the_lag_was_told(lab: Lab) -> None:
+def test_a_checkpoint_that_is_gone_as_a_whole_is_noticed_and_a_rebuild_goes_on_at_the_reported_lag(lab: Lab) -> None:
     topic, out = lab.kafka.topic("gone"), lab.kafka.topic("gone-out")
     source = {"type": "kafka", "topics": [topic], "start": "latest"}
     spec = PipelineSpec.model_validate(document(lab, topic, out, source=source))

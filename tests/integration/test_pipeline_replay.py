@@ -84,7 +84,7 @@ def named(lab: Lab, path: Path | None = None) -> dict[tuple[int, int], list[str]
     return found
 
 
-def test_a_stretch_of_a_live_stream_is_replaced_by_time_while_the_stream_goes_on(lab: Lab) -> None:
+def test_a_range_of_a_live_stream_is_replaced_by_time_while_the_stream_goes_on(lab: Lab) -> None:
     topic = lab.kafka.topic("replay-live", partitions=2)
     for partition in range(2):
         send_timed(lab, topic, range(100 * partition, 100 * partition + 30), partition, BEGAN_MS)
@@ -329,7 +329,7 @@ def test_records_that_were_deleted_after_the_range_was_fixed_end_the_replay(lab:
         ("3", "3", {"delta": "x"}, "there is no record from 3 to 3"),
         ("2100-01-01", "latest", {"delta": "x"}, "there is no record from 2100-01-01 to latest"),
         ("0", "9", {"delta": "x"}, "offset 9 is not in"),
-        ("soon", "latest", {"delta": "x"}, "'soon' is no place in a topic"),
+        ("soon", "latest", {"delta": "x"}, "'soon' is no position in a topic"),
         ("0", "3", None, "a `json` sink cannot replace what it has written"),
         ("0", "3", {"delta": "lines/../table"}, "sink 'delta' writes there already"),
         ("0", "3", {"delta": "lines"}, "sink 'json' writes there already"),
@@ -367,7 +367,7 @@ def test_a_table_of_postgres_and_a_topic_have_names_and_no_paths(lab: Lab, postg
     assert elsewhere == begin(lab, file, "0", "3", elsewhere).into
 
 
-def test_mistakes_on_the_command_line_are_told_in_one_line(lab: Lab, cli: Cli) -> None:
+def test_mistakes_on_the_command_line_are_reported_in_one_line(lab: Lab, cli: Cli) -> None:
     topic = lab.kafka.topic("replay-commands")
     file = write(lab, lab.document(topic))
     home = lab.kafka.home

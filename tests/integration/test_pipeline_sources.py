@@ -37,12 +37,12 @@ def test_a_pattern_takes_every_topic_that_matches_whole_and_those_that_come_late
     assert [10, 11, 12] == lab.ids()
 
 
-def test_a_pattern_that_nothing_matches_is_told(lab: Lab) -> None:
+def test_a_pattern_that_nothing_matches_is_reported(lab: Lab) -> None:
     with pytest.raises(NotFound, match="no topic matches 'nothing-like-it'"):
         lab.run(lab.spec("unmatched", source={"type": "kafka", "pattern": "nothing-like-it"}))
 
 
-def test_a_new_pipeline_begins_where_it_is_told_to(lab: Lab) -> None:
+def test_a_new_pipeline_begins_where_its_file_says(lab: Lab) -> None:
     topic = lab.kafka.topic("starts", partitions=2)
     noon_ms = int(time.time() * 1000) - 3_600_000
     with Producer(lab.connection) as producer:

@@ -257,10 +257,10 @@ def test_files_that_were_vacuumed_before_they_were_read_stop_it_and_a_rebuild_ha
     assert [("a", 1, 1), ("b", 1, 2), ("c", 1, 3)] == results(lab.folder / "results", "name", "events", "total")
 
 
-def test_a_processor_that_fails_is_named_changes_nothing_and_goes_on_once_it_is_mended(lab: Lab) -> None:
+def test_a_processor_that_fails_is_named_changes_nothing_and_goes_on_once_it_is_fixed(lab: Lab) -> None:
     failing = "known = self.best.get()\n        rows = list(rows)\n        1 / (13 - rows[0]['id'])"
     (lab.folder / "failing_ranking.py").write_text(RANKING.replace("known = self.best.get()", failing))
-    (lab.folder / "mended_ranking.py").write_text(RANKING)
+    (lab.folder / "fixed_ranking.py").write_text(RANKING)
     (lab.folder / "comparing.py").write_text(COMPARING)
 
     def spec(module: str) -> PipelineSpec:
@@ -273,7 +273,7 @@ def test_a_processor_that_fails_is_named_changes_nothing_and_goes_on_once_it_is_
     with pytest.raises(PipelineHalted, match="ZeroDivisionError: division by zero"):
         compute(lab, spec("failing_ranking"))
     before = results(lab.folder / "results", "name", "best")
-    compute(lab, spec("mended_ranking"))
+    compute(lab, spec("fixed_ranking"))
 
     assert [("a", 5), ("b", 2)] == before
     assert [("a", 13), ("b", 4)] == results(lab.folder / "results", "name", "best")

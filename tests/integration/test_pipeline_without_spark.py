@@ -47,7 +47,7 @@ def drop_the_table(lab: Lab, _topic: str) -> None:
     shutil.rmtree(lab.table)
 
 
-def make_the_topic_anew(lab: Lab, topic: str) -> None:
+def recreate_the_topic(lab: Lab, topic: str) -> None:
     topics.delete(lab.kafka.admin(), topic)
 
     def made() -> bool:
@@ -100,7 +100,7 @@ def test_spark_comes_up_while_the_rest_is_opened_only_if_there_is_something_to_r
 
 def test_what_retention_took_of_a_recreated_topic_is_a_gap_too(lab: Lab) -> None:
     spec = landed(lab, "purged-anew")
-    make_the_topic_anew(lab, spec.name)
+    recreate_the_topic(lab, spec.name)
     lab.send_ids(spec.name, range(5))
     topics.purge(lab.kafka.admin(), spec.name)
 
@@ -116,7 +116,7 @@ def test_a_kafka_sink_whose_topic_was_recreated_is_noticed_even_if_kafka_forgot_
     spec = lab.spec(topic, sinks=[{"type": "kafka", "topic": target}])
     lab.send_ids(topic, range(5))
     lab.run(spec)
-    make_the_topic_anew(lab, target)
+    recreate_the_topic(lab, target)
     groups.delete(lab.kafka.admin(), f"penstock.{spec.name}.kafka")
 
     with pytest.raises(PositionLost, match="the topic of sink 'kafka' was deleted and recreated"):
@@ -194,7 +194,7 @@ def test_a_running_driver_outlives_the_last_topic_of_its_pattern_and_knows_where
     ("change", "error"),
     [
         (drop_the_table, PositionLost),
-        (make_the_topic_anew, TopicRecreated),
+        (recreate_the_topic, TopicRecreated),
         (delete_unread_records, RetentionPassed),
     ],
 )

@@ -262,7 +262,7 @@ def test_of_two_rows_that_exclude_each_other_the_later_one_is_refused(postgres: 
     assert [(TP, 2)] == [(each.source_partition, each.offset) for each in refused]
 
 
-def test_every_guilty_row_among_many_is_found(postgres: RunningPostgres) -> None:
+def test_every_refused_row_among_many_is_found(postgres: RunningPostgres) -> None:
     server = postgres.database()
     ask(server, f"CREATE TABLE orders (id bigint UNIQUE, note text, {COORDINATES})")
     poison_records = [0, 17, 18, 333, 499]
@@ -414,7 +414,7 @@ def test_an_upsert_without_a_unique_index_on_the_key_is_a_conflict_and_nothing_i
     assert {} == positions_of(server)
 
 
-def test_a_schema_that_is_not_there_is_told(postgres: RunningPostgres) -> None:
+def test_a_schema_that_is_not_there_is_reported(postgres: RunningPostgres) -> None:
     with (
         pytest.raises((Conflict, NotFound, BadInput), match="nowhere"),
         Driver(postgres.database(), table="nowhere.orders"),
@@ -422,7 +422,7 @@ def test_a_schema_that_is_not_there_is_told(postgres: RunningPostgres) -> None:
         pass
 
 
-def test_a_name_that_is_a_view_is_told_at_the_start(postgres: RunningPostgres) -> None:
+def test_a_name_that_is_a_view_is_reported_at_the_start(postgres: RunningPostgres) -> None:
     server = postgres.database()
     ask(server, f"CREATE TABLE base (id bigint, note text, {COORDINATES}); CREATE VIEW orders AS SELECT * FROM base")
 
@@ -446,7 +446,7 @@ def test_a_user_without_rights_is_refused(postgres: RunningPostgres) -> None:
         pytest.param("ALTER TABLE orders ALTER COLUMN note TYPE bigint USING 1", id="type changed"),
     ],
 )
-def test_a_table_that_changes_while_the_pipeline_runs_is_told_and_nothing_is_written(
+def test_a_table_that_changes_while_the_pipeline_runs_is_reported_and_nothing_is_written(
     postgres: RunningPostgres, change: str
 ) -> None:
     server = postgres.database()

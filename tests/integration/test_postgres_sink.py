@@ -43,7 +43,7 @@ def test_the_rows_of_several_partitions_go_in_together_and_move_each_position(po
     assert [(1, 0, 5), (2, 0, 6), (3, 1, 100)] == ask(server, "SELECT id, _partition, _offset FROM orders ORDER BY id")
 
 
-def test_a_stretch_without_rows_moves_the_position_alone(postgres: RunningPostgres) -> None:
+def test_an_offset_range_without_rows_moves_the_position_alone(postgres: RunningPostgres) -> None:
     server = postgres.database()
 
     with Driver(server) as driver:
@@ -122,7 +122,7 @@ def test_a_row_gives_way_to_no_older_record_of_its_partition(postgres: RunningPo
 @pytest.mark.parametrize(
     "source_partition", [OTHER, SourcePartition("orders", "id-of-orders-made-anew", 0)], ids=["partition", "topic"]
 )
-def test_a_row_gives_way_to_a_record_of_another_place_whatever_its_offset(
+def test_a_row_gives_way_to_a_record_of_another_partition_whatever_its_offset(
     postgres: RunningPostgres, source_partition: SourcePartition
 ) -> None:
     server = postgres.database()
@@ -268,7 +268,7 @@ def test_a_driver_that_expects_a_position_where_none_is_is_refused(postgres: Run
     assert [] == ask(server, "SELECT * FROM orders")
 
 
-def test_one_stale_place_keeps_the_whole_batch_out(postgres: RunningPostgres) -> None:
+def test_one_stale_partition_keeps_the_whole_batch_out(postgres: RunningPostgres) -> None:
     server = postgres.database()
 
     with Driver(server) as driver:

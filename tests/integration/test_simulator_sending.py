@@ -91,7 +91,7 @@ def test_any_transport_takes_the_games(redis_server: RunningRedis, tmp_path: Pat
     assert {True} == {sent == there > 0 for sent, there in lengths.values()}
 
 
-def test_a_server_that_is_not_there_is_told_before_anything_is_played(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_reported_before_anything_is_played(tmp_path: Path) -> None:
     (port,) = find_free("127.0.0.1", 1)
     for address in (f"kafka://127.0.0.1:{port}", f"redis://127.0.0.1:{port}/0", f"amqp://127.0.0.1:{port}"):
         with pytest.raises(Transient):
@@ -102,7 +102,7 @@ def test_a_server_that_is_not_there_is_told_before_anything_is_played(tmp_path: 
     assert [] == list(tmp_path.iterdir())
 
 
-def test_events_that_a_server_did_not_take_are_told_and_never_counted_as_sent(
+def test_events_that_a_server_did_not_take_are_reported_and_never_counted_as_sent(
     redis_server: RunningRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sending, "_FLUSH_TIMEOUT_S", 0.5)

@@ -145,7 +145,7 @@ def test_the_cluster_shows_its_nodes_and_that_every_replica_is_in_sync(kafka: Ru
     assert ([], []) == (detail.under_replicated, detail.offline)
 
 
-def test_a_reader_takes_any_stretch_of_a_topic(kafka: RunningKafka) -> None:
+def test_a_reader_takes_any_offset_range_of_a_topic(kafka: RunningKafka) -> None:
     topic = kafka.topic()
     with Producer(kafka.connection) as producer:
         for number in range(100):

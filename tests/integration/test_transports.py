@@ -37,7 +37,7 @@ KEEPING = ["kafka", "streams", "rabbitmq"]
 
 
 @dataclass(frozen=True)
-class Place:
+class Endpoint:
     """A server, the address that leads there, and a topic that no other test uses."""
 
     transport: Transport
@@ -47,7 +47,7 @@ class Place:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     topic = f"transport-{next(_numbers)}"
     kind = request.param
     address = ""
@@ -65,11 +65,11 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         address = server.address("redis-pubsub" if kind == "pubsub" else "redis")
         transport = open_transport(address) if kind == "pubsub" else RedisStreams(parse(address), reclaim_after_s=0.2)
     with closing(transport):
-        yield Place(transport, address, topic, server)
+        yield Endpoint(transport, address, topic, server)
 
 
 def each(kinds: list[str]) -> Callable[[Any], Any]:
-    return pytest.mark.parametrize("place", kinds, indirect=True)
+    return pytest.mark.parametrize("endpoint", kinds, indirect=True)
 
 
 def numbered(topic: str, count: int) -> list[Outgoing]:
@@ -97,9 +97,9 @@ def by_key(messages: list[Incoming]) -> dict[str, list[int]]:
 
 
 @each(ALL)
-def test_every_message_arrives_once_and_in_order_per_key(place: Place) -> None:
-    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
-        place.transport.send(numbered(place.topic, 1500))
+def test_every_message_arrives_once_and_in_order_per_key(endpoint: Endpoint) -> None:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as subscription:
+        endpoint.transport.send(numbered(endpoint.topic, 1500))
 
         found = collect(subscription, 1500)
 
@@ -107,9 +107,11 @@ def test_every_message_arrives_once_and_in_order_per_key(place: Place) -> None:
 
 
 @each(KEEPING)
-def test_the_key_arrives_and_a_message_without_one_has_none(place: Place) -> None:
-    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
-        place.transport.send([Outgoing(place.topic, b"\x00\xff", "schlüssel"), Outgoing(place.topic, b"plain")])
+def test_the_key_arrives_and_a_message_without_one_has_none(endpoint: Endpoint) -> None:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as subscription:
+        endpoint.transport.send(
+            [Outgoing(endpoint.topic, b"\x00\xff", "schlüssel"), Outgoing(endpoint.topic, b"plain")]
+        )
 
         found = collect(subscription, 2)
 
@@ -117,14 +119,14 @@ def test_the_key_arrives_and_a_message_without_one_has_none(place: Place) -> Non
 
 
 @each(KEEPING)
-def test_what_was_acknowledged_does_not_come_again_and_the_rest_does(place: Place) -> None:
-    with closing(place.transport.subscribe(place.topic, "readers")) as first:
-        place.transport.send(numbered(place.topic, 30))
+def test_what_was_acknowledged_does_not_come_again_and_the_rest_does(endpoint: Endpoint) -> None:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as first:
+        endpoint.transport.send(numbered(endpoint.topic, 30))
         done = collect(first, 30)
         first.acknowledge(done)
-        place.transport.send([Outgoing(place.topic, f"k0:{number}".encode(), "k0") for number in range(100, 110)])
+        endpoint.transport.send([Outgoing(endpoint.topic, f"k0:{number}".encode(), "k0") for number in range(100, 110)])
         assert 10 == len(collect(first, 10))
-    with closing(place.transport.subscribe(place.topic, "readers")) as second:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as second:
         again = collect(second, 10)
         second.acknowledge(again)
 
@@ -133,30 +135,30 @@ def test_what_was_acknowledged_does_not_come_again_and_the_rest_does(place: Plac
 
 
 @each(["rabbitmq", "streams"])
-def test_messages_are_acknowledged_one_by_one_too(place: Place) -> None:
-    with closing(place.transport.subscribe(place.topic, "readers")) as first:
-        place.transport.send(numbered(place.topic, 5))
+def test_messages_are_acknowledged_one_by_one_too(endpoint: Endpoint) -> None:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as first:
+        endpoint.transport.send(numbered(endpoint.topic, 5))
         found = collect(first, 5)
         first.acknowledge(found[1:2])
         first.acknowledge(found[3:])
-    with closing(place.transport.subscribe(place.topic, "readers")) as second:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as second:
         assert [b"k0:0", b"k2:2"] == sorted(message.value for message in collect(second, 2))
 
 
 @each(KEEPING)
-def test_two_groups_each_get_everything(place: Place) -> None:
+def test_two_groups_each_get_everything(endpoint: Endpoint) -> None:
     with (
-        closing(place.transport.subscribe(place.topic, "ones")) as ones,
-        closing(place.transport.subscribe(place.topic, "others")) as others,
+        closing(endpoint.transport.subscribe(endpoint.topic, "ones")) as ones,
+        closing(endpoint.transport.subscribe(endpoint.topic, "others")) as others,
     ):
-        place.transport.send(numbered(place.topic, 60))
+        endpoint.transport.send(numbered(endpoint.topic, 60))
 
         assert by_key(collect(ones, 60)) == by_key(collect(others, 60))
 
 
 @each(ALL)
-def test_an_idle_topic_gives_nothing_within_the_time_allowed(place: Place) -> None:
-    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
+def test_an_idle_topic_gives_nothing_within_the_time_allowed(endpoint: Endpoint) -> None:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as subscription:
         assert [] == subscription.receive(10, 0.1)
 
 
@@ -184,9 +186,9 @@ READER = """
 
 
 @each(ALL)
-def test_a_consumer_killed_before_it_acknowledges_loses_messages_only_with_pubsub(place: Place) -> None:
+def test_a_consumer_killed_before_it_acknowledges_loses_messages_only_with_pubsub(endpoint: Endpoint) -> None:
     reader = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(READER), place.address, place.topic],
+        [sys.executable, "-c", textwrap.dedent(READER), endpoint.address, endpoint.topic],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -194,13 +196,13 @@ def test_a_consumer_killed_before_it_acknowledges_loses_messages_only_with_pubsu
     with reader:
         assert reader.stdout is not None
         assert "ready\n" == reader.stdout.readline()
-        place.transport.send(numbered(place.topic, 20))
+        endpoint.transport.send(numbered(endpoint.topic, 20))
         assert "holding\n" == reader.stdout.readline()
         reader.send_signal(signal.SIGKILL)
 
-    with closing(place.transport.subscribe(place.topic, "readers")) as second:
-        if place.address.startswith("redis-pubsub"):
-            place.transport.send([Outgoing(place.topic, b"k9:1")])
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as second:
+        if endpoint.address.startswith("redis-pubsub"):
+            endpoint.transport.send([Outgoing(endpoint.topic, b"k9:1")])
             assert [b"k9:1"] == [message.value for message in collect(second, 1)]
             return
         again = collect(second, 20)
@@ -210,19 +212,19 @@ def test_a_consumer_killed_before_it_acknowledges_loses_messages_only_with_pubsu
 
 
 @each(["streams", "rabbitmq"])
-def test_what_the_server_accepted_outlives_a_kill_of_it(place: Place) -> None:
-    place.transport.subscribe(place.topic, "readers").close()
-    place.transport.send(numbered(place.topic, 500))
-    place.server.kill()
+def test_what_the_server_accepted_outlives_a_kill_of_it(endpoint: Endpoint) -> None:
+    endpoint.transport.subscribe(endpoint.topic, "readers").close()
+    endpoint.transport.send(numbered(endpoint.topic, 500))
+    endpoint.server.kill()
     try:
         with pytest.raises(BrokerUnavailable):
-            place.transport.send(numbered(place.topic, 1))
+            endpoint.transport.send(numbered(endpoint.topic, 1))
     finally:
-        place.server.start()
+        endpoint.server.start()
 
     # The same transport connects again by itself.
-    place.transport.send([Outgoing(place.topic, b"k9:1")])
-    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
+    endpoint.transport.send([Outgoing(endpoint.topic, b"k9:1")])
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as subscription:
         found = by_key(collect(subscription, 501))
 
     assert {**{f"k{key}": list(range(key, 500, 3)) for key in range(3)}, "k9": [1]} == found
@@ -262,23 +264,23 @@ def test_a_redis_that_keeps_nothing_loses_everything_when_it_dies(redis_server: 
 
 
 @each(["streams", "rabbitmq", "pubsub"])
-def test_a_subscription_reports_the_outage_and_goes_on_when_the_server_is_back(place: Place) -> None:
-    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
-        place.transport.send(numbered(place.topic, 3))
+def test_a_subscription_reports_the_outage_and_goes_on_when_the_server_is_back(endpoint: Endpoint) -> None:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as subscription:
+        endpoint.transport.send(numbered(endpoint.topic, 3))
         held = collect(subscription, 3)
-        place.server.kill()
+        endpoint.server.kill()
         try:
             with pytest.raises(Transient):
                 subscription.receive(10, 5.0)
         finally:
-            place.server.start()
+            endpoint.server.start()
 
         subscription.receive(10, 0.1)
-        if place.address.startswith("amqp"):
+        if endpoint.address.startswith("amqp"):
             with pytest.raises(OwnershipLost):
                 subscription.acknowledge(held)
-        with closing(open_transport(place.address)) as sender:
-            sender.send([Outgoing(place.topic, b"k9:1")])
+        with closing(open_transport(endpoint.address)) as sender:
+            sender.send([Outgoing(endpoint.topic, b"k9:1")])
         until(lambda: b"k9:1" in [message.value for message in subscription.receive(10, 0.2)])
 
 
@@ -344,15 +346,17 @@ def test_a_topic_that_is_something_else_in_rabbitmq_is_a_conflict(rabbitmq: Runn
 
 
 @each(["kafka", "rabbitmq"])
-def test_messages_that_can_never_be_taken_are_named_and_the_others_arrive_once(place: Place) -> None:
-    too_large = Outgoing(place.topic, b"x" * (1_100_000 if isinstance(place.server, RunningKafka) else 17 * 2**20))
-    messages = numbered(place.topic, 50)
+def test_messages_that_can_never_be_taken_are_named_and_the_others_arrive_once(endpoint: Endpoint) -> None:
+    too_large = Outgoing(
+        endpoint.topic, b"x" * (1_100_000 if isinstance(endpoint.server, RunningKafka) else 17 * 2**20)
+    )
+    messages = numbered(endpoint.topic, 50)
     messages[20:20] = [too_large, too_large]
 
-    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as subscription:
         with pytest.raises(RecordsRefused) as caught:
-            place.transport.send(messages)
-        place.transport.send([Outgoing(place.topic, b"last:0")])
+            endpoint.transport.send(messages)
+        endpoint.transport.send([Outgoing(endpoint.topic, b"last:0")])
         found = by_key(collect(subscription, 51))
 
     assert (20, 21) == caught.value.refused
@@ -360,14 +364,14 @@ def test_messages_that_can_never_be_taken_are_named_and_the_others_arrive_once(p
 
 
 @each(["kafka"])
-def test_a_record_that_the_broker_refuses_costs_none_of_its_batch(place: Place) -> None:
-    topics.alter_config(place.server.admin(), place.topic, {"max.message.bytes": "2000"})
-    messages = [Outgoing(place.topic, f"k:{number}".encode(), "k") for number in range(30)]
-    messages[10] = Outgoing(place.topic, os.urandom(5000), "k")
+def test_a_record_that_the_broker_refuses_costs_none_of_its_batch(endpoint: Endpoint) -> None:
+    topics.alter_config(endpoint.server.admin(), endpoint.topic, {"max.message.bytes": "2000"})
+    messages = [Outgoing(endpoint.topic, f"k:{number}".encode(), "k") for number in range(30)]
+    messages[10] = Outgoing(endpoint.topic, os.urandom(5000), "k")
 
-    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as subscription:
         with pytest.raises(RecordsRefused) as caught:
-            place.transport.send(messages)
+            endpoint.transport.send(messages)
         found = by_key(collect(subscription, 29))
 
     assert (10,) == caught.value.refused
@@ -376,32 +380,32 @@ def test_a_record_that_the_broker_refuses_costs_none_of_its_batch(place: Place) 
 
 @each(["rabbitmq"])
 @pytest.mark.parametrize("key", ["\ud800", "k" * 200_000], ids=["no text", "too long"])
-def test_a_key_that_rabbitmq_cannot_take_costs_its_message_alone(place: Place, key: str) -> None:
-    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
+def test_a_key_that_rabbitmq_cannot_take_costs_its_message_alone(endpoint: Endpoint, key: str) -> None:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as subscription:
         with pytest.raises(RecordsRefused) as caught:
-            place.transport.send([Outgoing(place.topic, b"k:0"), Outgoing(place.topic, b"k:1", key)])
+            endpoint.transport.send([Outgoing(endpoint.topic, b"k:0"), Outgoing(endpoint.topic, b"k:1", key)])
         found = by_key(collect(subscription, 1))
 
     assert ((1,), {"k": [0]}) == (caught.value.refused, found)
 
 
 @each(["rabbitmq"])
-def test_a_consumer_whose_queue_is_deleted_is_told_and_takes_from_the_new_one(place: Place) -> None:
-    with closing(place.transport.subscribe(place.topic, "readers")) as subscription:
-        place.transport.send([Outgoing(place.topic, b"k:0")])
+def test_a_consumer_whose_queue_is_deleted_is_told_and_takes_from_the_new_one(endpoint: Endpoint) -> None:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as subscription:
+        endpoint.transport.send([Outgoing(endpoint.topic, b"k:0")])
         (first,) = collect(subscription, 1)
-        with closing(place.server.connect()) as connection:
+        with closing(endpoint.server.connect()) as connection:
             channel = connection.channel()
-            channel.queue_delete(f"{place.topic}.readers")
-            channel.queue_declare(f"{place.topic}.readers", durable=True)
-            channel.queue_bind(f"{place.topic}.readers", place.topic)
+            channel.queue_delete(f"{endpoint.topic}.readers")
+            channel.queue_declare(f"{endpoint.topic}.readers", durable=True)
+            channel.queue_bind(f"{endpoint.topic}.readers", endpoint.topic)
         with pytest.raises(BrokerUnavailable, match="has taken queue"):
             subscription.receive(1, 10.0)
-        place.transport.send([Outgoing(place.topic, b"k:1")])
+        endpoint.transport.send([Outgoing(endpoint.topic, b"k:1")])
         (second,) = collect(subscription, 1)
         with pytest.raises(OwnershipLost, match="1 messages"):
             subscription.acknowledge([first, second])
-    with closing(place.transport.subscribe(place.topic, "readers")) as again:
+    with closing(endpoint.transport.subscribe(endpoint.topic, "readers")) as again:
         left = again.receive(10, 0.5)
 
     assert (b"k:0", b"k:1") == (first.value, second.value)
@@ -409,10 +413,10 @@ def test_a_consumer_whose_queue_is_deleted_is_told_and_takes_from_the_new_one(pl
 
 
 @each(["streams"])
-def test_what_redis_refuses_is_told_without_the_message(place: Place) -> None:
-    with place.server.connect() as client:
-        client.set(place.topic, "no stream")
+def test_what_redis_refuses_is_reported_without_the_message(endpoint: Endpoint) -> None:
+    with endpoint.server.connect() as client:
+        client.set(endpoint.topic, "no stream")
 
     with pytest.raises(Refused, match="WRONGTYPE") as caught:
-        place.transport.send([Outgoing(place.topic, b"canary-7731")])
+        endpoint.transport.send([Outgoing(endpoint.topic, b"canary-7731")])
     assert "canary" not in str(caught.value)

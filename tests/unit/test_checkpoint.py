@@ -48,7 +48,7 @@ def test_a_plan_alone_changes_nothing_of_what_was_committed(checkpoint: Checkpoi
     )
 
 
-def test_only_places_of_a_batch_that_was_left_unfinished_are_unsettled(checkpoint: Checkpoint) -> None:
+def test_only_partitions_of_a_batch_that_was_left_unfinished_are_unsettled(checkpoint: Checkpoint) -> None:
     other = SourcePartition("orders", "id-1", 1)
     checkpoint.create(COMMITTED)
     fresh = checkpoint.settled(COMMITTED, [TP, other])

@@ -27,7 +27,7 @@ from penstock.cli import app
         ("bench brokers --events -1", "'--events': Input should be greater than or equal to 1000"),
     ],
 )
-def test_what_is_wrong_with_a_command_line_is_told_in_one_line(arguments: str, reason: str) -> None:
+def test_what_is_wrong_with_a_command_line_is_reported_in_one_line(arguments: str, reason: str) -> None:
     said = CliRunner().invoke(app, arguments.split(), prog_name="penstock")
 
     assert (said.exit_code, said.stdout) == (2, "")
@@ -36,7 +36,7 @@ def test_what_is_wrong_with_a_command_line_is_told_in_one_line(arguments: str, r
     assert reason in line
 
 
-def test_mistakes_in_a_file_are_told_in_a_line_each(tmp_path: Path) -> None:
+def test_mistakes_in_a_file_are_reported_in_a_line_each(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text("name: bad\nsourse: {topics: [a]}\nsinks: [{type: console}]\n")
 
@@ -57,7 +57,7 @@ def test_a_group_without_a_command_shows_its_help() -> None:
 
 
 @pytest.mark.parametrize("command", ["gaps", "history", "status", "stop", "logs", "rate"])
-def test_a_pipeline_that_never_ran_is_told_as_such(tmp_path: Path, command: str) -> None:
+def test_a_pipeline_that_never_ran_is_reported_as_such(tmp_path: Path, command: str) -> None:
     said = CliRunner().invoke(app, ["--home", str(tmp_path), "pipeline", command, "ordres"], prog_name="penstock")
 
     assert (3, "") == (said.exit_code, said.stdout)
@@ -65,7 +65,7 @@ def test_a_pipeline_that_never_ran_is_told_as_such(tmp_path: Path, command: str)
 
 
 @pytest.mark.parametrize("command", ["check", "run", "start", "rebuild", "skip-gap"])
-def test_a_pipeline_file_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, command: str) -> None:
+def test_a_pipeline_file_that_is_not_there_is_reported_with_those_that_are(tmp_path: Path, command: str) -> None:
     wanted = tmp_path / "ordres.yaml"
     arguments = ["--home", str(tmp_path / "home"), "pipeline", command, str(wanted)]
 
@@ -81,7 +81,7 @@ def test_a_pipeline_file_that_is_not_there_is_told_with_those_that_are(tmp_path:
     assert f"{missing} There are {there}; penstock pipeline new NAME writes another\n" == said.stderr
 
 
-def test_a_name_that_no_pipeline_has_is_told_with_what_to_name(tmp_path: Path) -> None:
+def test_a_name_that_no_pipeline_has_is_reported_with_what_to_name(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, ["--home", str(tmp_path), "pipeline", "rebuild", "orders"], prog_name="penstock")
 
     assert 3 == said.exit_code

@@ -79,7 +79,7 @@ def test_a_sink_of_an_installed_package_stands_in_a_file_like_any_other(packages
     assert again == spec
 
 
-def test_mistakes_in_a_sink_of_a_package_are_told_with_line_and_key(packages: Path, tmp_path: Path) -> None:
+def test_mistakes_in_a_sink_of_a_package_are_reported_with_line_and_key(packages: Path, tmp_path: Path) -> None:
     offer(packages, "csv_strict", "csv_strict:Csv")
 
     actual = complaint(tmp_path, "  - {type: csv, pth: out}\n  - {type: csv, path: x, name: a/b}\n")
@@ -90,7 +90,7 @@ def test_mistakes_in_a_sink_of_a_package_are_told_with_line_and_key(packages: Pa
     assert "6: sinks.1.name: a sink's name has letters, digits, dashes and underscores" in actual
 
 
-def test_a_type_that_nobody_offers_is_told_with_the_nearest_one(packages: Path, tmp_path: Path) -> None:
+def test_a_type_that_nobody_offers_is_reported_with_the_nearest_one(packages: Path, tmp_path: Path) -> None:
     offer(packages, "csv_near", "csv_near:Csv")
 
     actual = complaint(tmp_path, "  - {type: cvs, path: out}\n")

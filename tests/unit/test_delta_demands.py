@@ -101,7 +101,7 @@ def test_a_table_that_asks_for_what_is_kept_is_written_to(tmp_path: Path, table:
     assert {} == opened(tmp_path / "t").positions([TP])
 
 
-def test_a_constraint_that_comes_while_the_pipeline_runs_is_told_before_the_next_batch(tmp_path: Path) -> None:
+def test_a_constraint_that_comes_while_the_pipeline_runs_is_reported_before_the_next_batch(tmp_path: Path) -> None:
     sink = opened(tmp_path / "t")
     DeltaTable(str(tmp_path / "t")).alter.add_constraint({"small": "id < 9"})
 

@@ -85,7 +85,7 @@ def test_what_a_restored_table_lacks_is_written_again_once(tmp_path: Path, *, is
     assert [0, 1, 2, 3, 4, 5, 6, 100, 101, 102, 103, 104] == ids(tmp_path)
 
 
-def test_a_place_that_the_restored_version_did_not_know_has_no_position(tmp_path: Path) -> None:
+def test_a_partition_that_the_restored_version_did_not_know_has_no_position(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     version = driver.write((A, 3))
     driver.write((A, 4), (B, 2))
@@ -241,7 +241,7 @@ def test_results_of_a_restored_table_stand_where_that_version_stood(tmp_path: Pa
     ],
 )
 @pytest.mark.parametrize("in_a_batch", [True, False], ids=["in a batch", "between batches"])
-def test_columns_that_somebody_replaces_under_a_running_driver_are_told_and_nothing_is_written(
+def test_columns_that_somebody_replaces_under_a_running_driver_are_reported_and_nothing_is_written(
     tmp_path: Path, columns: dict[str, list[object]], *, in_a_batch: bool
 ) -> None:
     driver = Driver(tmp_path)

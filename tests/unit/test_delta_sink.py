@@ -88,7 +88,7 @@ def test_a_commit_makes_rows_and_positions_visible_in_one_version(path: Path) ->
     assert {A: 3, B: 9} == opened(path).positions([A, B])
 
 
-def test_a_stretch_without_rows_moves_the_position_all_the_same(path: Path) -> None:
+def test_an_offset_range_without_rows_moves_the_position_all_the_same(path: Path) -> None:
     sink = opened(path)
 
     commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 5)))

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from penstock.lab.bench.drawing import bars, save_bars
 
 
-def test_the_largest_value_has_the_longest_bar_and_every_value_is_told() -> None:
+def test_the_largest_value_has_the_longest_bar_and_every_value_is_reported() -> None:
     fast, slow, unit = bars({"fast": 1000, "slow": 10}, "events a second").splitlines()
 
     assert (50, 1) == (fast.count("█"), slow.count("█"))

@@ -161,7 +161,7 @@ def test_names_on_a_stage_are_never_given_twice(stage: Stage) -> None:
     assert 3 == len({stage.name("topic"), stage.name("topic"), stage.name("group")})
 
 
-def test_shares_are_told_from_the_largest() -> None:
+def test_shares_are_listed_from_the_largest() -> None:
     assert "2 + 1 + 0" == told([0, 2, 1])
 
 

@@ -341,7 +341,7 @@ def test_a_batch_keeps_the_order_of_its_messages_and_never_mixes_keys(seed: int)
 
 
 def through(kind: type[Pipeline], chunks: list[pa.RecordBatch], tmp_path: Any) -> list[pa.RecordBatch]:
-    """Run the task of the handlers over several chunks, as a long stretch of a partition has them."""
+    """Run the task of the handlers over several chunks, as a long offset range has them."""
     step = kind.spec().steps[-1]
     assert isinstance(step, Handlers)
     task = step.open(StepContext(chunks[0].schema, tmp_path, tmp_path / "notes"))

@@ -64,7 +64,7 @@ def settings(tmp_path: Path) -> Settings:
     return load_settings(home=tmp_path)
 
 
-def test_the_holder_is_told_while_it_lives_and_nobody_after_it_was_killed(tmp_path: Path) -> None:
+def test_the_holder_is_known_while_it_lives_and_nobody_after_it_was_killed(tmp_path: Path) -> None:
     path = tmp_path / "driver.lock"
     before = holder(path)
     with process_that_holds(path) as process:

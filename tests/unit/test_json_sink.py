@@ -125,7 +125,7 @@ def test_the_same_rows_give_the_same_bytes(folder: Path) -> None:
     assert aside(folder, one).read_bytes() == aside(folder, other).read_bytes()
 
 
-def test_a_stretch_without_rows_leaves_a_marker_that_the_next_commit_takes_away(folder: Path) -> None:
+def test_an_offset_range_without_rows_leaves_a_marker_that_the_next_commit_takes_away(folder: Path) -> None:
     sink = opened(folder)
 
     commit(sink, {A: None, B: None}, staged(sink, OffsetRange(A, 0, 5)), staged(sink, OffsetRange(B, 0, 2)))
@@ -185,7 +185,7 @@ def test_of_many_drivers_at_once_one_gets_through(folder: Path) -> None:
     assert 1 == through.count(True)
 
 
-def test_places_that_share_a_topic_or_a_partition_do_not_mix_their_positions(folder: Path) -> None:
+def test_sources_that_share_a_topic_or_a_partition_do_not_mix_their_positions(folder: Path) -> None:
     anew, eleven = SourcePartition("orders", "Zz", 0), SourcePartition("orders", "Ab-_9", 11)
     sink = opened(folder)
 

@@ -32,7 +32,7 @@ def test_a_broker_that_gives_topics_no_ids_is_refused(topic_id: str, monkeypatch
         ([(0, 20)], []),
     ],
 )
-def test_a_stretch_is_read_around_what_is_skipped(
+def test_an_offset_range_is_read_around_what_is_skipped(
     skipped: list[tuple[int, int]], expected: list[tuple[int, int]]
 ) -> None:
     assert expected == [(part.start, part.end) for part in OffsetRange(TP, 3, 9).less(skipped)]

@@ -74,7 +74,7 @@ def test_the_lock_of_the_folders_owner_is_taken(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_that_may_not_be_opened_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_may_not_be_opened_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_arguments: object) -> int:
         raise PermissionError
 

@@ -225,7 +225,7 @@ def test_a_node_just_started_is_seen_at_once_though_the_kernel_shows_its_command
         os.waitpid(pid, 0)
 
 
-def test_a_virtual_machine_that_crashed_has_its_last_line_told(node: Node) -> None:
+def test_a_virtual_machine_that_crashed_has_its_last_line_reported(node: Node) -> None:
     console = node.folder / "logs" / "console.log"
     console.parent.mkdir(parents=True)
     console.write_text("# A fatal error has been detected by the Java Runtime Environment:\n#\n# SIGSEGV (0xb)\n#\n")

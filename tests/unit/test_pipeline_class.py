@@ -166,7 +166,7 @@ def test_a_file_with_no_class_or_several_is_refused(file: Path, code: str, count
         ("name, speed = 'Combat', 'slow'", ["name: a pipeline's name", "speed: Input should be"]),
     ],
 )
-def test_a_mistake_in_a_class_is_told_with_the_file_and_the_key(file: Path, more: str, expected: list[str]) -> None:
+def test_a_mistake_in_a_class_is_reported_with_the_file_and_the_key(file: Path, more: str, expected: list[str]) -> None:
     actual = complaint(file, f"{START}    {more}\n").splitlines()
 
     assert len(expected) == len(actual)
@@ -286,7 +286,7 @@ def test_a_class_named_in_yaml_needs_none_of_the_handlers(tmp_path: Path) -> Non
         ('{handler: "json:H"}', "6: steps.0: a step has one of the keys sql, python, handlers and stateful"),
     ],
 )
-def test_a_mistake_in_a_step_of_handlers_is_told_with_its_line_and_key(
+def test_a_mistake_in_a_step_of_handlers_is_reported_with_its_line_and_key(
     tmp_path: Path, step: str, expected: str
 ) -> None:
     assert yaml_complaint(tmp_path, f"{YAML}steps:\n  - {step}\n").startswith(expected)

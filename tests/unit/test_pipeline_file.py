@@ -120,7 +120,7 @@ def test_what_a_python_step_works_on_can_be_said_in_yaml(file: Path, on: str) ->
         (SOURCE, "source: {topics: [a], pattern: b}", (2, "source", "name either topics or a pattern")),
         (SOURCE, "source: {topics: [a, a]}", (2, "source", "a topic stands twice")),
         (SOURCE, "source: {pattern: '('}", (2, "source.pattern", "'(' is no regular expression")),
-        (SOURCE, "source: {topics: [a], start: soon}", (2, "source.start", "'soon' is no place in a topic")),
+        (SOURCE, "source: {topics: [a], start: soon}", (2, "source.start", "'soon' is no position in a topic")),
         (SOURCE, "source: {type: kafak}", (2, "source", "Input tag 'kafak'")),
         (SOURCE, "source: {topics: [a], strat: latest}", (2, "source.strat", "this key is not known; did you mean")),
         (SOURCE, "source: {topics: [a], start: latest, offsets: {a: {0: 5}}}", (2, "source.offsets", "`offsets` and")),
@@ -226,7 +226,7 @@ def test_parts_that_do_not_fit_each_other_are_refused_at_the_part_to_change(file
         pytest.param("{stateful: 'json:X', key: [id]}", [("steps.0.returns", "this key is required")], id="missing"),
     ],
 )
-def test_a_mistake_in_a_step_is_told_once_and_other_kinds_of_steps_are_left_out_of_it(
+def test_a_mistake_in_a_step_is_reported_once_and_other_kinds_of_steps_are_left_out_of_it(
     file: Path, step: str, expected: list[tuple[str, str]]
 ) -> None:
     actual = complaints(file, f"{START}steps:\n  - {step}\n")

@@ -26,7 +26,7 @@ def checked(folder: Path, **parts: Any) -> list[str]:
     return load_with_warnings(file)[1]
 
 
-def test_what_fits_is_told_of_what_it_costs(tmp_path: Path) -> None:
+def test_what_fits_comes_with_warnings_of_what_it_costs(tmp_path: Path) -> None:
     assert [True, True] == [
         word in warning for word, warning in zip(["closing brace", "at least once"], checked(tmp_path), strict=True)
     ]

@@ -124,7 +124,7 @@ def test_a_second_driver_leaves_the_record_of_the_first_alone(settings: Settings
         (("failed", 4), ["supervisor", "driver"], "failed"),
     ],
 )
-def test_a_state_that_was_left_is_told_as_what_it_is_now(
+def test_a_state_that_was_left_is_reported_as_what_it_is_now(
     tmp_path: Path, left: tuple[Any, int | None], locks: list[str], told: str
 ) -> None:
     state, code = left

@@ -35,7 +35,7 @@ def three_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("2026-01-31T15:00+03:00", Position("timestamp", NOON_UTC_MS)),
     ],
 )
-def test_a_place_is_read(text: str, expected: Position) -> None:
+def test_a_position_is_read(text: str, expected: Position) -> None:
     assert expected == Position.parse(text)
 
 
@@ -63,9 +63,9 @@ def test_a_duration_counts_back_from_now(text: str, ago_ms: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "-1", "1.5", "15x", "forever", "Earliest", "2026-13-01", "2026-01-31T25:00", "42 43"]
 )
-def test_what_is_no_place_is_refused_with_what_is(text: str) -> None:
+def test_what_is_no_position_is_refused_with_what_is(text: str) -> None:
     expected = (
-        f"'{text}' is no place in a topic: say earliest, latest, an offset (42),"
+        f"'{text}' is no position in a topic: say earliest, latest, an offset (42),"
         " a time (2026-01-31T12:00) or how long ago (15m)"
     )
 
@@ -89,7 +89,7 @@ def test_what_is_no_place_is_refused_with_what_is(text: str) -> None:
         pytest.param(Position("before_end", 1000), 10, id="more than there are"),
     ],
 )
-def test_a_place_is_settled_inside_what_the_partition_holds(position: Position, expected: int) -> None:
+def test_a_position_is_settled_inside_what_the_partition_holds(position: Position, expected: int) -> None:
     assert expected == offset_within(position, TP, (10, 50))
 
 
@@ -104,5 +104,5 @@ def test_an_offset_outside_is_refused_with_what_is_there(offset: int) -> None:
 
 
 @pytest.mark.parametrize("position", [EARLIEST, LATEST, Position("offset", 7), Position("before_end", 3)])
-def test_in_an_empty_partition_every_place_is_the_same(position: Position) -> None:
+def test_in_an_empty_partition_every_position_is_the_same(position: Position) -> None:
     assert 7 == offset_within(position, TP, (7, 7))

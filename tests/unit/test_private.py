@@ -22,7 +22,7 @@ def test_a_folder_that_a_stranger_makes_in_the_last_moment_is_not_used(
         make_missing_private(folder)
 
 
-def test_a_link_to_nowhere_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
+def test_a_link_to_nowhere_in_the_place_of_a_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".penstock").symlink_to("nothing")
 
     with pytest.raises(Conflict, match="leads nowhere"):

@@ -32,7 +32,7 @@ def at(moment_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.operate.history.time.time", lambda: moment_s)
 
 
-def test_a_run_and_its_batches_are_told_the_newest_first(tmp_path: Path) -> None:
+def test_a_run_and_its_batches_are_listed_the_newest_first(tmp_path: Path) -> None:
     running = status()
     record = RunRecord(tmp_path, running)
     for number in (1, 2):
@@ -100,7 +100,7 @@ def test_a_long_stream_sweeps_its_own_batches(tmp_path: Path, monkeypatch: pytes
     assert 1 == len(history.runs(tmp_path, "orders", 10))
 
 
-def test_a_record_that_cannot_be_written_is_told_once_and_stops_nothing(
+def test_a_record_that_cannot_be_written_is_reported_once_and_stops_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "penstock.db").mkdir()
@@ -112,7 +112,7 @@ def test_a_record_that_cannot_be_written_is_told_once_and_stops_nothing(
     assert 1 == capsys.readouterr().err.count("warning: the record of runs cannot be written")
 
 
-def test_a_record_that_breaks_in_the_middle_is_told_once_and_stops_nothing(
+def test_a_record_that_breaks_in_the_middle_is_reported_once_and_stops_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = RunRecord(tmp_path, status())
@@ -132,7 +132,7 @@ def test_a_record_that_is_not_there_is_empty_and_looking_makes_none(tmp_path: Pa
     assert not home.exists()
 
 
-def test_a_record_that_cannot_be_read_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_read_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "penstock.db").write_bytes(b"no database" * 100)
 
     with pytest.raises(EnvironmentNotReady, match=r"the record of runs cannot be read from .*penstock\.db"):

@@ -112,7 +112,7 @@ def test_every_scenario_of_the_list_can_be_named() -> None:
         (["poison", "--sink", "shelf"], 2, "shelf"),
     ],
 )
-def test_bad_input_is_told_and_nothing_is_started(arguments: list[str], code: int, words: str) -> None:
+def test_bad_input_is_reported_and_nothing_is_started(arguments: list[str], code: int, words: str) -> None:
     said = run("scenario", *arguments)
 
     assert code == said.exit_code

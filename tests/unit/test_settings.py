@@ -203,7 +203,7 @@ def test_where_nobody_moves_what_belongs_to_others_a_home_may_be(here: Path) -> 
     assert 0o700 == home.stat().st_mode & 0o777, "made at once, before somebody else does"
 
 
-def test_a_home_that_leads_nowhere_is_told(here: Path) -> None:
+def test_a_home_that_leads_nowhere_is_reported(here: Path) -> None:
     (here / "deep/deeper/.penstock").symlink_to("nothing")
 
     with pytest.raises(BadInput, match="leads nowhere"):

@@ -158,7 +158,7 @@ def test_damage_dealt_and_received_add_up_to_the_same_because_only_what_was_left
     assert {game.round} == {each.rounds for each in game.standings()}
 
 
-def test_the_end_is_told_once_with_winner_rounds_and_turns() -> None:
+def test_the_end_is_reported_once_with_winner_rounds_and_turns() -> None:
     game = started("A", "B")
     fell(game, game.users[1])
     ended = [fields for kind, fields in game.take_events() if kind.message == "Match Ended"]

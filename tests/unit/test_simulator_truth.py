@@ -73,7 +73,7 @@ def test_a_fresh_truth_forgets_what_was_there(tmp_path: Path) -> None:
     assert [("b", 2), ("b", 1)] == games_in(path)
 
 
-def test_a_file_that_is_missing_or_is_no_truth_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_is_no_truth_is_reported_in_one_line(tmp_path: Path) -> None:
     odd = tmp_path / "odd.jsonl"
     odd.write_text('{"rank": "x"}\n{"rank":1,"user":3}\n')
 

@@ -10,12 +10,12 @@ OTHERS = SourcePartition("orders", "id-1", 1)
 ANEW = SourcePartition("orders", "id-2", 0)
 
 
-def test_a_place_and_a_stretch_are_shown_as_people_read_them() -> None:
+def test_a_source_partition_and_an_offset_range_are_shown_as_people_read_them() -> None:
     assert "orders/0" == str(ORDERS)
     assert "orders/0 offsets 5 to 8" == str(OffsetRange(ORDERS, 5, 9))
 
 
-def test_a_topic_that_was_made_again_is_another_place() -> None:
+def test_a_topic_that_was_recreated_is_another_source_partition() -> None:
     assert ORDERS != ANEW
     assert 2 == len({ORDERS: 1, ANEW: 2})
 

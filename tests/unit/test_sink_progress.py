@@ -156,7 +156,7 @@ def test_a_sink_that_lost_its_position_stops_the_pipeline() -> None:
     assert "penstock pipeline rebuild combat" in caught.value.fix
 
 
-def test_a_place_that_is_no_longer_read_is_not_missed() -> None:
+def test_a_partition_that_is_no_longer_read_is_not_missed() -> None:
     actual = sink_progress.read("p", {"one": Kept({B: 7})}, Committed(1, {A: 0, B: 0}, {"one": {A: 5, B: 7}}), [B])
 
     assert {"one": {B: 7}} == actual.resume_offsets
@@ -251,7 +251,7 @@ def test_nothing_to_read_is_no_batch() -> None:
     assert [] == sink_progress.plan(at(a=9, b=3), [AvailableRange(A, 0, 9), AvailableRange(B, 3, 3)], 100)
 
 
-def test_a_place_with_little_gives_its_share_to_the_others() -> None:
+def test_a_partition_with_little_gives_its_share_to_the_others() -> None:
     available = [AvailableRange(A, 0, 1000), AvailableRange(B, 0, 10), AvailableRange(C, 0, 1000)]
 
     actual = sink_progress.plan(at(a=0, b=0, c=0), available, 100)
@@ -259,13 +259,13 @@ def test_a_place_with_little_gives_its_share_to_the_others() -> None:
     assert [45, 10, 45] == [each.end - each.start for each in actual]
 
 
-def test_fewer_events_than_places_still_make_a_batch() -> None:
+def test_fewer_events_than_partitions_still_make_a_batch() -> None:
     actual = sink_progress.plan(at(a=0, b=0, c=0), [AvailableRange(each, 0, 9) for each in (A, B, C)], 2)
 
     assert 2 == sum(each.end - each.start for each in actual)
 
 
-def test_a_place_is_not_starved_by_those_before_it() -> None:
+def test_a_partition_is_not_starved_by_those_before_it() -> None:
     progress, got = at(a=0, b=0, c=0), set()
     for _ in range(3):
         offset_ranges = sink_progress.plan(progress, [AvailableRange(each, 0, 10**6) for each in (A, B, C)], 1)

@@ -20,7 +20,7 @@ from penstock.sinks.sink import Staged
 A, B = SourcePartition("orders", "Ab-_9", 0), SourcePartition("orders", "Ab-_9", 1)
 SCHEMA = pa.schema([("id", pa.int64())])
 KINDS = ("delta", "json")
-# Two attempts at one stretch, of which one wins; then a commit.
+# Two attempts at one offset range, of which one wins; then a commit.
 DRIVER = """
 import sys
 from pathlib import Path

@@ -153,7 +153,7 @@ def test_a_checkpoint_with_parts_missing_is_refused(lab: Lab, damage: Callable[[
 
 
 @pytest.mark.parametrize("damage", [_without_state, _without_our_part])
-def test_a_lost_state_is_not_made_anew_where_no_sink_keeps_a_position_either(
+def test_a_lost_state_is_not_recreated_where_no_sink_keeps_a_position_either(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     lab = Lab(tmp_path, {"type": "console"})
@@ -276,7 +276,7 @@ def test_what_does_not_concern_the_state_may_change(lab: Lab) -> None:
     assert [(1, 1)] == with_steps(lab, COUNT).run(2)
 
 
-def test_a_processor_may_be_mended_and_its_keys_stay(lab: Lab) -> None:
+def test_a_processor_may_be_fixed_and_its_keys_stay(lab: Lab) -> None:
     step = {"stateful": "ranking:Best", "key": ["k"], "returns": "k bigint"}
     with_steps(lab, step).run(0)
 

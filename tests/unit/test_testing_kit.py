@@ -73,7 +73,7 @@ def test_messages_may_come_from_a_generator() -> None:
     assert 1000 == len(run(spec(), ({"id": number} for number in range(1000))).rows)
 
 
-def test_what_cannot_be_decoded_is_dead_with_its_bytes_its_place_and_the_reason() -> None:
+def test_what_cannot_be_decoded_is_dead_with_its_bytes_its_offset_and_the_reason() -> None:
     outcome = run(spec(), [{"id": 1}, "no json", b"\xff", {"s": "no id"}, [1], 5])
 
     assert [1] == [row["id"] for row in outcome.rows]

@@ -36,7 +36,7 @@ def test_bytes_that_are_no_utf_8_are_malformed(value: bytes) -> None:
     assert ([None], ["Malformed"]) == (values(decoded), errors(decoded))
 
 
-def test_the_place_of_the_first_wrong_byte_is_told_and_the_bytes_are_not() -> None:
+def test_the_position_of_the_first_wrong_byte_is_reported_and_the_bytes_are_not() -> None:
     (record_error,) = Text().open(OPENING).decode([b"secret\xff"]).record_errors
 
     assert {

@@ -23,10 +23,10 @@ def test_an_address_is_shown_with_its_defaults_and_without_its_login(text: str, 
     assert shown == str(parse(text))
 
 
-def test_user_place_and_the_name_of_the_secret_are_read() -> None:
+def test_user_virtual_host_and_the_name_of_the_secret_are_read() -> None:
     address = parse("amqp://a%40b@queue:1/%2Fgames?password=file:/run/secret")
 
-    assert ("a@b", "/games", "Secret(file:/run/secret)") == (address.user, address.place, repr(address.password))
+    assert ("a@b", "/games", "Secret(file:/run/secret)") == (address.user, address.path, repr(address.password))
 
 
 @pytest.mark.parametrize("text", ["nats://127.0.0.1", "127.0.0.1:9092", "http://x", ""])

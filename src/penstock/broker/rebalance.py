@@ -58,7 +58,7 @@ def plan(
         # Each probe partition belongs to its node; it moves only when that node goes.
         if (not topics or name in topics) and (name != PROBE_TOPIC or set(part.replicas) & set(leaving))
     }
-    current = {place: under_way.get(place, replicas) for place, replicas in now.items()}
+    current = {partition: under_way.get(partition, replicas) for partition, replicas in now.items()}
     down = {node for replicas in current.values() for node in replicas} - set(metadata.brokers) - set(leaving)
     if down:
         raise Conflict(
@@ -73,7 +73,7 @@ def plan(
             safe="Nothing was moved",
             fix="Start every node first: penstock up",
         )
-    targets = {place: under_way[place] for place in under_way if place in now} | placement.plan(current, nodes)
+    targets = {each: under_way[each] for each in under_way if each in now} | placement.plan(current, nodes)
     return [
         Move(topic=topic, partition=number, replicas=now[topic, number], target=target)
         for (topic, number), target in sorted(targets.items())

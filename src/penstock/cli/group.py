@@ -67,7 +67,7 @@ def reset(
     if not chosen:
         raise NotFound(f"group '{name}' has no positions", fix="Name a topic with --topic")
     partitions = [(each, number) for each in chosen for number in range(topics.partition_count(admin, each))]
-    partitions = [place for place in partitions if partition in (None, place[1])]
+    partitions = [each for each in partitions if partition in (None, each[1])]
     if not partitions:
         raise NotFound(f"there is no partition {partition} in {', '.join(chosen)}")
     steps = groups.plan_reset(admin, name, partitions, to=target, by=by, like=like)

@@ -123,9 +123,9 @@ def serve(
         state=state,
         truth=truth,
     )
-    told = asyncio.run(service.run(ready=lambda address: say(f"serving games at {address}; stop with Ctrl-C")))
-    print_table(["message", "events"], [[message, count] for message, count in told.by_message.items()])
-    say(f"{told.sent:,} events accepted by {to}, {told.dropped} dropped")
+    served = asyncio.run(service.run(ready=lambda address: say(f"serving games at {address}; stop with Ctrl-C")))
+    print_table(["message", "events"], [[message, count] for message, count in served.by_message.items()])
+    say(f"{served.sent:,} events accepted by {to}, {served.dropped} dropped")
 
 
 @app.command("players")

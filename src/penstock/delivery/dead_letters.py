@@ -242,7 +242,7 @@ class DeadStager:
         known = self._factory.partitions.get(dead_topic, 1)
         limits = self._factory.limits.get(dead_topic, TopicLimits())
         now_ms = int(time.time() * 1000)
-        told = {
+        fields = {
             "pipeline": self._factory.pipeline,
             "stage": error["stage"],
             "error": error["error"],
@@ -264,16 +264,16 @@ class DeadStager:
             "format": DEAD_LETTER,
         }
         # The envelope comes last: whatever headers the record had, even some of this name, stay as they were.
-        headers = [*((each["name"], each["value"]) for each in row["_headers"] or ()), *_enveloped(told)]
+        headers = [*((each["name"], each["value"]) for each in row["_headers"] or ()), *_enveloped(fields)]
         key, value = row["_key"], row["_value"]
         # The envelope has the timestamp; the letter has it too if its topic takes it, and otherwise that of sending.
         at_ms = row["_timestamp_ms"] if limits.takes_time(row["_timestamp_ms"], now_ms) else 0
         refusal = limits.refusal(key, value, headers, at_ms, now_ms)
         if refusal is not None or error["error"] == NOT_READ:
             digest = {"value_bytes": len(value), "value_sha256": hashlib.sha256(value).hexdigest()} if value else {}
-            told |= {"stub": refusal[1] if refusal is not None else "it cannot be read", **digest}
+            fields |= {"stub": refusal[1] if refusal is not None else "it cannot be read", **digest}
             # A compacted topic takes no letter without a key, and keeps all that have different ones.
-            key, value, headers = (uuid.uuid4().bytes if limits.needs_key else None), None, _enveloped(told)
+            key, value, headers = (uuid.uuid4().bytes if limits.needs_key else None), None, _enveloped(fields)
         return {
             "topic": dead_topic,
             "partition": row["_partition"] % known,
@@ -288,8 +288,8 @@ class DeadStager:
         return {"file": self._file.finish()}
 
 
-def _enveloped(told: Mapping[str, Any]) -> list[tuple[str, bytes | None]]:
-    return [(f"{PREFIX}{name}", str(told[name]).encode()) for name in ENVELOPE]
+def _enveloped(fields: Mapping[str, Any]) -> list[tuple[str, bytes | None]]:
+    return [(f"{PREFIX}{name}", str(fields[name]).encode()) for name in ENVELOPE]
 
 
 def dead_topic_of(source: str, template: str, pipeline: str) -> str:
@@ -322,29 +322,29 @@ def understand(message: Message) -> DeadLetter | None:
     """Read the envelope; None if this is no dead letter of Penstock. Raise `FormatNotUnderstood` if it is another's."""
     listed: Any = message.headers() or ()
     try:
-        told = envelope(listed, f"{message.topic()}/{message.partition()} offset {message.offset()}")
+        fields = envelope(listed, f"{message.topic()}/{message.partition()} offset {message.offset()}")
         return DeadLetter(
             dead_topic=str(message.topic()),
             dead_partition=int(message.partition() or 0),
             dead_offset=int(message.offset() or 0),
-            pipeline=told["pipeline"],
-            stage=told["stage"],
-            error=told["error"],
-            message=told["message"],
-            sink=told["sink"] or None,
-            topic=told["topic"],
-            topic_id=told["topic_id"],
-            partition=int(told["partition"]),
-            offset=int(told["offset"]),
-            source_id=told["source_id"],
-            at_partition=int(told["at_partition"]),
-            at=int(told["at"]),
-            attempt=int(told["attempt"]),
-            failed_ms=int(told["failed_ms"]),
-            timestamp_ms=int(told["timestamp_ms"]),
-            stub=told["stub"] or None,
-            value_bytes=int(told["value_bytes"]) if told["value_bytes"] else None,
-            value_sha256=told["value_sha256"] or None,
+            pipeline=fields["pipeline"],
+            stage=fields["stage"],
+            error=fields["error"],
+            message=fields["message"],
+            sink=fields["sink"] or None,
+            topic=fields["topic"],
+            topic_id=fields["topic_id"],
+            partition=int(fields["partition"]),
+            offset=int(fields["offset"]),
+            source_id=fields["source_id"],
+            at_partition=int(fields["at_partition"]),
+            at=int(fields["at"]),
+            attempt=int(fields["attempt"]),
+            failed_ms=int(fields["failed_ms"]),
+            timestamp_ms=int(fields["timestamp_ms"]),
+            stub=fields["stub"] or None,
+            value_bytes=int(fields["value_bytes"]) if fields["value_bytes"] else None,
+            value_sha256=fields["value_sha256"] or None,
         )
     except (KeyError, ValueError):
         return None

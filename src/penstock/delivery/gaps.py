@@ -71,7 +71,9 @@ def record(folder: Path, gaps: list[Gap]) -> None:
     lines = [
         orjson.dumps({KEY: GAPS, **part.model_dump()}, option=orjson.OPT_APPEND_NEWLINE)
         for gap in gaps
-        for part in _less(gap, [each for each in known if _place_of(each) == _place_of(gap) and _counts(each, gap)])
+        for part in _less(
+            gap, [each for each in known if _partition_of(each) == _partition_of(gap) and _counts(each, gap)]
+        )
     ]
     write_bytes(folder / _FILE, b"".join([_whole_lines(folder), *lines]))
 
@@ -93,7 +95,7 @@ def ranges(folder: Path) -> dict[tuple[str, int], list[tuple[int, int]]]:
     found: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for gap in read(folder):
         if gap.end is not None and gap.is_given_up:
-            found.setdefault(_place_of(gap), []).append((gap.start, gap.end))
+            found.setdefault(_partition_of(gap), []).append((gap.start, gap.end))
     return found
 
 
@@ -104,7 +106,7 @@ def _whole_lines(folder: Path) -> bytes:
     return found[: found.rfind(b"\n") + 1]
 
 
-def _place_of(gap: Gap) -> tuple[str, int]:
+def _partition_of(gap: Gap) -> tuple[str, int]:
     return gap.topic_id, gap.partition
 
 

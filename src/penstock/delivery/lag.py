@@ -27,18 +27,18 @@ class LagReport:
         with opening(connection):
             self._client = Consumer(settings, logger=logger)
         self._connection = connection
-        self._telling: Thread | None = None
+        self._reporting: Thread | None = None
 
-    def tell(self, positions: Positions) -> bool:
-        """Report positions; tell whether that worked. A report that fails costs nothing but the view."""
-        if self._telling is not None and self._telling.is_alive():
+    def report(self, positions: Positions) -> bool:
+        """Report positions; return whether that worked. A report that fails costs nothing but the view."""
+        if self._reporting is not None and self._reporting.is_alive():
             return False
-        told: list[bool] = []
+        committed: list[bool] = []
         # On a thread of its own: librdkafka's commit has no time limit, and a broker may hang.
-        self._telling = Thread(target=lambda: told.append(self._commit(positions)), daemon=True)
-        self._telling.start()
-        self._telling.join(_TIMEOUT_S)
-        return told == [True]
+        self._reporting = Thread(target=lambda: committed.append(self._commit(positions)), daemon=True)
+        self._reporting.start()
+        self._reporting.join(_TIMEOUT_S)
+        return committed == [True]
 
     def _commit(self, positions: Positions) -> bool:
         offsets = [
@@ -60,7 +60,7 @@ class LagReport:
             return False
         return True
 
-    def told(self, source_partitions: list[SourcePartition]) -> Positions:
+    def reported(self, source_partitions: list[SourcePartition]) -> Positions:
         """Read what was reported last; nothing if this client may not know. Raise while Kafka does not answer."""
         asked = {
             (source_partition.topic, source_partition.partition): source_partition
@@ -86,7 +86,7 @@ class LagReport:
 
     def close(self) -> None:
         """Let go of the client, unless it hangs."""
-        if self._telling is None or not self._telling.is_alive():
+        if self._reporting is None or not self._reporting.is_alive():
             self._client.close()
 
 

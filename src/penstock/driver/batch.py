@@ -155,7 +155,7 @@ def _recorded(
 def _require_first_time(
     pipeline: str, source_partition: SourcePartition, offset: int, problem: RecordError, rejected: RejectedRecords
 ) -> None:
-    """Raise if a record that is condemned already still makes the job fail: that would never end."""
+    """Raise if a record that is rejected already still makes the job fail: that would never end."""
     if None in rejected.get(offset, {}):
         raise PipelineHalted(
             f"the record at {source_partition} offset {offset} makes the job fail even as a dead letter:"
@@ -209,7 +209,7 @@ def _prepared(
     staged: dict[str, list[Staged]],
     rejected: list[RejectedRecords],
 ) -> bool:
-    """Prepare every sink; if one refuses rows, condemn those for it and say that the batch must run again."""
+    """Prepare every sink; if one refuses rows, reject those for it and say that the batch must run again."""
     index_of = {offset_range.source_partition: index for index, offset_range in enumerate(offset_ranges)}
     for sink in parts.sinks:
         expected = {

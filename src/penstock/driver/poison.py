@@ -2,7 +2,7 @@
 
 Where a failure cannot be caught at the record itself, in Spark's SQL or in a worker that dies, the steps are run again
 over halves of the offset range until the records to blame stand alone; if the steps take them all, so is the staging. A
-record is guilty only if it fails twice, alone. An outage on the way is an outage: it is raised, and nobody is blamed.
+record is poison only if it fails twice, alone. An outage on the way is raised, and no record is rejected.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from penstock.record.decoded import RecordError, record_error
 from penstock.steps.user_code import HANDLERS, noted
 from penstock.worker.tasks import DrainTask, ReadTask, WriteTask
 
-_MOST_GUILTY = 100
+_MOST_POISON = 100
 _DRAIN = DrainTask()
 
 
@@ -71,9 +71,9 @@ class Isolation:
             elif self._fails(index, start, end, ending) is not None:
                 middle = (start + end) // 2
                 waiting += [(index, middle, end), (index, start, middle)]
-            if len(found) > _MOST_GUILTY:
+            if len(found) > _MOST_POISON:
                 raise PipelineHalted(
-                    f"a step fails on more than {_MOST_GUILTY} records of a batch; the first: {found[0][2]['message']}",
+                    f"a step fails on more than {_MOST_POISON} records of a batch; the first: {found[0][2]['message']}",
                     safe="Nothing of this batch was written",
                     fix="Fix the step; that many failures are rarely the records' fault",
                 )

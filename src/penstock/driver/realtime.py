@@ -106,7 +106,7 @@ class RealtimeRunner:
                 raise lost(self.spec.name, reason)
             starts = self._source.starts(self.available)
             self._remember(self._beginning(starts))
-            self._lag_report.tell(starts)
+            self._lag_report.report(starts)
             return
         self._begun = self._load()
         require_same_cluster(self.spec.name, self._begun.cluster_id, cluster_id(Admin(self._connection)))
@@ -122,7 +122,7 @@ class RealtimeRunner:
 
     def _reported(self) -> Positions:
         """Return the lag as it was told to Kafka last: what is left if the whole checkpoint is lost."""
-        return self._lag_report.told([each.source_partition for each in self.available])
+        return self._lag_report.reported([each.source_partition for each in self.available])
 
     def _require_same_topics(self) -> None:
         for topic, topic_id in self._topic_ids().items():
@@ -243,10 +243,10 @@ class RealtimeRunner:
             raise self._explained(str(failure))
 
     def _watch(self, query: Any, cores: int, on_progress: Callable[[Progress], None]) -> None:
-        told, looked = -1, time.monotonic()
+        reported, looked = -1, time.monotonic()
         while query.isActive:
             progress: Any = query.lastProgress
-            is_new = bool(progress) and progress["batchId"] > told
+            is_new = bool(progress) and progress["batchId"] > reported
             if is_new or time.monotonic() - looked > self.spec.realtime.commit_every / 1000:
                 looked = time.monotonic()
                 with suppress(Transient):  # Spark's own clients wait for a broker that is down, or end the query
@@ -254,8 +254,8 @@ class RealtimeRunner:
                 self._require_same_topics()
                 self._require_cores(cores)
             if is_new:
-                told = progress["batchId"]
-                self._lag_report.tell(self._reached(progress))
+                reported = progress["batchId"]
+                self._lag_report.report(self._reached(progress))
                 on_progress(self._progress(progress))
             if self.stopping.wait(_LOOK_EVERY_S):
                 query.stop()
@@ -270,8 +270,8 @@ class RealtimeRunner:
                 fix=f"Give Spark more, such as --master 'local[{partitions}]'",
             )
 
-    def _progress(self, told: Any) -> Progress:
-        count, number = int(told["numInputRows"]), int(told["batchId"])
+    def _progress(self, reported: Any) -> Progress:
+        count, number = int(reported["numInputRows"]), int(reported["batchId"])
         report = BatchReport(
             batch=number,
             read=count,
@@ -279,15 +279,15 @@ class RealtimeRunner:
             sinks={self.spec.sink_names[0]: SinkCount(count, count, 0, 0)},
             rules={},
             ends={},
-            seconds=told["durationMs"].get("triggerExecution", 0) / 1000,
+            seconds=reported["durationMs"].get("triggerExecution", 0) / 1000,
         )
-        reached = self._reached(told)
+        reached = self._reached(reported)
         lag = sum(max(0, each.end - reached.get(each.source_partition, each.first)) for each in self.available)
         return Progress(report, lag)
 
-    def _reached(self, told: Any) -> Positions:
+    def _reached(self, reported: Any) -> Positions:
         """Return how far Spark has written down that it got; a partition that is new to it is missing."""
-        reached: Offsets = orjson.loads(told["sources"][0]["endOffset"])
+        reached: Offsets = orjson.loads(reported["sources"][0]["endOffset"])
         source_partitions = [each.source_partition for each in self.available]
         return {
             source_partition: reached[source_partition.topic][str(source_partition.partition)]

@@ -112,10 +112,10 @@ def _encoded(spec: PipelineSpec, layout: RecordLayout, frame: "DataFrame") -> "D
     for source in spec.source.named_topics:
         letter_box = dead_topic_of(source, spec.dead_letters.topic, spec.name)
         topic = F.when(dead & (F.col("_topic") == source), F.lit(letter_box)).otherwise(topic)
-    told = {**{name.strip("_"): F.col(name) for name in COORDINATES}, "format": F.lit(KAFKA_RECORD)}
+    columns = {**{name.strip("_"): F.col(name) for name in COORDINATES}, "format": F.lit(KAFKA_RECORD)}
     no_headers = F.array().cast("array<struct<key:string,value:binary>>")
     theirs = F.coalesce(F.col(_HEADERS), no_headers)
-    own = F.array(*(_header(name, column) for name, column in told.items()))
+    own = F.array(*(_header(name, column) for name, column in columns.items()))
     own = F.concat(theirs, own) if layout.headers else own
     letters = F.concat(theirs, F.array(*_envelope(spec)))
     return frame.select(
@@ -131,7 +131,7 @@ def _header(name: str, column: "Column") -> "Column":
 
 
 def _envelope(spec: PipelineSpec) -> "list[Column]":
-    told = {
+    columns = {
         "pipeline": F.lit(spec.name),
         **{name: F.col(f"_error.{name}") for name in ("stage", "error", "message")},
         **{name: F.col(f"_{name}") for name in ("topic", "topic_id", "partition", "offset")},
@@ -146,4 +146,4 @@ def _envelope(spec: PipelineSpec) -> "list[Column]":
         **{name: F.lit("") for name in ("stub", "value_bytes", "value_sha256")},
         "format": F.lit(DEAD_LETTER),
     }
-    return [_header(name, told[name]) for name in ENVELOPE]
+    return [_header(name, columns[name]) for name in ENVELOPE]

@@ -44,8 +44,8 @@ def count_sent(
 
 def _source_of(headers: Any) -> tuple[str, int, int]:
     """Read what the headers say of where a record came from; if that makes no sense, it came from nowhere."""
-    told: dict[str, bytes | None] = dict(headers)
-    topic_id, partition, offset = (told.get(f"{PREFIX}{name}") or b"" for name in ("topic_id", "partition", "offset"))
+    found: dict[str, bytes | None] = dict(headers)
+    topic_id, partition, offset = (found.get(f"{PREFIX}{name}") or b"" for name in ("topic_id", "partition", "offset"))
     try:
         return topic_id.decode(), int(partition), int(offset)
     except ValueError:

@@ -207,11 +207,11 @@ class Runner:
         starts = self.source.starts(self.available) if fresh else {}
         target_ids = self.target_ids
         beginning = Committed(0, starts, cluster_id=self.cluster_id, target_ids=target_ids)
-        reported = self.lag_report.told([each.source_partition for each in self.available]) if fresh else {}
+        reported = self.lag_report.reported([each.source_partition for each in self.available]) if fresh else {}
         committed = sink_progress.begin(self.checkpoint, self.stores, self.available, beginning, reported)
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
-            self.lag_report.tell(committed.starts)
+            self.lag_report.report(committed.starts)
         # Before anything else that stops here: what another error has somebody skip, this could not tell any more.
         sink_progress.require_same_targets(self.spec.name, committed, target_ids)
         for sink in self.sinks:
@@ -336,7 +336,7 @@ class Runner:
         committed = self._commit(committed, progress, report)
         stands_at = [{**progress.resume_offsets[name], **committed.sinks[name]} for name in self.stores]
         self._refreshed_at = time.monotonic()
-        self.lag_report.tell(
+        self.lag_report.report(
             {each.source_partition: min(at[each.source_partition] for at in stands_at) for each in available}
         )
         on_progress(Progress(report, self._lag(committed, available)))
@@ -364,7 +364,7 @@ class Runner:
         if self._is_refresh_due:
             for store in self.stores.values():
                 store.refresh()
-            self.lag_report.tell(
+            self.lag_report.report(
                 {
                     source_partition: progress.start(source_partition)
                     for source_partition in progress.expected[SINK_NAME]

@@ -75,10 +75,10 @@ def judge(
 
 def _error(spark: "SparkSession", stage: str, parts: list[str]) -> "Column":
     """Say which expressions fail on a row; worked out only for rows that fail."""
-    told = [
+    reasons = [
         F.when(_attempt(spark, f"named_struct('it', {part})").isNull(), F.lit(" ".join(part.split()))) for part in parts
     ]
-    message = F.concat(F.lit("fails on this record: "), F.concat_ws("; ", *told))
+    message = F.concat(F.lit("fails on this record: "), F.concat_ws("; ", *reasons))
     return F.struct(F.lit(stage).alias("stage"), F.lit("SqlFailed").alias("error"), message.alias("message"))
 
 

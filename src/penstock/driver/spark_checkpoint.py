@@ -27,10 +27,10 @@ class SparkCheckpoint:
     def query_id(self) -> str | None:
         """Return the id that Spark made up for the query; None if it is gone or damaged."""
         try:
-            told = orjson.loads((self.folder / "metadata").read_bytes())
+            metadata = orjson.loads((self.folder / "metadata").read_bytes())
         except (OSError, orjson.JSONDecodeError):
             return None
-        return str(told["id"]) if isinstance(told, dict) and "id" in told else None
+        return str(metadata["id"]) if isinstance(metadata, dict) and "id" in metadata else None
 
     def committed(self) -> int | None:
         """Return the number of the last batch that came to its end."""

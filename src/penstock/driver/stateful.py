@@ -210,8 +210,8 @@ class StatefulRunner:
 
     def _state_rows(self) -> int | None:
         """Count the rows of the state, as Spark told of its last batch; none before there was one."""
-        told = self._query.lastProgress if self._query is not None else None
-        return sum(each["numRowsTotal"] for each in told["stateOperators"]) if told else None
+        last = self._query.lastProgress if self._query is not None else None
+        return sum(each["numRowsTotal"] for each in last["stateOperators"]) if last else None
 
     def _lacks(self, sink: MergingSink, batch: int) -> bool:
         """Return whether a sink lacks a batch; raise if it stands where this checkpoint cannot have led it."""

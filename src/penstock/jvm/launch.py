@@ -75,8 +75,8 @@ class Jvm:
         while self.process.poll() is None and not self._port_file.is_file():
             time.sleep(_POLL_S)
         try:
-            with self._port_file.open("rb") as told:
-                port, token = read_int(told), UTF8Deserializer().loads(told)  # type: ignore[no-untyped-call]
+            with self._port_file.open("rb") as file:
+                port, token = read_int(file), UTF8Deserializer().loads(file)  # type: ignore[no-untyped-call]
         except FileNotFoundError:
             raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={}) from None
         finally:

@@ -152,19 +152,19 @@ class Consumer:
 
         1. The group has a position somewhere in the topic: it has started before, leave everything.
         2. It has none: commit `start` for every partition. Kafka accepts that only while the group has no member,
-           so no progress can be overwritten; of two first members that start together, either's place will do.
+           so no progress can be overwritten; of two first members that start together, either's start will do.
         3. Kafka refuses because a member is in: that one has done step 2 already.
         """
-        places = [(topic, number) for number in identify(self._admin, [topic], "subscribing to")[topic][1]]
-        if groups.committed(self._admin, self.group, places):
+        partitions = [(topic, number) for number in identify(self._admin, [topic], "subscribing to")[topic][1]]
+        if groups.committed(self._admin, self.group, partitions):
             return
         with suppress(Conflict):
-            groups.commit(self._admin, self.group, resolve(self._admin, start, places))
+            groups.commit(self._admin, self.group, resolve(self._admin, start, partitions))
 
     @property
     def assignment(self) -> Partitions:
         """The partitions that this member owns now."""
-        return [(place.topic, place.partition) for place in self._client.assignment()]
+        return [(each.topic, each.partition) for each in self._client.assignment()]
 
     def batches(
         self, *, max_events: int = 500, max_wait_s: float = 1.0, idle_s: float | None = None
@@ -204,7 +204,7 @@ class Consumer:
         """
         deadline = time.monotonic() + _COMMIT_PATIENCE_S
         while (error := self._try_commit(offsets)) is not None:
-            ours = {(place.topic, place.partition) for place in offsets} <= set(self.assignment)
+            ours = {(each.topic, each.partition) for each in offsets} <= set(self.assignment)
             if error.code() not in _REBALANCING or not ours or time.monotonic() > deadline:
                 raise self._commit_failure(error)
             time.sleep(_COMMIT_PAUSE_S)
@@ -215,7 +215,7 @@ class Consumer:
         except KafkaException as failure:
             error: KafkaError = failure.args[0]
             return error
-        return next((place.error for place in done or [] if place.error is not None), None)
+        return next((each.error for each in done or [] if each.error is not None), None)
 
     def _commit_failure(self, error: KafkaError) -> Exception:
         if error.code() in _LOST_OWNERSHIP:
@@ -246,22 +246,22 @@ class Consumer:
     def __exit__(self, _k: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         self.close()
 
-    def _assigned(self, client: Client, places: list[TopicPartition]) -> None:
+    def _assigned(self, client: Client, partitions: list[TopicPartition]) -> None:
         try:
-            client.incremental_assign(self._with_positions(places))
+            client.incremental_assign(self._with_positions(partitions))
             if self._on_assigned:
-                self._on_assigned([(place.topic, place.partition) for place in places])
+                self._on_assigned([(each.topic, each.partition) for each in partitions])
         except Exception as error:  # noqa: BLE001 - librdkafka would lose it: it is raised from batches()
             self._callback_error = error
 
-    def _revoked(self, client: Client, places: list[TopicPartition]) -> None:
+    def _revoked(self, client: Client, partitions: list[TopicPartition]) -> None:
         try:
             if self._on_revoked:
-                self._on_revoked([(place.topic, place.partition) for place in places])
+                self._on_revoked([(each.topic, each.partition) for each in partitions])
         except Exception as error:  # noqa: BLE001 - as above
             self._callback_error = error
         finally:
-            client.incremental_unassign(places)
+            client.incremental_unassign(partitions)
 
     def _with_positions(self, assigned: list[TopicPartition]) -> list[TopicPartition]:
         """Take the group's positions; a partition without one is newer than the group: begin at 0.
@@ -269,16 +269,16 @@ class Consumer:
         Not where its log begins by now: what retention took of it, the group has not read, and must hear of.
         Asked through the admin connection: this client may be closing, and would then wait for itself.
         """
-        places = [(place.topic, place.partition) for place in assigned]
+        partitions = [(each.topic, each.partition) for each in assigned]
         while True:
             try:
-                committed = groups.committed(self._admin, self.group, places)
+                committed = groups.committed(self._admin, self.group, partitions)
             except Transient:
                 # Brokers that come back have members join again before every one of them can answer.
                 if self._stopping.wait(_REBALANCE_PAUSE_S):
                     return []
             else:
-                return [TopicPartition(*place, committed.get(place, 0)) for place in places]
+                return [TopicPartition(*partition, committed.get(partition, 0)) for partition in partitions]
 
     def _raise_callback_error(self) -> None:
         error, self._callback_error = self._callback_error, None
@@ -297,9 +297,9 @@ class Consumer:
 
     def _failure(self, error: KafkaError, message: Message) -> Exception:
         if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
-            place = f"{message.topic()}/{message.partition()}"
+            where = f"{message.topic()}/{message.partition()}"
             return Conflict(
-                f"the position of group '{self.group}' in {place} is gone:"
+                f"the position of group '{self.group}' in {where} is gone:"
                 " retention or a purge deleted records that it had not read",
                 safe="Nothing was skipped: the position is where it was",
                 fix=f"Accept the gap: penstock group reset {self.group} --topic {message.topic()}"

@@ -32,5 +32,5 @@ def settle_headers(messages: Sequence[Message]) -> None:
     """Make it safe for whoever gets these messages to ask for their headers; what is left out is logged."""
     _, unreadable = read_headers(messages)
     for message in map(messages.__getitem__, unreadable):
-        place = f"{message.topic()}/{message.partition()} offset {message.offset()}"
-        logger.warning("%s: the name of a header is no UTF-8: its headers are left out", place)
+        where = f"{message.topic()}/{message.partition()} offset {message.offset()}"
+        logger.warning("%s: the name of a header is no UTF-8: its headers are left out", where)

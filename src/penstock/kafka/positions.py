@@ -1,4 +1,4 @@
-"""Places in a topic: earliest, latest, an offset, a time, or so many records before the end."""
+"""Positions in a topic: earliest, latest, an offset, a time, or so many records before the end."""
 
 import datetime
 import re
@@ -42,7 +42,7 @@ class Position:
             moment_ms = int(datetime.datetime.fromisoformat(cleaned).timestamp() * 1000)
         except (ValueError, OverflowError):
             raise BadInput(
-                f"'{text}' is no place in a topic: say earliest, latest, an offset (42),"
+                f"'{text}' is no position in a topic: say earliest, latest, an offset (42),"
                 " a time (2026-01-31T12:00) or how long ago (15m)"
             ) from None
         return cls("timestamp", moment_ms)
@@ -56,7 +56,7 @@ def bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, i
     """Return the first and the next offset of each partition."""
     starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
     ends = _list_offsets(admin, partitions, _LATEST)
-    return {place: (starts[place], ends[place]) for place in partitions}
+    return {partition: (starts[partition], ends[partition]) for partition in partitions}
 
 
 def committed_bounds(
@@ -68,7 +68,7 @@ def committed_bounds(
     """
     starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
     ends = _listed(admin, partitions, _LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
-    return {place: (starts[place], ends[place].offset, _epoch(ends[place])) for place in partitions}
+    return {partition: (starts[partition], ends[partition].offset, _epoch(ends[partition])) for partition in partitions}
 
 
 def _epoch(found: ListOffsetsResultInfo) -> int | None:
@@ -86,12 +86,12 @@ def resolve(admin: Admin, position: Position, partitions: list[tuple[str, int]])
     limits = bounds(admin, partitions)
     if position.kind == "timestamp":
         found = _list_offsets(admin, partitions, OffsetSpec.for_timestamp(position.value))
-        # No record is that young: the place is the end.
-        return {place: offset if offset >= 0 else limits[place][1] for place, offset in found.items()}
-    return {place: offset_within(position, place, limits[place]) for place in partitions}
+        # No record is that young: the position is the end.
+        return {partition: offset if offset >= 0 else limits[partition][1] for partition, offset in found.items()}
+    return {partition: offset_within(position, partition, limits[partition]) for partition in partitions}
 
 
-def offset_within(position: Position, place: tuple[str, int], limits: tuple[int, int]) -> int:
+def offset_within(position: Position, partition: tuple[str, int], limits: tuple[int, int]) -> int:
     """Settle a position that needs no look at timestamps."""
     start, end = limits
     if position.kind == "earliest":
@@ -101,14 +101,14 @@ def offset_within(position: Position, place: tuple[str, int], limits: tuple[int,
     if position.kind == "before_end":
         return max(start, end - position.value)
     if not start <= position.value <= end:
-        raise BadInput(f"offset {position.value} is not in {place[0]}/{place[1]}, which holds {start} to {end}")
+        raise BadInput(f"offset {position.value} is not in {partition[0]}/{partition[1]}, which holds {start} to {end}")
     return position.value
 
 
 def _list_offsets(
     admin: Admin, partitions: list[tuple[str, int]], spec: OffsetSpec, **options: IsolationLevel
 ) -> dict[tuple[str, int], int]:
-    return {place: found.offset for place, found in _listed(admin, partitions, spec, **options).items()}
+    return {partition: found.offset for partition, found in _listed(admin, partitions, spec, **options).items()}
 
 
 def _listed(
@@ -122,7 +122,7 @@ def _listed(
     while True:
         futures = admin.client.list_offsets(asked, request_timeout=admin.timeout_s, **options)
         try:
-            found = {(place.topic, place.partition): admin.result(future, doing) for place, future in futures.items()}
+            found = {(each.topic, each.partition): admin.result(future, doing) for each, future in futures.items()}
             _require_answers(found, doing)
         except LeaderNotAvailable:
             # A leader that was just chosen does not know its end for a moment, and librdkafka does not ask again.

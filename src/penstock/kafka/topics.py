@@ -166,19 +166,21 @@ def _put_right(admin: Admin, name: str, wanted: dict[str, str], found: dict[str,
     wrong = {key: found[key] for key, value in wanted.items() if key in found and found[key][0] != value}
     if not wrong:
         return
-    told = ", ".join(f"{key} {value} instead of {wanted[key]}" for key, (value, _) in wrong.items())
+    differences = ", ".join(f"{key} {value} instead of {wanted[key]}" for key, (value, _) in wrong.items())
     chosen = [key for key, (_, is_own) in wrong.items() if is_own]
     safe = "Nothing was written; records that Penstock needs could be deleted there"
     if chosen:
         unset = " ".join(f"--unset {key}" for key in chosen)
         raise Conflict(
-            f"topic '{name}' has {told}", safe=safe, fix=f"Let Penstock set it: penstock topic alter {name} {unset}"
+            f"topic '{name}' has {differences}",
+            safe=safe,
+            fix=f"Let Penstock set it: penstock topic alter {name} {unset}",
         )
     try:
         alter_config(admin, name, {key: wanted[key] for key in wrong})
     except Refused:
         raise Conflict(
-            f"topic '{name}' has {told}, and {who(admin.connection)} may not change that",
+            f"topic '{name}' has {differences}, and {who(admin.connection)} may not change that",
             safe=safe,
             fix="Give it the right alter_configs on the topic, or change it as an administrator",
         ) from None
@@ -230,13 +232,15 @@ def purge(admin: Admin, name: str, before: dict[int, int] | None = None) -> dict
         )
     parts = range(partition_count(admin, name))
     targets = before or {
-        place[1]: end for place, (_, end) in bounds(admin, [(name, number) for number in parts]).items()
+        partition[1]: end for partition, (_, end) in bounds(admin, [(name, number) for number in parts]).items()
     }
-    places = [TopicPartition(name, number, offset) for number, offset in targets.items()]
-    futures = admin.client.delete_records(places, request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
+    partitions = [TopicPartition(name, number, offset) for number, offset in targets.items()]
+    futures = admin.client.delete_records(
+        partitions, request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s
+    )
     return {
-        place.partition: admin.result(future, f"purging topic '{name}'").low_watermark
-        for place, future in futures.items()
+        each.partition: admin.result(future, f"purging topic '{name}'").low_watermark
+        for each, future in futures.items()
     }
 
 

@@ -115,7 +115,7 @@ def run(
     is_open = False
     listeners: list[Callable[[Progress], None]] = []
 
-    def tell(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         account(status, progress)
         status.save(home.folder)
         show(status)
@@ -140,13 +140,13 @@ def run(
                 from penstock.operate.metrics import MetricsServer
 
                 metrics = stack.enter_context(MetricsServer(spec.metrics, status, home.folder))
-                listeners.append(metrics.tell)
+                listeners.append(metrics.on_progress)
             stack.enter_context(runner)
             is_open, status.reason = True, ""
             status.save(home.folder)
             show(status)
             with session.death_named():
-                runner.run(tell)
+                runner.run(on_progress)
             status.end("stopped" if runner.stopping.is_set() else "finished")
     return status
 

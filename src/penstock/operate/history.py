@@ -110,7 +110,7 @@ class RunRecord:
     def __init__(self, home: Path, status: Status) -> None:
         self._home = home
         self._status = status
-        self._told = False
+        self._reported = False
         self._id: int | None = None
         with self._forgiving(), _opened(home) as store:
             _sweep(store)
@@ -125,9 +125,9 @@ class RunRecord:
         try:
             yield
         except (sqlite3.Error, OSError, FormatNotUnderstood) as error:
-            if not self._told:
+            if not self._reported:
                 print(f"warning: the record of runs cannot be written: {error}", file=sys.stderr)  # noqa: T201
-            self._told = True
+            self._reported = True
 
     def batch(self, progress: Progress) -> None:
         """Write down a batch."""

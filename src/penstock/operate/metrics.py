@@ -61,7 +61,7 @@ class MetricsServer:
         # What has not happened yet is zero, not unknown: whoever looks for an increase sees the first one, too.
         for each in (self._events, self._dead, self._batches):
             each.labels(self._pipeline)
-        self._tell_state()
+        self._set_state()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,10 +76,10 @@ class MetricsServer:
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"penstock_{name}", text, ["pipeline", *labels], registry=self._registry)
 
-    def tell(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         """Take a batch into account."""
         name = self._pipeline
-        self._tell_state()
+        self._set_state()
         self._repeated.labels(name).inc(progress.repeated)
         report = progress.report
         if report is None:
@@ -99,22 +99,22 @@ class MetricsServer:
             self._broken.labels(name, rule).inc(broken)
         for stage, seconds in report.stages.items():
             self._stages.labels(name, stage).inc(seconds)
-        self._tell_of_handlers(report.handlers)
+        self._count_handlers(report.handlers)
 
-    def _tell_state(self) -> None:
+    def _set_state(self) -> None:
         for state in ("starting", "running", "waiting"):
             self._state.labels(self._pipeline, state).set(state == self._status.state)
         self._gaps.labels(self._pipeline).set(len(gaps.read(self._folder)))
 
-    def _tell_of_handlers(self, told: dict[str, Any]) -> None:
-        if not told:
+    def _count_handlers(self, counts: dict[str, Any]) -> None:
+        if not counts:
             return
         name = self._pipeline
-        self._messages.labels(name).inc(told.get("messages", 0))
-        self._failed.labels(name).inc(told.get("failed", 0))
-        self._retries.labels(name).inc(told.get("retries", 0))
-        for batcher, triggers in told.get("batches", {}).items():
+        self._messages.labels(name).inc(counts.get("messages", 0))
+        self._failed.labels(name).inc(counts.get("failed", 0))
+        self._retries.labels(name).inc(counts.get("retries", 0))
+        for batcher, triggers in counts.get("batches", {}).items():
             for trigger, count in triggers.items():
                 self._handled.labels(name, batcher, trigger).inc(count)
-        for handler, seconds in told.get("seconds", {}).items():
+        for handler, seconds in counts.get("seconds", {}).items():
             self._spent.labels(name, handler).inc(seconds)

@@ -38,7 +38,7 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
     records.record(runner.home.gaps, forsaken(runner))
     crash_point("gap_recorded")
     source_partitions = [each.source_partition for each in runner.available]
-    reported = runner.lag_report.told(source_partitions)
+    reported = runner.lag_report.reported(source_partitions)
     # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
     runner.take_over()
     former = _former(runner)
@@ -47,15 +47,15 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
         sink.recover(source_partitions)
     found = {name: store.positions(source_partitions) for name, store in runner.stores.items()}
     known = {name: dict(positions or {}) for name, positions in found.items()}
-    told = {
+    without_positions = {
         name
         for name, store in runner.stores.items()
         if found[name] is None or (store.positions_expire and not known[name])
     }
-    known |= {name: dict(reported) for name in told}
+    known |= {name: dict(reported) for name in without_positions}
     for source_partition in source_partitions:
         furthest = [positions[source_partition] for positions in known.values() if source_partition in positions]
-        if SINK_NAME in told and furthest:
+        if SINK_NAME in without_positions and furthest:
             known[SINK_NAME][source_partition] = max(furthest)
     starts = runner.source.starts(runner.available)
     for available_range in runner.available if reported else ():

@@ -35,15 +35,15 @@ def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:
     else:
         spec, lines = document.load_with_lines(path, PipelineSpec)
     found = problems(spec, path.resolve().parent)
-    told = {
+    texts = {
         level: [document.placed(path, lines, each.keys, each.text) for each in found if each.level == level]
         for level in ("error", "warning")
     }
-    if told["error"]:
-        raise Mistakes("\n".join(map(one_line, told["error"])))
+    if texts["error"]:
+        raise Mistakes("\n".join(map(one_line, texts["error"])))
     if spec.metrics is not None:
         require("metrics", f"`metrics` of pipeline '{spec.name}'")
-    return spec, told["warning"]
+    return spec, texts["warning"]
 
 
 def missing(path: Path) -> NotFound:
@@ -72,8 +72,8 @@ def _from_python(path: Path) -> PipelineSpec:
         made = [each.spec() for each in classes]
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
-        told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in problems]
-        raise Mistakes("\n".join(one_line(f"{path}: {keys}: {text}") for keys, text in told)) from None
+        texts = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in problems]
+        raise Mistakes("\n".join(one_line(f"{path}: {keys}: {text}") for keys, text in texts)) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's own file raises
         raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from None
     named = [value for value in vars(module).values() if isinstance(value, PipelineSpec)]

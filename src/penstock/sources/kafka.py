@@ -263,8 +263,8 @@ def _cut_off_at(message: Message, source_partition: SourcePartition, connection:
     if error.code() != KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
         raise translate(error, connection, f"comparing the epochs of {source_partition}")
     # Retention may have passed meanwhile, which is noticed elsewhere. The rest is in the text alone.
-    told = _CUT_OFF.search(error.str())
-    return int(told[1]) if told else None
+    found = _CUT_OFF.search(error.str())
+    return int(found[1]) if found else None
 
 
 class KafkaReader:

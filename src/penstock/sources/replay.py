@@ -72,15 +72,15 @@ class ReplayReader:
 
 def _restored(row: dict[str, Any]) -> dict[str, Any]:
     where = f"{row['_topic']}/{row['_partition']} offset {row['_at']}"
-    told = envelope([(each["name"], each["value"]) for each in row["_headers"]], where)
+    fields = envelope([(each["name"], each["value"]) for each in row["_headers"]], where)
     return {
         **row,
-        "_topic": told["topic"],
-        "_topic_id": told["topic_id"],
-        "_partition": int(told["partition"]),
-        "_offset": int(told["offset"]),
-        "_timestamp_ms": int(told["timestamp_ms"]),
+        "_topic": fields["topic"],
+        "_topic_id": fields["topic_id"],
+        "_partition": int(fields["partition"]),
+        "_offset": int(fields["offset"]),
+        "_timestamp_ms": int(fields["timestamp_ms"]),
         "_headers": row["_headers"][: -len(ENVELOPE)],
-        "_attempt": int(told["attempt"]) + 1,
-        "_sink": told["sink"] or None,
+        "_attempt": int(fields["attempt"]) + 1,
+        "_sink": fields["sink"] or None,
     }

@@ -27,7 +27,7 @@ class Address(BaseModel, frozen=True, extra="forbid"):
     user: str | None = Field(description="Who logs in, where the server asks.")
     password: Secret | None = Field(description="Where the password is kept.")
     tls: str | None = Field(description="The CA to trust: `system`, or a PEM file; no TLS if none.")
-    place: str = Field(description="What comes after the port: a Redis database or a virtual host.")
+    path: str = Field(description="What comes after the port: a Redis database or a virtual host.")
 
     @property
     def server(self) -> str:
@@ -35,7 +35,7 @@ class Address(BaseModel, frozen=True, extra="forbid"):
         return server_name(self.host, self.port) if self.host else ""
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.server}" + (f"/{self.place}" if self.place else "")
+        return f"{self.scheme}://{self.server}" + (f"/{self.path}" if self.path else "")
 
 
 def server_name(host: str, port: int | None) -> str:
@@ -81,7 +81,7 @@ def parse(text: str) -> Address:
         user=unquote(parts.username) if parts.username else None,
         password=password,
         tls=tls,
-        place=unquote(parts.path.removeprefix("/")),
+        path=unquote(parts.path.removeprefix("/")),
     )
 
 

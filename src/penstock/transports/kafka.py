@@ -164,7 +164,7 @@ class KafkaSubscription:
             topic, partition, offset = message.receipt
             ends[topic, partition] = max(offset + 1, ends.get((topic, partition), 0))
         if ends:
-            self._consumer.commit([TopicPartition(*place, offset) for place, offset in ends.items()])
+            self._consumer.commit([TopicPartition(*partition, offset) for partition, offset in ends.items()])
 
     def close(self) -> None:
         """Leave the group, so that the others take over at once."""

@@ -362,7 +362,7 @@ def _parameters(address: Address) -> pika.ConnectionParameters:
     return pika.ConnectionParameters(
         address.host,
         address.port,
-        address.place or "/",
+        address.path or "/",
         pika.PlainCredentials(address.user or "guest", password),
         # Heartbeats are sent only while pika is called: a busy program would be cut off. TCP looks after dead peers.
         heartbeat=0,
@@ -379,8 +379,7 @@ def _translated(error: BaseException, address: Address, doing: str) -> PenstockE
     causes = _causes(error)
     if any(isinstance(cause, _DENIED) for cause in causes):
         return Refused(
-            f"{doing}: {where} does not let user '{address.user or 'guest'}' into virtual host"
-            f" '{address.place or '/'}'",
+            f"{doing}: {where} does not let user '{address.user or 'guest'}' into virtual host '{address.path or '/'}'",
             fix="Check the user, the virtual host and what ?password= points to",
         )
     if isinstance(error, ChannelClosedByBroker) and error.reply_code == _NOT_ALLOWED:

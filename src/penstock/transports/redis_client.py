@@ -16,8 +16,8 @@ ANSWER_S = 10.0
 
 
 def login(address: Address) -> dict[str, Any]:
-    """Return what every client of Redis needs to connect to an address: place, password and TLS."""
-    database = address.place or "0"
+    """Return what every client of Redis needs to connect to an address: server, password and TLS."""
+    database = address.path or "0"
     if not database.isdecimal():
         raise BadInput(f"a Redis database is a number, as in {address.scheme}://{address.server}/0")
     encrypted = tls_context(address) is not None

@@ -54,11 +54,11 @@ class Peers:
             )
 
     def _make(self) -> None:
-        place = self._python.parent.parent
+        environment = self._python.parent.parent
         uv = [*SAFE_PYTHON, "-m", "uv", "--no-config"]  # not that of whoever may write to a folder above
         requirements = SCRIPTS / "requirements.txt"
         for command in (
-            [*uv, "venv", "--quiet", "--python", sys.executable, str(place)],
+            [*uv, "venv", "--quiet", "--python", sys.executable, str(environment)],
             [*uv, "pip", "sync", "--quiet", "--python", str(self._python), "--require-hashes", str(requirements)],
         ):
             done = subprocess.run(command, capture_output=True, text=True, check=False, umask=0o022)

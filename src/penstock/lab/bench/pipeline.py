@@ -253,8 +253,8 @@ def _contenders(bench: Bench) -> list[_Contender]:
 def _measure(contender: _Contender, topic: str, folder: Path, number: int) -> None:
     folder.mkdir()
     began = time.perf_counter()
-    told = contender.run(topic, folder)
-    seconds = time.perf_counter() - began if told is None else told
+    own_s = contender.run(topic, folder)
+    seconds = time.perf_counter() - began if own_s is None else own_s
     contender.check(topic, folder)
     shutil.rmtree(folder)
     if number:

@@ -134,8 +134,8 @@ AnyServer = TypeVar("AnyServer", bound=ThrowawayServer)
 @contextmanager
 def running(make: Callable[[Path], AnyServer]) -> Iterator[AnyServer]:
     """Return a new server; it is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="penstock-server-") as place:
-        server = make(Path(place))
+    with tempfile.TemporaryDirectory(prefix="penstock-server-") as folder:
+        server = make(Path(folder))
         try:
             server.start()
             yield server

@@ -98,8 +98,8 @@ def _stream_and_kill(stage: Stage, topic: str, leader: int, streams: list[_Strea
             _go_on(stage, streams)
             during = _go_on(stage, streams)
             stage.kill_node(leader)
-        told = ", ".join(f"{count:,} with {each.acks}" for each, count in zip(streams, during, strict=True))
-        step.saw(f"acknowledged while the followers were frozen: {told}", passed=4 * during[2] < min(during[:2]))
+        counts = ", ".join(f"{count:,} with {each.acks}" for each, count in zip(streams, during, strict=True))
+        step.saw(f"acknowledged while the followers were frozen: {counts}", passed=4 * during[2] < min(during[:2]))
     with stage.step(
         "Go on until a new leader has taken more, then end the streams",
         expected="a new leader for each partition; the streams carry on by themselves",

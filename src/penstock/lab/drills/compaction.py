@@ -45,7 +45,7 @@ def run(stage: Stage) -> None:
         left = stage.wait("the cleaner", lambda: _compacted(stage, topic, len(_KEYS)))
         offsets = [int(message.offset() or 0) for message in left]
         step.saw(
-            f"{len(left)} of {len(versions)} are left: {_told(left)}, at offsets {offsets[0]} to {offsets[-1]}",
+            f"{len(left)} of {len(versions)} are left: {_listed(left)}, at offsets {offsets[0]} to {offsets[-1]}",
             passed={_key(message): message.value() for message in left}
             == dict.fromkeys(_KEYS, f"version {_VERSIONS - 1}".encode())
             and offsets == list(range(len(versions) - len(_KEYS), len(versions))),
@@ -57,13 +57,13 @@ def run(stage: Stage) -> None:
         _write(stage, topic, [(_GONE, None)], next(minutes))
         _write(stage, topic, [(_FILLER, "")], next(minutes))
         left = stage.wait("the cleaner", lambda: _without_value(stage, topic))
-        step.saw(_told(left), passed=[_key(message) for message in left] == [*_KEYS[1:], _GONE])
+        step.saw(_listed(left), passed=[_key(message) for message in left] == [*_KEYS[1:], _GONE])
     with stage.step(
         f"Go on writing until {_TOMBSTONE_KEPT_MS / 1000:.0f} s (delete.retention.ms, a day by default) have passed",
         expected="the tombstone goes, too; the other keys stay",
     ) as step:
         left = stage.wait("the tombstone to go", lambda: _without_tombstone(stage, topic, minutes))
-        step.saw(_told(left), passed={_key(message) for message in left} == set(_KEYS[1:]))
+        step.saw(_listed(left), passed={_key(message) for message in left} == set(_KEYS[1:]))
 
 
 def _write(stage: Stage, topic: str, records: Sequence[tuple[str, str | None]], at_ms: int) -> None:
@@ -100,7 +100,7 @@ def _key(message: Message) -> str:
     return key if isinstance(key, str) else (key or b"").decode()
 
 
-def _told(messages: list[Message]) -> str:
+def _listed(messages: list[Message]) -> str:
     return ", ".join(f"{_key(message)} = {(message.value() or b'').decode() or 'tombstone'}" for message in messages)
 
 

@@ -25,21 +25,21 @@ def run(stage: Stage) -> None:
     ) as step:
         members[busy].leave()
         shares = stage.wait_for_shares(group, [1, 1, 1])
-        step.saw(_told(shares), passed=bool(shares[idle]))
+        step.saw(_listed(shares), passed=bool(shares[idle]))
 
 
 def _expect(stage: Stage, group: str, did: str, sizes: list[int], meaning: str) -> dict[str, list[str]]:
     with stage.step(f"{did}, for {_PARTITIONS} partitions", expected=f"{told(sizes)}: {meaning}") as step:
         shares = stage.wait_for_shares(group, sizes)
-        owned = [place for places in shares.values() for place in places]
-        step.saw(_told(shares), passed=len(owned) == len(set(owned)) == _PARTITIONS)
+        owned = [partition for share in shares.values() for partition in share]
+        step.saw(_listed(shares), passed=len(owned) == len(set(owned)) == _PARTITIONS)
     return shares
 
 
-def _told(shares: dict[str, list[str]]) -> str:
+def _listed(shares: dict[str, list[str]]) -> str:
     """Say who has which partitions, without the topic's long name."""
     return "; ".join(
-        f"{name} has {' and '.join(place.rpartition('/')[2] for place in owned) or 'none'}"
+        f"{name} has {' and '.join(partition.rpartition('/')[2] for partition in owned) or 'none'}"
         for name, owned in sorted(shares.items())
     )
 

@@ -20,7 +20,7 @@ _BURSTS = 40
 _BURST = 50
 _FLUSH_S = 30.0
 
-Places = dict[str, set[int]]
+PartitionsOfKeys = dict[str, set[int]]
 
 
 def run(stage: Stage) -> None:
@@ -32,10 +32,10 @@ def run(stage: Stage) -> None:
     ) as step:
         _send_keyed(stage, topic)
         messages = read_all(stage.connection, topic)
-        places = _places(messages)
-        scattered = sum(len(found) > 1 for found in places.values())
+        partitions = _partitions_of_keys(messages)
+        scattered = sum(len(found) > 1 for found in partitions.values())
         disordered = sum(later < earlier for key in _KEYS for earlier, later in pairwise(_values(messages, key)))
-        used = len(set().union(*places.values()))
+        used = len(set().union(*partitions.values()))
         step.saw(
             f"{len(messages):,} records, {used} partitions used, {scattered} keys in more than one,"
             f" {disordered} records out of order",
@@ -45,9 +45,9 @@ def run(stage: Stage) -> None:
         "Work out the partition of each key by hand",
         expected="CRC32 of the key modulo the partitions, the default of librdkafka, which Penstock keeps",
     ) as step:
-        right = sum(places[key] == {zlib.crc32(key.encode()) % _PARTITIONS} for key in _KEYS)
+        right = sum(partitions[key] == {zlib.crc32(key.encode()) % _PARTITIONS} for key in _KEYS)
         step.saw(f"right for {right} of {len(_KEYS)} keys", passed=right == len(_KEYS))
-    _as_java_does(stage, places)
+    _as_java_does(stage, partitions)
     _without_key(stage)
     with stage.step(
         f"Grow the topic to {_MORE_PARTITIONS} partitions and send the same keys again",
@@ -56,11 +56,11 @@ def run(stage: Stage) -> None:
         topics.add_partitions(stage.admin, topic, _MORE_PARTITIONS)
         stage.settle(topic)
         _send_keyed(stage, topic)
-        moved = sum(len(found) > 1 for found in _places(read_all(stage.connection, topic)).values())
+        moved = sum(len(found) > 1 for found in _partitions_of_keys(read_all(stage.connection, topic)).values())
         step.saw(f"{moved} of {len(_KEYS)} keys are in two partitions now", passed=moved > 0)
 
 
-def _as_java_does(stage: Stage, ours: Places) -> None:
+def _as_java_does(stage: Stage, ours: PartitionsOfKeys) -> None:
     with stage.step(
         "Send the same keys with the partitioner of the Java clients, murmur2",
         expected="one partition a key again, but for most keys another one: do not mix the two on one topic",
@@ -71,7 +71,7 @@ def _as_java_does(stage: Stage, ours: Places) -> None:
             client.produce(topic, "0", key)
         if client.flush(_FLUSH_S):
             raise DeliveryFailed("records are not acknowledged")
-        theirs = _places(read_all(stage.connection, topic))
+        theirs = _partitions_of_keys(read_all(stage.connection, topic))
         elsewhere = sum(theirs[key] != ours[key] for key in _KEYS)
         single = all(len(found) == 1 for found in theirs.values())
         step.saw(f"{elsewhere} of {len(_KEYS)} keys are elsewhere", passed=single and elsewhere > 0)
@@ -91,16 +91,16 @@ def _without_key(stage: Stage) -> None:
                 for _ in range(_BURST):
                     producer.send(topic, str(burst))
                 producer.flush()
-        places: Places = {}
+        partitions: PartitionsOfKeys = {}
         for message in read_all(stage.connection, topic):
-            places.setdefault(_text(message.value()), set()).add(int(message.partition() or 0))
-        places.pop("first")
-        stuck = sum(len(found) == 1 for found in places.values())
-        used = len(set().union(*places.values()))
+            partitions.setdefault(_text(message.value()), set()).add(int(message.partition() or 0))
+        partitions.pop("first")
+        stuck = sum(len(found) == 1 for found in partitions.values())
+        used = len(set().union(*partitions.values()))
         step.saw(
             f"{stuck} of {_BURSTS} bursts lie in one partition, {used} partitions were used"
             f" (dealt out one by one, a burst of {_BURST} would touch all {_PARTITIONS})",
-            passed=len(places) == _BURSTS and stuck > 0.8 * _BURSTS and used > 1,
+            passed=len(partitions) == _BURSTS and stuck > 0.8 * _BURSTS and used > 1,
         )
 
 
@@ -111,11 +111,11 @@ def _send_keyed(stage: Stage, topic: str) -> None:
                 producer.send(topic, str(number), key=key)
 
 
-def _places(messages: list[Message]) -> Places:
-    places: Places = {}
+def _partitions_of_keys(messages: list[Message]) -> PartitionsOfKeys:
+    partitions: PartitionsOfKeys = {}
     for message in messages:
-        places.setdefault(_text(message.key()), set()).add(int(message.partition() or 0))
-    return places
+        partitions.setdefault(_text(message.key()), set()).add(int(message.partition() or 0))
+    return partitions
 
 
 def _values(messages: list[Message], key: str) -> list[int]:

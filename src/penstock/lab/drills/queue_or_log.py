@@ -42,8 +42,8 @@ def run(stage: Stage) -> None:
     ) as step:
         ann.leave()
         bob.leave()
-        places = [(topic, number) for number in range(_PARTITIONS)]
-        groups.reset(stage.admin, couriers, groups.plan_reset(stage.admin, couriers, places, to=EARLIEST))
+        partitions = [(topic, number) for number in range(_PARTITIONS)]
+        groups.reset(stage.admin, couriers, groups.plan_reset(stage.admin, couriers, partitions, to=EARLIEST))
         again = stage.member("ann", topic=topic, group=couriers)
         _read_all(stage, again)
         step.saw(f"ann has {len(set(again.processed()))} of {_RECORDS}", passed=len(again.processed()) == _RECORDS)

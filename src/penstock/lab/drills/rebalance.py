@@ -23,7 +23,7 @@ def run(stage: Stage) -> None:
         began = time.monotonic()
         cid = stage.member("cid", topic=topic, group=group)
         after = stage.wait_for_shares(group, [2, 2, 2])
-        moved = [place for name, owned in after.items() for place in owned if place not in before.get(name, [])]
+        moved = [each for name, owned in after.items() for each in owned if each not in before.get(name, [])]
         step.saw(
             f"{told([len(owned) for owned in after.values()])}, {len(moved)} partitions moved,"
             f" {time.monotonic() - began:.1f} s after the start of its process",

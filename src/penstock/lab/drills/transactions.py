@@ -34,7 +34,7 @@ def run(stage: Stage) -> None:
         _transact(older, topic, "aborted", abort=True)
         clean, everything = _read(stage, topic), _read(stage, topic, committed_only=False)
         step.saw(
-            f"committed: {_told(clean)}; everything: {_told(everything)}",
+            f"committed: {_listed(clean)}; everything: {_listed(everything)}",
             passed=clean == {"committed": _RECORDS} and everything == {"committed": _RECORDS, "aborted": _RECORDS},
         )
     with stage.step(
@@ -45,7 +45,7 @@ def run(stage: Stage) -> None:
         refusal = _zombie(stage, older, name, topic)
         clean = _read(stage, topic)
         step.saw(
-            f"the zombie {f'was refused: {refusal}' if refusal else 'was NOT refused'}; committed: {_told(clean)}",
+            f"the zombie {f'was refused: {refusal}' if refusal else 'was NOT refused'}; committed: {_listed(clean)}",
             passed=bool(refusal) and clean == {"committed": _RECORDS, "newer": _RECORDS},
         )
 
@@ -120,7 +120,7 @@ def _read(stage: Stage, topic: str, *, committed_only: bool = True) -> Counter[s
         return Counter((message.value() or b"").decode() for message in reader)
 
 
-def _told(counts: Counter[str]) -> str:
+def _listed(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {value}" for value, count in sorted(counts.items()))
 
 

@@ -134,9 +134,9 @@ class Arena:
         with reader:
             for each in reader:
                 listed: Any = each.headers() or ()
-                told = {name.removeprefix(_MARKERS): value for name, value in listed}
-                if told["pipeline"] == COMBAT.encode():
-                    record_id = int(told["partition"]), int(told["offset"])
+                fields = {name.removeprefix(_MARKERS): value for name, value in listed}
+                if fields["pipeline"] == COMBAT.encode():
+                    record_id = int(fields["partition"]), int(fields["offset"])
                     found.append(Letter(record_id, bytes(each.value() or b"")))
         return found
 

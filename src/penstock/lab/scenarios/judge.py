@@ -82,9 +82,9 @@ def judge_sending(sent: Mapping[RecordId, bytes], *, events: int, malformed: int
     """Compare the topic with what the simulator says it sent."""
     found = _Differences("topic")
     bad = sum(meant(value) is None for value in sent.values())
-    for what, told, there in (("events", events, len(sent) - bad), ("malformed records", malformed, bad)):
-        if told != there:
-            found.add(f"the simulator sent {told} {what}, and the topic holds {there}", f"{there - told:+d}")
+    for what, counted, there in (("events", events, len(sent) - bad), ("malformed records", malformed, bad)):
+        if counted != there:
+            found.add(f"the simulator sent {counted} {what}, and the topic holds {there}", f"{there - counted:+d}")
     return found.listed()
 
 
@@ -125,8 +125,10 @@ def judge_reasons(letters: Mapping[str, int], *, malformed: int) -> list[Differe
     """Compare the dead letters, counted by reason, with what the simulator says it sent malformed."""
     found = _Differences("dead letters")
     if sum(letters.values()) != malformed:
-        told = ", ".join(f"{count} {reason}" for reason, count in letters.items()) or "none"
-        found.add(f"{malformed} records were sent malformed, and the reasons add up to {sum(letters.values())}", told)
+        counted = ", ".join(f"{count} {reason}" for reason, count in letters.items()) or "none"
+        found.add(
+            f"{malformed} records were sent malformed, and the reasons add up to {sum(letters.values())}", counted
+        )
     return found.listed()
 
 

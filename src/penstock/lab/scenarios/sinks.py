@@ -1,4 +1,4 @@
-"""Where combat events land besides the Delta table, and reading each of those places afresh, past Penstock."""
+"""Where combat events land besides the Delta table, and reading each of those afresh, past Penstock."""
 
 import gzip
 import json
@@ -54,8 +54,8 @@ def _kafka_rows(connection: Connection) -> Iterator[Landed]:
     with Reader(connection, _TOPIC) as reader:
         for message in reader:
             listed: Any = message.headers() or ()
-            told = {f"_{name.removeprefix('penstock.')}": value.decode() for name, value in listed}
-            yield _landed({**json.loads(message.value() or b""), **told})
+            fields = {f"_{name.removeprefix('penstock.')}": value.decode() for name, value in listed}
+            yield _landed({**json.loads(message.value() or b""), **fields})
 
 
 def _postgres(stack: ExitStack) -> tuple[dict[str, Any], Read]:
@@ -79,5 +79,5 @@ def _postgres(stack: ExitStack) -> tuple[dict[str, Any], Read]:
 
 
 def _landed(row: dict[str, Any]) -> Landed:
-    place = int(row["_partition"]), int(row["_offset"])
-    return Landed(place, {name: value for name, value in row.items() if name not in _COORDINATES})
+    record_id = int(row["_partition"]), int(row["_offset"])
+    return Landed(record_id, {name: value for name, value in row.items() if name not in _COORDINATES})

@@ -10,10 +10,10 @@ _PACKAGE = Path(penstock.__file__).parent
 
 def worker_folder() -> Path:
     """Return the folder that holds `combat.yaml` and its fellows."""
-    places = (_PACKAGE / "lab" / "scenarios" / "superhero", _PACKAGE.parents[1] / "examples" / "superhero")
-    for place in places:
-        if (place / "combat.yaml").is_file():
-            return place
+    folders = (_PACKAGE / "lab" / "scenarios" / "superhero", _PACKAGE.parents[1] / "examples" / "superhero")
+    for folder in folders:
+        if (folder / "combat.yaml").is_file():
+            return folder
     raise EnvironmentNotReady(
-        f"the superhero example is neither in {places[0]} nor in {places[1]}", fix="Install Penstock again"
+        f"the superhero example is neither in {folders[0]} nor in {folders[1]}", fix="Install Penstock again"
     )

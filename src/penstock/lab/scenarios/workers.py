@@ -60,7 +60,7 @@ def shares(log: Path) -> dict[str, dict[int, int]]:
     found: dict[str, dict[int, int]] = {}
     for each in ended:
         if sizes[each["Stage ID"]] == events.PARTITIONS and each["Task End Reason"]["Reason"] == "Success":
-            told = each["Task Info"]
-            parts = found.setdefault(told["Executor ID"], {})
-            parts[told["Index"]] = parts.get(told["Index"], 0) + 1
+            task = each["Task Info"]
+            parts = found.setdefault(task["Executor ID"], {})
+            parts[task["Index"]] = parts.get(task["Index"], 0) + 1
     return found

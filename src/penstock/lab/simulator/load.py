@@ -47,7 +47,7 @@ def send_games(
 
     The truth of a game is written after its last event was handed over.
     """
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     malformed = 0
     records: Records = []
     standings: list[Standing] = []
@@ -55,7 +55,7 @@ def send_games(
         game = play_out(planned, mistakes=mistakes)
         key = planned.game_id
         events = game.take_events()
-        told.update([kind.message for kind, _ in events])
+        counts.update([kind.message for kind, _ in events])
         if spoiler is None:
             records += [{"key": key, "value": encode(kind, fields)} for kind, fields in events]
         else:
@@ -73,4 +73,4 @@ def send_games(
             show(done)
     send(records)
     truth.write(standings)
-    return told, malformed
+    return counts, malformed

@@ -62,21 +62,21 @@ class Service:
                 finished=lambda game: truth.write(game.standings()) if truth is not None else None,
             )
             ready(await stack.enter_async_context(Server(lobby).running(self._server)))
-            await _told_to_stop()
+            await _stop_asked()
         served.sent, served.dropped = handler.sent, handler.dropped
         return served
 
 
-async def _told_to_stop() -> None:
+async def _stop_asked() -> None:
     """Wait for a signal. A second one ends the process even if logging waits for a broker that is away."""
-    told = asyncio.Event()
+    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def stop(_number: int, _frame: object) -> None:
         for each in _SIGNALS:
             signal.signal(each, signal.default_int_handler)
-        loop.call_soon_threadsafe(told.set)
+        loop.call_soon_threadsafe(stopping.set)
 
     for each in _SIGNALS:
         signal.signal(each, stop)
-    await told.wait()
+    await stopping.wait()

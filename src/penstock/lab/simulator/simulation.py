@@ -62,7 +62,7 @@ def simulate(options: SimulationOptions, send: Send, *, show: Show = lambda _don
     spoiler = Spoiler(options.malformed) if options.malformed else None
     with TruthWriter(options.truth, fresh=True) as truth:
         if options.speed == "max":
-            told, malformed = load.send_games(
+            counts, malformed = load.send_games(
                 plan(options.players, options.games, options.seed),
                 send,
                 mistakes=options.bots.mistakes,
@@ -71,15 +71,15 @@ def simulate(options: SimulationOptions, send: Send, *, show: Show = lambda _don
                 show=lambda done: show(done, options.games),
             )
         else:
-            told, malformed = _live(options, send, spoiler, truth, show)
+            counts, malformed = _live(options, send, spoiler, truth, show)
     return SimulationResult(
-        games=told[events.MATCH_ENDED.message],
+        games=counts[events.MATCH_ENDED.message],
         players=options.players,
         seed=options.seed,
         speed=options.speed,
-        events=told.total(),
+        events=counts.total(),
         malformed=malformed,
-        by_message=dict(told),
+        by_message=dict(counts),
         truth=options.truth,
         seconds=time.monotonic() - began,
     )
@@ -88,13 +88,13 @@ def simulate(options: SimulationOptions, send: Send, *, show: Show = lambda _don
 def _live(
     options: SimulationOptions, send: Send, spoiler: Spoiler | None, truth: TruthWriter, show: Show
 ) -> tuple[Counter[str], int]:
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     malformed = 0
 
     def publish(kind: events.EventKind, fields: events.Fields) -> None:
         nonlocal malformed
         events.log(kind, fields)
-        told[kind.message] += 1
+        counts[kind.message] += 1
         if spoiler is not None and (spoilt := spoiler.after(kind, fields)):
             malformed += len(spoilt)
             send([{"key": fields[events.KEY], "value": value} for value in spoilt])
@@ -103,4 +103,4 @@ def _live(
     asyncio.run(
         play_here(games, options.bots, publish=publish, finished=lambda game: truth.write(game.standings()), show=show)
     )
-    return told, malformed
+    return counts, malformed

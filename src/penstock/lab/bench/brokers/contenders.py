@@ -67,10 +67,10 @@ def running(
     with ExitStack() as started:
         for name in names:
             talk(f"starting {name}")
-            place = folder / name
-            place.mkdir()
+            own = folder / name
+            own.mkdir()
             try:
-                there.append(started.enter_context(_opened(name, place, jar_folder)))
+                there.append(started.enter_context(_opened(name, own, jar_folder)))
             except EnvironmentNotReady as error:
                 missing[name] = str(error)
         if not there:
