@@ -2,10 +2,12 @@
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from penstock.errors import Mistakes
+from penstock.pipeline import components
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
 from penstock.sinks.sink import Sink, SinkContext, SinkModel
@@ -126,6 +128,15 @@ def test_a_package_that_cannot_be_used_is_named_in_one_line(
 
 def test_a_broken_package_is_no_matter_to_a_pipeline_that_does_not_name_it(packages: Path, tmp_path: Path) -> None:
     offer(packages, "csv_unused", "csv_unused:Csv", "raise SystemError")
+
+    assert ["delta"] == loaded(tmp_path, "  - {type: delta, path: out}\n").sink_names
+
+
+def test_a_file_with_built_in_types_looks_at_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked(**_: str) -> NoReturn:
+        raise AssertionError
+
+    monkeypatch.setattr(components, "entry_points", looked)
 
     assert ["delta"] == loaded(tmp_path, "  - {type: delta, path: out}\n").sink_names
 

@@ -75,7 +75,8 @@ class Kafka(SinkModel, frozen=True):
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
         """Return what Kafka would refuse: a position of what is no topic, a name that no topic has."""
         if not pipeline.reads_kafka and not pipeline.is_stateful:
-            yield Problem.error("of files, Kafka cannot keep a position: land them in a table first", "type")
+            text = "of events that are not in Kafka, Kafka cannot keep a position: land them in a table first"
+            yield Problem.error(text, "type")
         if TOPIC_NAME.fullmatch(self.topic) is None:
             yield Problem.error(NO_TOPIC_NAME, "topic")
 
