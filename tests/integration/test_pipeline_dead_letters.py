@@ -11,11 +11,12 @@ from penstock.delivery.ledger import Replay
 from penstock.delivery.selection import Filter, select
 from penstock.errors import BadInput, Conflict
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.operate import repair
 from penstock.operate import replay as replays
 from penstock.operate.status import Status
 
 from conftest import Cli
-from support.pipelines import Lab, record_errors
+from support.pipelines import Lab, drive, dying, record_errors
 
 SHARE = "SELECT *, 100 / id AS share FROM events"
 FIXED = "SELECT *, CASE WHEN id = 0 THEN 0D ELSE 100 / id END AS share FROM events"
@@ -188,3 +189,87 @@ def test_letters_of_two_topics_are_replayed_together(lab: Lab) -> None:
         (row["id"], row["name"]) for row in lab.rows()
     )
     assert [] == open_letters(lab, first)
+
+
+def test_letters_of_a_sink_that_the_file_does_not_have_stay_open(lab: Lab, postgres: RunningPostgres, cli: Cli) -> None:
+    topic = lab.kafka.topic("dead-renamed")
+    server = postgres.database()
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
+    table = {"type": "postgres", "table": "landed", "server": login}
+    sinks = [{"type": "delta", "path": str(lab.table)}, {**table, "name": "first"}]
+    lab.send_ids(topic, range(3))
+    lab.run(lab.spec(topic, sinks=sinks))
+    with postgres.connect(server.database) as connection:
+        connection.execute("ALTER TABLE landed ADD CONSTRAINT small CHECK (id < 100)")
+    lab.send(topic, {"id": 200, "name": "n"}, b"malformed")
+    lab.run(lab.spec(topic, sinks=sinks))
+    renamed = write(lab, lab.document(topic, sinks=[sinks[0], {**table, "name": "second"}]))
+    fewer = write(lab, lab.document(topic, sinks=sinks[:1], decode={"type": "raw"}), "fewer.yaml")
+
+    with pytest.raises(BadInput, match=r"1 of these dead letters are of sink 'first', which .* does not have"):
+        replay(lab, renamed, pipeline=topic, stage="sink")
+    with pytest.raises(BadInput, match=r"failed for all sinks, and .* does not have sink 'first'"):
+        replay(lab, fewer, pipeline=topic, stage="decode")
+    command = ("dead", "replay", "--pipeline", topic, "--file", renamed)
+    said = cli(*command, home=lab.kafka.home)
+
+    assert [(3, "CheckViolation", 1), (4, "Malformed", 1)] == open_letters(lab, topic)
+    assert f"1 letter(s) are of sink 'first', which {renamed} does not have: left out" in said.err
+
+
+def test_letters_wait_until_the_pipeline_has_filled_a_table_again_that_was_emptied(
+    lab: Lab, postgres: RunningPostgres
+) -> None:
+    topic = lab.kafka.topic("dead-emptied")
+    server = postgres.database()
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
+    sinks = [{"type": "postgres", "table": "landed", "server": login}]
+    lab.send_ids(topic, range(4))
+    lab.run(lab.spec(topic, steps=[{"sql": SHARE}], sinks=sinks))
+    fixed = write(lab, lab.document(topic, steps=[{"sql": FIXED}], sinks=sinks))
+    with postgres.connect(server.database) as connection:
+        connection.execute("TRUNCATE landed")
+    given = settings.load(home=lab.kafka.home)
+    begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), fixed)
+
+    with pytest.raises(Conflict, match=f"penstock dead replay --resume {begun.id}"):
+        replays.run(given, begun)
+    with lab.runner(lab.spec(topic, steps=[{"sql": SHARE}], sinks=sinks)) as runner:
+        repair.rebuild(runner)
+        drive(runner)
+    replays.run(given, replays.find(given, begun.id))
+
+    with postgres.connect(server.database) as connection:
+        assert [0, 1, 2, 3] == [row[0] for row in connection.execute("SELECT id FROM landed ORDER BY id")]
+    assert [] == open_letters(lab, topic)
+
+
+def test_letters_of_a_replay_that_is_given_up_are_open_again_if_no_sink_has_them(
+    lab: Lab, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lab.kafka.topic("dead-given-up")
+    lab.send_ids(topic, range(40))
+    failing = "SELECT id, CASE WHEN id % 10 = 3 THEN string(1 / (id - id)) ELSE name END AS name FROM events"
+    lab.run(lab.spec(topic, steps=[{"sql": failing}]))
+    less = failing.replace("id % 10 = 3", "id = 23")
+    file = write(lab, lab.document(topic, steps=[{"sql": less}], batch={"max_events": 2}))
+    given = settings.load(home=lab.kafka.home)
+    begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
+    # The first two are written; of the others, one has failed anew and one is nowhere.
+    monkeypatch.setenv("PENSTOCK_CRASH_AFTER", "1")
+    with dying("sink_committed:dead"):
+        replays.run(given, begun)
+
+    said = cli("dead", "give-up", begun.id, "--yes", home=lab.kafka.home)
+    again = cli("dead", "give-up", begun.id, "--yes", home=lab.kafka.home)
+    with pytest.raises(Conflict, match="was given up"):
+        replays.run(given, replays.find(given, begun.id))
+    left = open_letters(lab, topic)
+    fixed = write(lab, lab.document(topic), "fixed.yaml")
+    replay(lab, fixed, pipeline=topic)
+
+    assert (0, 6) == (said.code, again.code)
+    assert f"replay {begun.id} given up: 1 letter(s) are open again, 3 stay settled" in said.err
+    assert [(23, 2), (33, 1)] == [(offset, attempt) for offset, _, attempt in left]
+    assert list(range(40)) == lab.ids()
+    assert [] == open_letters(lab, topic)

@@ -1,6 +1,7 @@
 """A range of the past, once more: beside the live pipeline, elsewhere or over the same rows, each record once."""
 
 import datetime
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,9 @@ import yaml
 from deltalake import DeltaTable
 
 from penstock.config import settings
+from penstock.delivery import gaps
 from penstock.delivery.dead_letters import ENVELOPE, PREFIX, make_topics
+from penstock.delivery.gaps import Gap
 from penstock.delivery.selection import Filter, select
 from penstock.errors import BadInput, Conflict, NotFound, RetentionPassed
 from penstock.kafka import groups, topics
@@ -23,6 +26,7 @@ from penstock.operate import range_replay, repair
 from penstock.operate import replay as letter_replays
 from penstock.operate.range_replay import RangeReplay
 from penstock.operate.status import Status
+from penstock.record.positions import SourcePartition
 from penstock.sources.range import Part, Range
 
 from conftest import Cli
@@ -310,6 +314,8 @@ def test_records_that_were_deleted_after_the_range_was_fixed_end_the_replay(lab:
 
     with pytest.raises(RetentionPassed) as gone:
         go_on(lab, begun)
+    with pytest.raises(Conflict, match=f"the replay {begun.range.id} was given up: records were deleted"):
+        go_on(lab, begun)
     left = begin(lab, file, "5", "8")
     go_on(lab, left)
 
@@ -476,3 +482,85 @@ def test_a_range_waits_until_the_pipeline_has_written_again_what_a_restored_tabl
 
     assert [(0, 3)] == open_then == open_letters(lab, topic)
     assert {(0, number): ["new" if 1 <= number < 9 else "old"] for number in range(10) if number != 3} == named(lab)
+
+
+def test_a_range_settles_only_letters_of_what_it_writes_to_and_reads(lab: Lab, postgres: RunningPostgres) -> None:
+    topic = lab.kafka.topic("replay-settles")
+    server = postgres.database()
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
+    sinks = [{"type": "delta", "path": str(lab.table)}]
+    both = [*sinks, {"type": "postgres", "name": "other", "table": "landed", "server": login}]
+    with postgres.connect(server.database) as connection:
+        columns = "id bigint CHECK (id <> 101), name text, _topic_id text, _partition int, _offset bigint"
+        connection.execute(f"CREATE TABLE landed ({columns})")
+    lab.send_ids(topic, range(100, 106))
+    lab.send(topic, b"malformed")
+    lab.run(lab.spec(topic, steps=[{"sql": OLD}], sinks=both))
+    file = write(lab, lab.document(topic, steps=[{"sql": NEW}], sinks=sinks))
+    whole = write(lab, lab.document(topic, steps=[{"sql": NEW}], sinks=both), "whole.yaml")
+    begun = begin(lab, file, "0", "6")
+
+    with pytest.raises(Conflict, match=r"failed for all sinks, and sink 'other' is not in the file: .* --resume"):
+        go_on(lab, begun)
+    untouched = open_letters(lab, topic)
+    given = settings.load(home=lab.kafka.home)
+    letters = list(select(lab.connection, Filter(pipeline=topic, stage="sql")))
+    letter_replays.run(given, letter_replays.begin(given, letters, whole))
+    cut_off = SourcePartition(topic, topics.identify(lab.kafka.admin(), [topic])[topic][0], 0)
+    gaps.record(lab.home(topic).gaps, [Gap.of(topic, cut_off, (6, 7), "log truncated", "skip-gap")])
+    go_on(lab, begun)
+    go_on(lab, begin(lab, file, "6", "7"))
+
+    assert [(0, 1), (0, 3), (0, 6)] == untouched
+    # Still open: what the sink that is not in the file refused, and what the range does not read.
+    assert [(0, 1), (0, 6)] == open_letters(lab, topic)
+    assert {(0, number): ["new"] for number in range(6)} == named(lab)
+    with postgres.connect(server.database) as connection:
+        assert [0, 2, 3, 4, 5] == [row[0] for row in connection.execute("SELECT _offset FROM landed ORDER BY 1")]
+
+
+def test_letters_of_records_that_are_deleted_before_a_range_gets_to_them_are_open_again(lab: Lab) -> None:
+    topic = lab.kafka.topic("replay-purged")
+    lab.send_ids(topic, range(100, 120))
+    lab.run(lab.spec(topic, steps=[{"sql": OLD}]))
+    file = write(lab, lab.document(topic, steps=[{"sql": NEW}], batch={"max_events": 6}))
+    begun = begin(lab, file, "0", "20")
+
+    def lose_records(_status: Status) -> None:
+        topics.purge(lab.kafka.admin(), topic, {0: 16})
+
+    with pytest.raises(RetentionPassed, match="Begin a new replay of what is left"):
+        go_on(lab, begun, lose_records)
+    with pytest.raises(Conflict, match="was given up"):
+        go_on(lab, begun)
+    go_on(lab, begin(lab, file, "16", "20"))
+
+    assert [(0, 13)] == open_letters(lab, topic)
+    assert {
+        (0, number): ["old" if 6 <= number < 16 else "new"] for number in range(20) if number != 13
+    } == named(lab)  # fmt: skip
+
+
+def test_a_range_whose_folder_was_lost_goes_on_by_its_id_and_file(lab: Lab) -> None:
+    topic = lab.kafka.topic("replay-lost")
+    lab.send_ids(topic, range(100, 120))
+    lab.run(lab.spec(topic, steps=[{"sql": OLD}]))
+    file = write(lab, lab.document(topic, steps=[{"sql": NEW}], batch={"max_events": 6}))
+    begun = begin(lab, file, "0", "18")
+
+    def give_up(_status: Status) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        go_on(lab, begun, give_up)
+    shutil.rmtree(lab.home(topic).replay(begun.range.id).folder)
+    given = settings.load(home=lab.kafka.home)
+    with pytest.raises(NotFound):
+        range_replay.find(given, f"not-{topic}", begun.range.id, file)
+    found = range_replay.find(given, topic, begun.range.id, file)
+    status = range_replay.run(given, found, show=lambda _status: None)
+
+    assert begun.range == found.range
+    assert (12, "finished") == (status.events, status.state)
+    assert {(0, number): ["new" if number < 18 else "old"] for number in range(20) if number != 13} == named(lab)
+    assert [(0, 13)] == open_letters(lab, topic)

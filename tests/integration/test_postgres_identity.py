@@ -425,3 +425,29 @@ def test_rows_that_a_trigger_puts_into_an_inheriting_table_are_missed_there(post
 
     assert {TP: 2, OTHER: 1} == before
     assert {} == after
+
+
+@pytest.mark.parametrize("change", ["TRUNCATE orders", f"{COPY} WHERE _offset = 0; {SWAP}"])
+def test_a_row_that_a_replay_wrote_does_not_tell_how_far_a_replaced_table_reaches(
+    postgres: RunningPostgres, change: str
+) -> None:
+    server = postgres.database()
+    with Driver(server) as driver:
+        driver.write([(0, "x"), (1, "x"), (3, "x")], offsets=[0, 1, 3])
+    ask(server, change)
+    letter = SourcePartition("orders.dead", "replay-0badcafe-orders.dead", 0)
+    with Driver(server) as replay:
+        staged = replace(replay.stage([(2, "x")], offsets=[2]), offset_range=OffsetRange(letter, 0, 1))
+        replay.sink.positions([letter])
+        assert [] == replay.sink.prepare([staged], {letter: None})
+        replay.sink.commit()
+
+    said = r"a replay has written to it since: .* of orders/0 reach is not known"
+    with Driver(server) as driver, pytest.raises(Conflict, match=said):
+        driver.sink.recover([TP])
+    ask(server, "TRUNCATE orders")
+    with Driver(server) as driver:
+        driver.sink.recover([TP])
+        found = driver.positions
+
+    assert {} == found

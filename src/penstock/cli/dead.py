@@ -133,6 +133,8 @@ def replay(
     from penstock.delivery.selection import select
     from penstock.operate import replay as replays
     from penstock.operate.driver import file_of
+    from penstock.operate.settling import by_sink
+    from penstock.pipeline.load import load
 
     settings = session(context).settings
     if resume is not None:
@@ -141,7 +143,7 @@ def replay(
         if pipeline is None and file is None:
             raise BadInput("say which: --pipeline NAME, --file FILE, or --resume ID")
         path = file or file_of(settings, pipeline or "")
-        name = pipeline or _name_in(path)
+        name = pipeline or load(path).name
         letters = list(select(settings.connection(), _filter(topic, name, error, stage, since, until)))
         if not letters:
             say("no dead letters to replay")
@@ -150,6 +152,10 @@ def replay(
         if 0 < len(stubs) < len(letters):
             say(f"{len(stubs)} letter(s) are stubs, which do not hold their records: left out")
             letters = [letter for letter in letters if letter.stub is None]
+        own, others = by_sink(letters, load(path))
+        if own and others:
+            say(f"{len(others)} letter(s) are of sink '{others[0].sink}', which {path} does not have: left out")
+            letters = own
         if not confirmed(f"Replay {len(letters)} dead letter(s) through {path}?", yes=yes):
             return
         chosen = replays.begin(settings, letters, path)
@@ -163,10 +169,23 @@ def replay(
     print_table(["sink", "written"], [[name, count] for name, count in written.items()])
 
 
-def _name_in(path: Path) -> str:
-    from penstock.pipeline.load import load
+@app.command("give-up")
+def give_up(
+    context: typer.Context,
+    replay: Annotated[str, typer.Argument(metavar="ID", help="Id of a replay that cannot get to its end.")],
+    file: Annotated[Path | None, typer.Option(help="Its pipeline file, if it was begun elsewhere.")] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """End a replay that cannot get to its end; letters that no sink has got by it are open again."""
+    from penstock.operate import replay as replays
 
-    return load(path).name
+    if confirmed(f"Nobody will be able to go on with the replay {replay}. Give it up?", yes=yes):
+        opened, settled = replays.give_up(session(context).settings, replay, file)
+        if as_json:
+            print_json({"replay": replay, "open_again": opened, "settled": settled})
+        else:
+            say(f"replay {replay} given up: {opened} letter(s) are open again, {settled} stay settled")
 
 
 @app.command()

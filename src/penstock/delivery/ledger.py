@@ -42,9 +42,16 @@ class Replay(BaseModel, frozen=True):
     id: ReplayId = Field(description="Its id.")
     pipeline: str = Field(description="The pipeline.")
     what: Literal["letters", "range"] = Field("letters", description="What is replayed.")
-    state: Literal["started", "done"] = Field("started", description="Whether it got to its end.")
-    offset_ranges: list[tuple[str, int, int, int]] = Field(
-        default=[], description="Of a range: topic id, partition, first offset, and the one after the last."
+    state: Literal["started", "done", "given_up"] = Field(
+        "started", description="Whether it got to its end, or never will."
+    )
+    offset_ranges: list[tuple[str, str, int, int, int]] = Field(
+        default=[], description="Of a range: topic, topic id, partition, first offset, and the one after the last."
+    )
+    ends: list[tuple[str, str, int, str | None, int]] = Field(
+        default=[],
+        description="Of letters: topic, topic id, partition and sink (none: all) of their records, and the offset after"
+        " the last of those.",
     )
     letters: dict[str, dict[int, list[int]]] = Field(
         default={}, exclude=True, description="Offsets by dead-letter topic and partition."
@@ -207,6 +214,21 @@ class Ledger:
         """Record that a replay got to its end."""
         with Producer(self._connection) as producer:
             _record(producer, replay.model_copy(update={"state": "done"}))
+
+    def give_up(self, replay: Replay, letters: Iterable[DeadLetter]) -> int:
+        """Record that a replay will not get to its end, and open these of its letters again; give how many those are.
+
+        To be called with letters alone that no sink has got by it.
+        """
+        keys = {self.key_of(letter) for letter in letters}
+        options = ProducerOptions(transactional_id=TOPIC)
+        with Producer(self._connection, options) as producer, producer.transaction() as transaction:
+            settled = self.entries().settled
+            own = [key for key in keys if key in settled and settled[key].by == replay.id]
+            for key in own:
+                transaction.send(TOPIC, None, key=orjson.dumps(["letter", *key]))
+            _record(transaction, replay.model_copy(update={"state": "given_up"}))
+        return len(own)
 
     def _settle(
         self,

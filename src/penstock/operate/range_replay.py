@@ -9,24 +9,28 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, ValidationError
 
+from penstock.delivery import gaps
 from penstock.delivery.checkpoint import Checkpoint
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetter, dead_topic_of, read
 from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.ledger import Ledger, Replay
 from penstock.delivery.sink_progress import require_readable
 from penstock.driver import session
-from penstock.driver.paths import PipelinePaths, Progress
+from penstock.driver.paths import Progress
 from penstock.driver.runner import Runner
-from penstock.errors import BadInput, ClusterReplaced, Discontinuity, NotFound
+from penstock.errors import BadInput, ClusterReplaced, Conflict, Discontinuity, NotFound
 from penstock.operate.driver import MASTER, Show, account, home_of
+from penstock.operate.repair import rebuild
+from penstock.operate.settling import by_sink, left_out, untouched
 from penstock.operate.status import Status
 from penstock.pipeline.check import problems
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import REPLAY
-from penstock.record.positions import SourcePartition
+from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.sink import SinkModel
 from penstock.sources.range import Part, Range, choose
+from penstock.sources.source import SourceContext
 
 if TYPE_CHECKING:
     from penstock.config.settings import Settings
@@ -43,11 +47,12 @@ class RangeReplay(BaseModel, frozen=True):
     range: Range = Field(description="The records.")
     is_claimed: bool = Field(default=False, description="Whether the dead letters of the range are settled by it.")
     is_done: bool = Field(default=False, description="Whether it got to its end.")
+    given_up: str = Field(default="", description="Why it never will get there; nothing while it may.")
 
     @property
     def entry(self) -> Replay:
         """Return what the ledger of dead letters has of it."""
-        offset_ranges = [(part.topic_id, part.partition, part.start, part.end) for part in self.range.parts]
+        offset_ranges = [(part.topic, part.topic_id, part.partition, part.start, part.end) for part in self.range.parts]
         return Replay(id=self.range.id, pipeline=self.pipeline, what="range", offset_ranges=offset_ranges)
 
 
@@ -79,13 +84,41 @@ def begin(
     return replay
 
 
-def find(settings: "Settings", pipeline: str, replay_id: str) -> RangeReplay:
-    """Look up a replay that was begun."""
+def find(settings: "Settings", pipeline: str, replay_id: str, file: Path | None = None) -> RangeReplay:
+    """Look up a replay that was begun; with its file, also one whose folder is lost and that the ledger still knows."""
     kept = home_of(settings, pipeline).replay(replay_id).folder / _FILE
     # An id is no path: it has eight hexadecimal digits.
-    if re.fullmatch(r"[0-9a-f]{8}", replay_id) is None or not kept.exists():
+    if re.fullmatch(r"[0-9a-f]{8}", replay_id) is None:
         raise NotFound(f"pipeline '{pipeline}' has no replay '{replay_id}' here")
-    return RangeReplay.model_validate(read_versioned(kept, REPLAY))
+    if kept.exists():
+        return RangeReplay.model_validate(read_versioned(kept, REPLAY))
+    entry = Ledger(settings.connection()).entries().replays.get(replay_id) if file is not None else None
+    if file is None or entry is None or (entry.what, entry.pipeline) != ("range", pipeline):
+        raise NotFound(f"pipeline '{pipeline}' has no replay '{replay_id}' here")
+    fields = ("topic", "topic_id", "partition", "start", "end")
+    parts = [Part.model_validate(dict(zip(fields, each, strict=True))) for each in entry.offset_ranges]
+    _require_read(settings, load(file), parts)
+    replay = RangeReplay(
+        pipeline=pipeline,
+        file=str(file.resolve()),
+        into={},
+        range=Range(id=replay_id, parts=parts, replaces=True),
+        is_claimed=True,
+        is_done=entry.state == "done",
+    )
+    write_versioned(kept, REPLAY, replay.model_dump())
+    return replay
+
+
+def _require_read(settings: "Settings", spec: PipelineSpec, parts: list[Part]) -> None:
+    """Raise if one of these is no topic that the pipeline reads: anybody may have written them to the ledger."""
+    live = spec.source.open(SourceContext(settings.connection())).topic_ids() if spec.source.in_kafka else {}
+    for part in parts:
+        if live.get(part.topic) != part.topic_id:
+            raise Conflict(
+                f"pipeline '{spec.name}' does not read the topic '{part.topic}' of the range, or that was recreated",
+                safe="Nothing was changed",
+            )
 
 
 def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = MASTER) -> Status:
@@ -98,6 +131,14 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
         # Not even letters are looked at: those of the range that are open now are none of this replay's business.
         status.state = "finished"
         return status
+    # The ledger hears of it first: a crash may have kept it from being written here.
+    known = Ledger(settings.connection()).entries().replays.get(replay.range.id) if replay.is_claimed else None
+    if replay.given_up or (known is not None and known.state == "given_up"):
+        raise Conflict(
+            f"the replay {replay.range.id} was given up: {replay.given_up or 'it could not get to its end'}",
+            safe="Nothing was changed",
+            fix="Begin a new replay of what is left",
+        )
 
     def tell(progress: Progress) -> None:
         account(status, progress)
@@ -105,15 +146,19 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
 
     start = session.starter(spec, home.logs, master)
     with (
-        _way_out(settings, home),
         Runner(spec, settings.connection(), home, start, path.parent, replay=replay.range) as runner,
+        _way_out(settings, runner),
     ):
+        if replay.is_claimed and not runner.checkpoint.exists:
+            rebuild(runner)  # its folder was lost, and the sinks know how far it got
         if replay.range.replaces and not replay.is_claimed:
             # First: a range that has lost records already would settle their letters, and never stand for them.
             require_readable(spec.name, runner.sink_progress(runner.begin(), runner.available), runner.available)
             # Once, and before the first row: what is open in the range later on has failed after its rows were
             # replaced. From here on nobody replays the old letters, too, which would double what is about to land.
-            Ledger(settings.connection()).replace(_letters(settings, spec, replay.range), replay.entry)
+            letters = _letters(settings, spec, replay.range)
+            _require_all_sinks(settings, spec, replay.range.id, letters)
+            Ledger(settings.connection()).replace(letters, replay.entry)
             replay = replay.model_copy(update={"is_claimed": True})
             write_versioned(home.folder / _FILE, REPLAY, replay.model_dump())
         runner.run(tell)
@@ -175,16 +220,21 @@ def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list
 
 
 @contextmanager
-def _way_out(settings: "Settings", home: PipelinePaths) -> Iterator[None]:
-    """Say what to do about records that are gone: what helps a live pipeline does not help a replay."""
+def _way_out(settings: "Settings", runner: Runner) -> Iterator[None]:
+    """Give a replay up whose records are gone, and say so: what helps a live pipeline does not help a replay."""
     try:
         yield
     except ClusterReplaced:
         raise  # the former cluster has the records, and the ledger
     except Discontinuity as error:
-        replay = RangeReplay.model_validate(read_versioned(home.folder / _FILE, REPLAY))
-        if replay.is_claimed:  # it will never get further: what it has judged is anybody's
-            Ledger(settings.connection()).finish(replay.entry)
+        kept = runner.home.folder / _FILE
+        replay = RangeReplay.model_validate(read_versioned(kept, REPLAY))
+        if replay.is_claimed:
+            # It will never get further: what it has judged is anybody's, and what it has not got to is open again.
+            letters = _letters(settings, runner.spec, replay.range)
+            left = untouched(runner, letters, lambda letter: _place_of(letter, replay.range))
+            Ledger(settings.connection()).give_up(replay.entry, left)
+        write_versioned(kept, REPLAY, replay.model_copy(update={"given_up": error.what}).model_dump())
         raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
 
 
@@ -204,14 +254,44 @@ def _require_replaceable(sink: SinkModel) -> None:
         raise BadInput("a table without `coordinates` does not know which rows belong to the range")
 
 
+def _require_all_sinks(settings: "Settings", spec: PipelineSpec, replay_id: str, letters: list[DeadLetter]) -> None:
+    """Raise if letters would be settled whose records the replay sends to some of their sinks only."""
+    missed = left_out(settings, spec)
+    if not missed:
+        return
+    ledger = Ledger(settings.connection())
+    settled = ledger.entries().settled
+    for_all = [letter for letter in letters if letter.sink is None and ledger.key_of(letter) not in settled]
+    if for_all:
+        raise Conflict(
+            f"{len(for_all)} dead letter(s) of this range failed for all sinks, and sink '{missed[0]}' is not in the"
+            " file: settled by this replay, they would never get there",
+            safe="Nothing was changed",
+            fix=f"Send them to all sinks first: penstock dead replay --pipeline {spec.name}; then go on with"
+            f" --resume {replay_id}",
+        )
+
+
 def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[DeadLetter]:
-    """Return the dead letters of the range, settled or not; one that is missed would be replayed beside the range."""
-    parts = {(part.topic_id, part.partition): part for part in chosen.parts}
-    found = []
+    """Return the dead letters of what is replaced, settled or not; one that is missed would be replayed beside it.
+
+    Letters of sinks that the replay does not write to, and of records that it does not read, are none of these.
+    """
+    skipped = gaps.ranges(home_of(settings, spec.name).gaps)
+    replaced = [part for parts in chosen.replaced(skipped).values() for part in parts]
+    found: list[DeadLetter] = []
     for topic in sorted({dead_topic_of(part.topic, spec.dead_letters.topic, spec.name) for part in chosen.parts}):
         with suppress(NotFound):  # nothing has failed yet
-            for letter in read(settings.connection(), topic, pipeline=spec.name, wait_for_open_transactions=True):
-                part = parts.get((letter.topic_id, letter.partition))
-                if part is not None and part.start <= letter.offset < part.end:
-                    found.append(letter)
-    return found
+            letters = read(settings.connection(), topic, pipeline=spec.name, wait_for_open_transactions=True)
+            found += (letter for letter in letters if any(_is_within(letter, part) for part in replaced))
+    return by_sink(found, spec)[0]
+
+
+def _place_of(letter: DeadLetter, chosen: Range) -> tuple[SourcePartition, int]:
+    """Tell where the range reads the record of a letter."""
+    return SourcePartition(letter.topic, chosen.source_id(letter.topic_id), letter.partition), letter.offset
+
+
+def _is_within(letter: DeadLetter, part: OffsetRange) -> bool:
+    at = part.source_partition
+    return (letter.topic_id, letter.partition) == (at.topic_id, at.partition) and part.start <= letter.offset < part.end

@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
-from penstock.delivery.dead_letters import DeadLetter
+from penstock.delivery.checkpoint import Checkpoint
+from penstock.delivery.dead_letters import DeadLetter, read
 from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.ledger import Ledger, Replay
 from penstock.driver import session
 from penstock.driver.runner import Runner
-from penstock.errors import BadInput
+from penstock.errors import BadInput, Conflict, NotFound, TopicRecreated
 from penstock.operate.driver import MASTER, account, home_of
+from penstock.operate.settling import by_sink, left_out, untouched
 from penstock.operate.status import Status
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import NAME, PipelineSpec
 from penstock.record.formats import REPLAY
+from penstock.record.positions import SourcePartition
+from penstock.sources.replay import place_of
 
 if TYPE_CHECKING:
     from penstock.config.settings import Settings
@@ -49,10 +53,31 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
             safe="Nothing was replayed",
             fix="While the topic holds the record, penstock pipeline replay reads it there; then discard the letter",
         )
+    _, strange = by_sink(letters, spec)
+    if strange:
+        raise BadInput(
+            f"{len(strange)} of these dead letters are of sink '{strange[0].sink}', which {file} does not have:"
+            f" there are {', '.join(spec.sink_names)}",
+            safe="Nothing was replayed",
+            fix="Name the sink as it was; or, if it is gone for good, discard them",
+        )
+    missed = left_out(settings, spec)
+    for_all = sum(1 for letter in letters if letter.sink is None)
+    if missed and for_all:
+        raise BadInput(
+            f"{for_all} of these dead letters failed for all sinks, and {file} does not have sink '{missed[0]}', which"
+            " would never get their rows",
+            safe="Nothing was replayed",
+            fix="Add it to the file; if it is gone for good, run the pipeline once without it",
+        )
     chosen: dict[str, dict[int, list[int]]] = {}
+    ends: dict[tuple[str, str, int, str | None], int] = {}
     for letter in letters:
         chosen.setdefault(letter.dead_topic, {}).setdefault(letter.dead_partition, []).append(letter.dead_offset)
-    replay = Replay(id=secrets.token_hex(4), pipeline=spec.name, letters=chosen)
+        source = (letter.topic, letter.topic_id, letter.partition, letter.sink)
+        ends[source] = max(letter.offset + 1, ends.get(source, 0))
+    listed = [(*source, end) for source, end in ends.items()]
+    replay = Replay(id=secrets.token_hex(4), pipeline=spec.name, letters=chosen, ends=listed)
     home = home_of(settings, spec.name).replay(replay.id)
     write_versioned(home.folder / _FILE, REPLAY, _Begun(file=file.resolve()).model_dump(mode="json"))
     Ledger(settings.connection()).claim(letters, replay)
@@ -73,6 +98,8 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
     if replay.state == "done":
         status.state = "finished"
         return status
+    if replay.state == "given_up":
+        raise Conflict(f"the replay {replay.id} was given up", safe="Nothing was changed", fix="Begin a new one")
     with Runner(
         spec,
         settings.connection(),
@@ -81,10 +108,64 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
         path.resolve().parent,
         replay=replay,
     ) as runner:
+        _require_landed(runner, replay, Checkpoint(home_of(settings, spec.name).checkpoint, spec.name))
         runner.run(lambda progress: account(status, progress))
     Ledger(settings.connection()).finish(replay)
     status.state = "finished"
     return status
+
+
+def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> tuple[int, int]:
+    """End a replay before its end: letters that no sink has got are open again. Give how many, and how many are not."""
+    ledger = Ledger(settings.connection())
+    known = ledger.entries().replays.get(replay_id)
+    if known is None or known.what != "letters":
+        raise NotFound(f"there is no replay of dead letters '{replay_id}'")
+    if known.state != "started":
+        raise Conflict(f"the replay {replay_id} is {known.state.replace('_', ' ')} already", safe="Nothing was changed")
+    try:
+        replay = ledger.find(replay_id)
+    except TopicRecreated:
+        return ledger.give_up(known, []), 0  # nobody has the letters any more
+    path = file or _file_of(settings, replay)
+    spec = _its_pipeline(path, replay)
+    home = home_of(settings, spec.name).replay(replay_id)
+    chosen = {topic: {part: {*offsets} for part, offsets in parts.items()} for topic, parts in replay.letters.items()}
+    letters = [
+        letter
+        for letter in read(settings.connection(), *chosen, pipeline=spec.name, wait_for_open_transactions=True)
+        if letter.dead_offset in chosen[letter.dead_topic].get(letter.dead_partition, ())
+    ]
+    start = session.starter(spec, home.logs, MASTER)
+    with Runner(spec, settings.connection(), home, start, path.resolve().parent, replay=replay) as runner:
+        left = untouched(runner, letters, lambda letter: place_of(letter, replay))
+        return ledger.give_up(replay, left), replay.count - len(left)
+
+
+def _require_landed(runner: Runner, replay: Replay, live: Checkpoint) -> None:
+    """Raise if a sink has lost what the live pipeline wrote around the letters' records, and will get it once more.
+
+    What it gets then is worked out from the rows that are there, among which the replayed ones must not be.
+    """
+    known = live.load().sinks if live.exists else {}
+    for sink in runner.sinks:
+        ends = {
+            SourcePartition(topic, topic_id, partition): end
+            for topic, topic_id, partition, name, end in sorted(replay.ends, key=lambda each: each[-1])
+            if name in (None, sink.name)
+        }
+        found = sink.positions(ends)
+        if found is None or sink.positions_expire:
+            continue
+        for source_partition, end in ends.items():
+            had = known.get(sink.name, {}).get(source_partition)
+            if found.get(source_partition, 0 if had is not None else end) < end:
+                raise Conflict(
+                    f"sink '{sink.name}' does not stand behind {source_partition} offset {end - 1}, which the replay"
+                    f" {replay.id} has a letter of: its table was dropped or restored, or a batch has not ended",
+                    safe="Nothing was written",
+                    fix="Run the pipeline until it has caught up; then: penstock dead replay --resume " + replay.id,
+                )
 
 
 def _file_of(settings: "Settings", replay: Replay) -> Path:

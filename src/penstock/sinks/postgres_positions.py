@@ -127,6 +127,11 @@ class _Position:
     row: Row | None
     batch: int
 
+    @property
+    def is_of_a_replay(self) -> bool:
+        """Return whether rows were written under another name than that of the partition where their records lie."""
+        return self.row is not None and (self.row.topic_id, self.row.partition) != self.key
+
     def belongs_to(self, table: Identity) -> bool:
         return (self.oid, self.files) == (table.oid, table.files)
 
@@ -298,7 +303,7 @@ class PostgresPositions:
 
         That is where a table stands that was restored from an older dump. Where it has no row, or takes rows twice
         without harm, the position is forgotten. Rows beyond a position of another table are refused: whose they are
-        is not known.
+        is not known. So are rows that a replay has put there since: what lies before them need not be there.
         """
         known = self.read(connection, source_partitions)
         wanted = {
@@ -327,6 +332,13 @@ class PostgresPositions:
                 connection.execute(self._sql(_FORGET), key)
             elif sharer:
                 raise self._not_told_apart(connection, wanted[each.key], sharer)
+            elif any(other.is_of_a_replay and other.belongs_to(self.seen) for other in self._all(connection)):
+                raise Conflict(
+                    f"the table {self._name} was emptied, replaced or restored, and a replay has written to it since:"
+                    f" how far its own rows of {wanted[each.key]} reach is not known",
+                    safe="Nothing was changed",
+                    fix="Empty or restore the table once more, and rebuild before anything is replayed",
+                )
             else:
                 values = [last + 1, self.seen.oid, self.seen.files, *each.key, last, *key]
                 connection.execute(self._sql(_RECOVER), values)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.delivery.dead_letters import ENVELOPE, envelope
+from penstock.delivery.dead_letters import ENVELOPE, DeadLetter, envelope
 from penstock.delivery.ledger import Replay
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
@@ -26,8 +26,7 @@ class ReplaySource(Source):
         self._connection = context.connection
 
     def _source_id(self, topic: str) -> str:
-        """Name the replay's part in one topic: sinks know a partition by the source's id and its number."""
-        return f"replay-{self._replay.id}-{topic}"
+        return _source_id(self._replay, topic)
 
     def available(self) -> list[AvailableRange]:
         """Return the offset range of each dead-letter partition in which selected letters lie."""
@@ -48,6 +47,17 @@ class ReplaySource(Source):
     def reader(self) -> "ReplayReader":
         """Return what tasks read with."""
         return ReplayReader(KafkaReader(self._connection), self._replay.letters)
+
+
+def _source_id(replay: Replay, topic: str) -> str:
+    """Name the replay's part in one topic: sinks know a partition by the source's id and its number."""
+    return f"replay-{replay.id}-{topic}"
+
+
+def place_of(letter: DeadLetter, replay: Replay) -> tuple[SourcePartition, int]:
+    """Tell where a replay reads a letter."""
+    source_id = _source_id(replay, letter.dead_topic)
+    return SourcePartition(letter.dead_topic, source_id, letter.dead_partition), letter.dead_offset
 
 
 class ReplayReader:

@@ -80,7 +80,7 @@ def replay(
     if bool(since) == bool(resume):
         raise BadInput("say where to begin with --from, or which replay to go on with by --resume")
     if resume:
-        chosen = range_replay.find(settings, load(file).name, resume)
+        chosen = range_replay.find(settings, load(file).name, resume, file)
     else:
         pairs = dict(each.partition("=")[::2] for each in into or [])
         if "" in {*pairs, *pairs.values()}:

@@ -1,0 +1,78 @@
+"""What a replay may settle: dead letters whose sinks it writes to, all of them, and nothing that it has not written."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from penstock.delivery.checkpoint import Checkpoint
+from penstock.delivery.dead_letters import SINK_NAME, DeadLetter
+from penstock.driver.runner import Runner
+from penstock.errors import CheckpointLost, PenstockError
+from penstock.operate.driver import file_of, home_of
+from penstock.pipeline.load import load
+from penstock.pipeline.spec import PipelineSpec
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
+
+if TYPE_CHECKING:
+    from penstock.config.settings import Settings
+
+
+def by_sink(letters: Iterable[DeadLetter], spec: PipelineSpec) -> tuple[list[DeadLetter], list[DeadLetter]]:
+    """Return the letters that the file has the sinks of, and the others: of sinks that were renamed or left out."""
+    names = {None, *spec.sink_names}
+    own: list[DeadLetter] = []
+    others: list[DeadLetter] = []
+    for letter in letters:
+        (own if letter.sink in names else others).append(letter)
+    return own, others
+
+
+def left_out(settings: "Settings", spec: PipelineSpec) -> list[str]:
+    """Name the sinks of the live pipeline that the file does not have: what failed for all failed for them, too.
+
+    The live pipeline's sinks are those of the file that ran last; if that is gone, those that the checkpoint knows.
+    """
+    try:
+        known = set(load(file_of(settings, spec.name)).sink_names)
+    except PenstockError:
+        checkpoint = Checkpoint(home_of(settings, spec.name).checkpoint, spec.name)
+        known = set()
+        with suppress(CheckpointLost):
+            known = set(checkpoint.load().sinks) - {SINK_NAME} if checkpoint.exists else set()
+    return sorted(known - set(spec.sink_names))
+
+
+def untouched(
+    runner: Runner, letters: Iterable[DeadLetter], place_of: Callable[[DeadLetter], tuple[SourcePartition, int]]
+) -> list[DeadLetter]:
+    """Return the letters whose records no sink has got by the runner's replay, and that have not failed in it anew.
+
+    `place_of` tells where the replay reads a letter's record. One that some of its sinks have and others lack is left
+    out: sent once more, it would be in the former twice.
+    """
+    places = [(letter, *place_of(letter)) for letter in letters]
+    offsets: dict[SourcePartition, list[int]] = {}
+    for _, source_partition, offset in places:
+        offsets.setdefault(source_partition, []).append(offset)
+    reached = _reached(runner, list(offsets))
+    judged = runner.dead.recorded([OffsetRange(at, min(found), max(found) + 1) for at, found in offsets.items()])
+    failed = {(at, offset) for at, found in judged.items() for offset, _ in found}
+    return [
+        letter
+        for letter, at, offset in places
+        if (at, offset) not in failed
+        and all(offset >= positions.get(at, 0) for name, positions in reached.items() if letter.sink in (None, name))
+    ]
+
+
+def _reached(runner: Runner, source_partitions: list[SourcePartition]) -> dict[str, Positions]:
+    """Ask every sink how far it has got; what Kafka may have forgotten, and what a sink keeps not, is on record."""
+    known: dict[str, Positions] = {}
+    with suppress(CheckpointLost):
+        known = runner.checkpoint.load().sinks if runner.checkpoint.exists else {}
+    reached = {}
+    for sink in runner.sinks:
+        found = sink.positions(source_partitions)
+        on_record = known.get(sink.name, {}) if found is None or sink.positions_expire else {}
+        reached[sink.name] = {**on_record, **(found or {})}
+    return reached
