@@ -98,8 +98,8 @@ def test_a_type_that_nobody_offers_is_reported_with_the_nearest_one(packages: Pa
     actual = complaint(tmp_path, "  - {type: cvs, path: out}\n")
 
     assert actual == (
-        "5: sinks.0: Input tag 'cvs' found using 'type' does not match any of the expected tags:"
-        " 'delta', 'json', 'postgres', 'kafka', 'console', 'spark', 'csv'; did you mean 'csv'?"
+        "5: sinks.0: there is no type 'cvs': it is one of"
+        " delta, json, postgres, kafka, console, spark, csv; did you mean 'csv'?"
     )
 
 

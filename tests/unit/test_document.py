@@ -69,7 +69,7 @@ def test_a_missing_key_is_named_at_the_line_of_what_lacks_it(file: Path) -> None
     ("line", "expected"),
     [
         pytest.param("nodez: 3", "cluster.nodez: this key is not known; did you mean 'nodes'?", id="unknown key"),
-        pytest.param("nodes: 0", "cluster.nodes: Input should be greater than or equal to 1", id="too small"),
+        pytest.param("nodes: 0", "cluster.nodes: it must be at least 1", id="too small"),
         pytest.param(
             "heap: 9x",
             "cluster.heap: '9x' is not a size: write a number and one of"
@@ -98,9 +98,9 @@ def test_several_problems_give_a_line_each(file: Path) -> None:
     actual = complaint(file, text)
 
     expected = {
-        f"{file}:3: topics.a.partitions: Input should be greater than or equal to 1",
+        f"{file}:3: topics.a.partitions: it must be at least 1",
         f"{file}:5: topics.b.replicaton: this key is not known; did you mean 'replication'?",
-        f"{file}:8: cluster.port: Input should be greater than or equal to 0",
+        f"{file}:8: cluster.port: it must be at least 0",
     }
     assert expected == set(actual.splitlines())
 
@@ -116,8 +116,8 @@ def test_a_broken_file_is_refused_with_the_line_where_it_breaks(file: Path) -> N
     [
         pytest.param(b"topics: \x00\n", "not valid YAML: unacceptable character #x0000", id="NUL"),
         pytest.param(b"topics: \xff\xfe\n", "is not UTF-8 text", id="Latin-1"),
-        pytest.param(b"- a\n- b\n", "the file: Input should be a valid dictionary", id="a list"),
-        pytest.param(b"just words\n", "the file: Input should be a valid dictionary", id="a word"),
+        pytest.param(b"- a\n- b\n", "the file: keys with values belong here", id="a list"),
+        pytest.param(b"just words\n", "the file: keys with values belong here", id="a word"),
     ],
 )
 def test_what_is_no_document_is_refused(file: Path, content: bytes, expected: str) -> None:

@@ -376,9 +376,9 @@ def test_log_to_adds_one_handler_and_lets_records_of_its_level_pass() -> None:
     ("address", "options", "reason"),
     [
         ("nats://127.0.0.1", {}, "no transport is known"),
-        ("kafka://", {"when_full": "explode"}, "when_full: Input should be 'block', 'drop_oldest' or 'drop_newest'"),
-        ("kafka://", {"buffer_events": -1}, "buffer_events: Input should be greater than or equal to 1"),
-        ("kafka://", {"colour": "red"}, "colour: Extra inputs are not permitted"),
+        ("kafka://", {"when_full": "explode"}, "when_full: it must be 'block', 'drop_oldest' or 'drop_newest'"),
+        ("kafka://", {"buffer_events": -1}, "buffer_events: it must be at least 1"),
+        ("kafka://", {"colour": "red"}, "colour: it is not known"),
     ],
 )
 def test_a_wrong_address_or_option_is_one_clear_line(address: str, options: dict[str, Any], reason: str) -> None:

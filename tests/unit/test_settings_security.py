@@ -68,10 +68,10 @@ def test_the_variable_of_a_keys_password_is_only_named(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"TYPE": "scram"}, "PENSTOCK_SECURITY_USERNAME: Field required"),
-        ({"TYPE": "scram", "USERNAME": "o", "USR": "x"}, "PENSTOCK_SECURITY_USR: Extra inputs are not permitted"),
-        ({"USERNAME": "o"}, "PENSTOCK_SECURITY_TYPE: Unable to extract tag using discriminator 'type'"),
-        ({"TYPE": "tls"}, "PENSTOCK_SECURITY_PASSWORD: Extra inputs are not permitted"),
+        ({"TYPE": "scram"}, "PENSTOCK_SECURITY_USERNAME: it is required"),
+        ({"TYPE": "scram", "USERNAME": "o", "USR": "x"}, "PENSTOCK_SECURITY_USR: it is not known"),
+        ({"USERNAME": "o"}, "PENSTOCK_SECURITY_TYPE: the key 'type' is missing"),
+        ({"TYPE": "tls"}, "PENSTOCK_SECURITY_PASSWORD: it is not known"),
     ],
     ids=["missing field", "unknown field", "missing type", "a type without a password"],
 )

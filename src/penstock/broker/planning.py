@@ -74,8 +74,8 @@ def same_or_refuse(known: ClusterState, kafka_version: str, wish: LocalCluster) 
             raise Conflict(
                 f"this cluster was made with {name} {made}, and {wanted} is asked for",
                 safe="Nothing was changed, the data are untouched",
-                fix="Leave the option out to start it as it is, use `penstock node add` to grow it,"
-                " or make another cluster with --home FOLDER",
+                fix=f"Leave --{name} out, or set {name}: {_yaml(made)} in penstock.yaml, to start it as it is; use"
+                " `penstock node add` to grow it, or make another cluster with --home FOLDER",
             )
     if _version_key(kafka_version) < _version_key(known.kafka_version):
         raise Conflict(
@@ -85,6 +85,10 @@ def same_or_refuse(known: ClusterState, kafka_version: str, wish: LocalCluster) 
             fix="Use the newer Penstock again",
         )
     return known.model_copy(update={"kafka_version": kafka_version, "heap_bytes": wish.heap or known.heap_bytes})
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _new_cluster_id() -> str:

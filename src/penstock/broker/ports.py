@@ -29,7 +29,8 @@ def require_free(host: str, ports: Iterable[int]) -> None:
                 raise Conflict(
                     f"port {port} on {host} is in use{_holder(port)}",
                     safe="Nothing was started",
-                    fix="Free it, or choose another with: penstock up --port PORT",
+                    fix="Free it, or choose another one: as `port` of the cluster in penstock.yaml, or, without"
+                    " such a file, with: penstock up --port PORT",
                 ) from None
 
 

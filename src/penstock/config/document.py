@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from penstock.config.complaints import in_words
 from penstock.errors import BadInput, Mistakes, NotFound, one_line
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -121,7 +122,7 @@ def _complaint(path: Path, lines: dict[KeyPath, int], model: type[BaseModel], pr
     for part in location:
         if (*keys, part) in lines:
             keys = (*keys, part)
-    text = problem["msg"].removeprefix("Value error, ")
+    text = in_words(problem)
     if problem["type"] == "extra_forbidden":
         nearest = _nearest_key(model, str(location[-1]))
         known_elsewhere = nearest == location[-1]

@@ -1,16 +1,20 @@
 """Ways into a local cluster. Kept apart from starting it, so that a client command loads little."""
 
+import socket
 from pathlib import Path
 
 from penstock.config import cluster_state as state
 from penstock.config.secrets_folder import SecretsFolder
 from penstock.errors import Conflict, NotFound
+from penstock.kafka.admin import Admin
+from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Mtls, Scram
 from penstock.secret import Secret
 
 ADMIN_USER = "admin"
 DEFAULT_PORT = 9092
+_ANSWER_S = 1.0
 
 
 def local_connection(folder: Path, user: str | None = None, *, planned_port: int = DEFAULT_PORT) -> Connection:
@@ -35,6 +39,34 @@ def local_connection(folder: Path, user: str | None = None, *, planned_port: int
         raise NotFound(f"the password of user '{name}' is not kept here", fix=f"Make it with: penstock user add {name}")
     security = Scram(username=name, password=Secret.parse(f"file:{password}"), ca_file=files.ca_pem)
     return Connection(bootstrap_servers=known.bootstrap_servers, security=security)
+
+
+def require_own(folder: Path, connection: Connection) -> None:
+    """Raise `Conflict` if another Kafka answers where the one in `folder` would: that of another project, or of nobody.
+
+    Where nothing answers, this says nothing: whoever connects will.
+    """
+    if not any(_answers(server) for server in connection.bootstrap_servers.split(",")):
+        return
+    known, found = state.load(folder), cluster_id(Admin(connection))
+    if known is not None and found == known.cluster_id:
+        return
+    ours = "none was started here yet" if known is None else f"this project's is {known.cluster_id}, and it is down"
+    raise Conflict(
+        f"the Kafka at {connection.bootstrap_servers} is not this project's: it is cluster {found}, and {ours}",
+        safe="Nothing was read or written there",
+        fix="Stop the other one, or set another cluster.port in penstock.yaml, and run: penstock up."
+        f" If the other one is meant: --bootstrap {connection.bootstrap_servers}",
+    )
+
+
+def _answers(server: str) -> bool:
+    host, _, port = server.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_ANSWER_S):
+            return True
+    except OSError:
+        return False
 
 
 def internal_connection(folder: Path, known: state.ClusterState) -> Connection:

@@ -14,12 +14,14 @@ The one place that decides. From strongest to weakest:
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.config import project
-from penstock.config.local_connection import DEFAULT_PORT, local_connection
+from penstock.config.complaints import in_words
+from penstock.config.local_connection import DEFAULT_PORT, local_connection, require_own
 from penstock.errors import BadInput
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Plaintext, Security
@@ -60,9 +62,16 @@ class Settings:
         """Return the way into the cluster that is meant, external or local."""
         if self.external is not None:
             return self.external
+        return self._local_connection
+
+    @cached_property
+    def _local_connection(self) -> Connection:
         wish = self.project.cluster
         port = wish.port if isinstance(wish, project.LocalCluster) else None
-        return local_connection(self.home / "broker", self.user, planned_port=port or DEFAULT_PORT)
+        folder = self.home / "broker"
+        connection = local_connection(folder, self.user, planned_port=port or DEFAULT_PORT)
+        require_own(folder, connection)
+        return connection
 
     @property
     def jars(self) -> Path:
@@ -158,7 +167,7 @@ def _external(bootstrap: str | None, loaded: project.Project) -> Connection | No
             client_settings=named.client_settings if named else {},
         )
     except ValidationError as error:
-        raise BadInput(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        raise BadInput(in_words(error.errors(include_input=False)[0])) from None
 
 
 def _security_from_environment() -> Security | None:
@@ -174,5 +183,5 @@ def _security_from_environment() -> Security | None:
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
         field = str(problem["loc"][-1]).upper() if problem["loc"] else "TYPE"
-        raise BadInput(f"{_SECURITY_PREFIX}{field}: {problem['msg'].removeprefix('Value error, ')}") from None
+        raise BadInput(f"{_SECURITY_PREFIX}{field}: {in_words(problem)}") from None
     return security

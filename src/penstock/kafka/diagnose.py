@@ -8,6 +8,7 @@ from typing import NamedTuple
 from penstock.errors import BrokerUnavailable, PenstockError, Refused
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Plaintext
+from penstock.loopback import is_loopback
 
 _TIMEOUT_S = 2.0
 # The request that every Kafka answers before anything else, a login included: which versions it knows.
@@ -30,7 +31,9 @@ def explain_silence(connection: Connection, doing: str) -> Silence:
     if not reachable:
         nobody = BrokerUnavailable(
             f"{doing}: no Kafka answers at {servers}",
-            fix="Start the local one with: penstock up; or see penstock status",
+            fix="Start the local one with: penstock up; or see penstock status"
+            if all(is_loopback(server.rpartition(":")[0]) for server in servers.split(","))
+            else "Check the address, the network, and whether it runs",
         )
         return Silence(nobody, is_there=False)
     # Refused is for good, so it takes a proof. A server that says nothing at all may only be busy.

@@ -1,5 +1,6 @@
 """Topics: making, looking, changing, emptying, deleting."""
 
+import difflib
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,6 +23,7 @@ from penstock.errors import BadInput, Conflict, LeaderNotAvailable, NotFound, Re
 from penstock.kafka.admin import Admin
 from penstock.kafka.failures import who
 from penstock.kafka.positions import bounds
+from penstock.kafka.security import Plaintext
 from penstock.kafka.topic_spec import TopicSpec
 
 _SPREADING_S = 1.0
@@ -262,7 +264,22 @@ def _look_up(admin: Admin, names: list[str], doing: str) -> dict[str, TopicDescr
 
 
 def _looked_up(admin: Admin, names: list[str], doing: str) -> dict[str, TopicDescription]:
-    return _patiently(admin, lambda: _look_up(admin, names, doing))
+    try:
+        return _patiently(admin, lambda: _look_up(admin, names, doing))
+    except NotFound as error:
+        raise _missing(admin, names, error) from None
+
+
+def _missing(admin: Admin, names: list[str], error: NotFound) -> NotFound:
+    """Say which topic is not there, which one may be meant, and how to make it."""
+    known = sorted(admin.metadata("listing topics").topics)
+    name = next((name for name in names if name not in known), None)
+    if name is None:
+        return error
+    nearest = difflib.get_close_matches(name, known, n=1)
+    meant = f"Did you mean '{nearest[0]}'? " if nearest else ""
+    hidden = "" if isinstance(admin.connection.security, Plaintext) else f", or {who(admin.connection)} may not see it"
+    return NotFound(f"there is no topic '{name}'{hidden}", fix=f"{meant}Make it with: penstock topic create {name}")
 
 
 def _patiently(admin: Admin, look: Callable[[], Found]) -> Found:
@@ -279,8 +296,5 @@ def _patiently(admin: Admin, look: Callable[[], Found]) -> Found:
 
 def partition_count(admin: Admin, name: str) -> int:
     """Return the number of partitions; raise `NotFound` for a topic that is not there."""
-    try:
-        (found,) = _looked_up(admin, [name], "looking up").values()
-    except NotFound:
-        raise NotFound(f"there is no topic '{name}'", fix="List them with: penstock topic list") from None
+    (found,) = _looked_up(admin, [name], "looking up").values()
     return len(found.partitions)

@@ -25,6 +25,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
+from penstock.config.complaints import in_words
 from penstock.errors import BadInput, RecordsRefused, one_line
 from penstock.logging.buffer import Buffer, WhenFull
 from penstock.logging.context import current
@@ -326,7 +327,7 @@ def log_to(
         chosen = HandlerOptions(topic=topic, **options)
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
-        raise BadInput(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+        raise BadInput(f"{'.'.join(map(str, problem['loc']))}: {in_words(problem)}") from None
     handler = EventHandler(opener(known), chosen, server=str(known))
     handler.setLevel(level)
     handler.attach(logger if isinstance(logger, logging.Logger) else logging.getLogger(logger))

@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.config.settings import Settings
-from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.driver import session
 from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.runner import Runner
 from penstock.errors import NotFound
 from penstock.jvm import jars
+from penstock.operate import belonging
 from penstock.operate.history import RunRecord
 from penstock.operate.status import SinkTotals, Status, saved
 from penstock.pipeline.load import missing
 from penstock.pipeline.spec import PipelineSpec
 from penstock.private import make_private
-from penstock.record.formats import PIPELINE_FILES
 
 if TYPE_CHECKING:
     from penstock.driver.realtime import RealtimeRunner
@@ -53,7 +52,7 @@ def file_of(settings: Settings, which: str) -> Path:
     if Path(which).is_file() and ("/" in which or Path(which).suffix in _SUFFIXES):
         return Path(which)
     try:
-        return Path(read_versioned(home_of(settings, which).folder / "pipeline.json", PIPELINE_FILES)["file"])
+        return belonging.file_of(home_of(settings, which).folder)
     except OSError:
         if "/" in which or Path(which).suffix in _SUFFIXES:
             raise missing(Path(which)) from None
@@ -131,11 +130,12 @@ def run(
             raise KeyboardInterrupt
 
     with _on_signal(stop), home.locked(spec.name) as held, _on_record(status, settings.home, home.folder) as record:
-        write_versioned(home.folder / "pipeline.json", PIPELINE_FILES, {"file": str(file.resolve())})
+        belonging.require_own_name(home.folder, spec.name, file)
+        belonging.write_file(home.folder, file)
         listeners.append(record.batch)
         runner = make_runner(spec, settings, file, master, held, will_run=True)
         runner.stopping = stopping or runner.stopping
-        with ExitStack() as stack:
+        with ExitStack() as stack, belonging.other_home_named(spec.name, file, settings.home):
             if spec.metrics is not None:
                 from penstock.operate.metrics import MetricsServer
 

@@ -73,11 +73,11 @@ class Components(Generic[Family]):
             known = [*self.built_in, *sorted(offered.keys() - self.built_in)]
             nearest = difflib.get_close_matches(name, known, n=1)
             raise PydanticCustomError(
-                "union_tag_invalid",
-                "Input tag '{tag}' found using 'type' does not match any of the expected tags: {known}{nearest}",
+                "unknown_type",
+                "there is no type '{tag}': it is one of {known}{nearest}",
                 {
                     "tag": name,
-                    "known": ", ".join(f"'{each}'" for each in known),
+                    "known": ", ".join(known),
                     "nearest": f"; did you mean '{nearest[0]}'?" if nearest else "",
                 },
             )

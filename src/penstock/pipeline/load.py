@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from penstock.config import document, project
+from penstock.config.complaints import in_words
 from penstock.errors import BadInput, Mistakes, NotFound, one_line
 from penstock.extras import require
 from penstock.pipeline.check import problems
@@ -72,7 +73,7 @@ def _from_python(path: Path) -> PipelineSpec:
         made = [each.spec() for each in classes]
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
-        texts = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in problems]
+        texts = [(".".join(map(str, each["loc"])), in_words(each)) for each in problems]
         raise Mistakes("\n".join(one_line(f"{path}: {keys}: {text}") for keys, text in texts)) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's own file raises
         raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from None

@@ -1,6 +1,8 @@
 """Schemas as people write them, `id bigint NOT NULL, at timestamp`, turned into Arrow."""
 
+import difflib
 import itertools
+import re
 
 import pyarrow as pa
 import sqlglot
@@ -28,12 +30,20 @@ _SIMPLE = {
     exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
 }
 _WIDEST_DECIMAL = 38
+_NAMES = [
+    *("string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "binary", "date", "timestamp"),
+    *("timestamp_ntz", "decimal", "array", "struct", "map"),
+]
+_TABLE_RULES = {"", "CHECK", "CONSTRAINT", "FOREIGN", "PRIMARY", "UNIQUE"}
+_TOP_LEVEL_COMMA = re.compile(r",(?![^<(]*[>)])")
+_WORD = re.compile(r"\w+")
 
 
 def parse(text: str) -> pa.Schema:
     """Read Spark's column list; raise `ValueError` that says what is not understood."""
     columns = _columns(text)
     if not columns:
+        _refuse_first_unknown_type(text)
         raise ValueError(f"'{text}' is no list of columns: write as in 'id bigint NOT NULL, at timestamp'")
     reserved = next((column.name for column in columns if column.name.startswith("_")), None)
     if reserved is not None:
@@ -55,6 +65,22 @@ def _columns(text: str) -> list[exp.ColumnDef]:
         return []
     listed = table.this.expressions
     return listed if all(isinstance(column, exp.ColumnDef) for column in listed) else []
+
+
+def _refuse_first_unknown_type(text: str) -> None:
+    """Name the column whose type nobody knows, if that is why a list cannot be read."""
+    for column in _TOP_LEVEL_COMMA.split(text):
+        name, _, kind = column.strip().partition(" ")
+        word = _WORD.match(kind.strip())
+        if (
+            name.upper() not in _TABLE_RULES
+            and word
+            and not _columns(column)
+            and _columns(f"{name} string{kind.strip()[word.end() :]}")
+        ):
+            nearest = difflib.get_close_matches(word[0].lower(), _NAMES, n=1, cutoff=0.7)
+            meant = f"; did you mean '{nearest[0]}'?" if nearest else ""
+            raise ValueError(f"the column '{name}': there is no type '{word[0]}'{meant}")
 
 
 def _fields(columns: list[exp.ColumnDef]) -> list[pa.Field]:

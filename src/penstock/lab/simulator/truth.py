@@ -12,6 +12,7 @@ from typing import Self
 import orjson
 from pydantic import BaseModel, Field, ValidationError
 
+from penstock.config.complaints import in_words
 from penstock.errors import BadInput, NotFound
 from penstock.lab.simulator.game import Standing
 
@@ -69,7 +70,7 @@ def read_truth(path: Path) -> list[TrueStanding]:
         try:
             standings.append(TrueStanding.model_validate_json(line))
         except ValidationError as error:
-            what = error.errors(include_url=False, include_input=False)[0]["msg"]
+            what = in_words(error.errors(include_url=False, include_input=False)[0])
             raise BadInput(f"line {number} of {path} is no standing: {what}") from None
     return standings
 

@@ -1,0 +1,43 @@
+"""What pydantic finds wrong, in the words of somebody who writes a file and has never heard of pydantic."""
+
+import difflib
+from typing import Any
+
+_WORDS = {
+    "bool_parsing": "it must be true or false",
+    "bool_type": "it must be true or false",
+    "dict_type": "keys with values belong here",
+    "extra_forbidden": "it is not known",
+    "float_parsing": "it must be a number",
+    "float_type": "it must be a number",
+    "greater_than": "it must be more than {gt}",
+    "greater_than_equal": "it must be at least {ge}",
+    "int_from_float": "it must be a whole number",
+    "int_parsing": "it must be a whole number",
+    "int_type": "it must be a whole number",
+    "less_than": "it must be less than {lt}",
+    "less_than_equal": "it must be at most {le}",
+    "list_type": "a list belongs here",
+    "literal_error": "it must be {expected}",
+    "missing": "it is required",
+    "model_attributes_type": "keys with values belong here",
+    "model_type": "keys with values belong here",
+    "path_type": "it must be a path",
+    "string_type": "it must be text",
+    "too_short": "it must have at least {min_length} of them",
+    "union_tag_not_found": "the key {discriminator} is missing",
+}
+
+
+def in_words(problem: Any) -> str:
+    """Say what is wrong with a value; of pydantic's errors without an input, so that no value is repeated."""
+    context = problem.get("ctx", {})
+    if problem["type"] == "union_tag_invalid":
+        known = [each.strip(" '") for each in context["expected_tags"].split(",")]
+        nearest = difflib.get_close_matches(context["tag"], known, n=1)
+        meant = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        what = context["discriminator"].strip("'")
+        return f"there is no {what} '{context['tag']}': it is one of {', '.join(known)}{meant}"
+    if problem["type"] in _WORDS:
+        return _WORDS[problem["type"]].format(**context)
+    return str(problem["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,73 @@
+"""Which file a pipeline's name belongs to, and which home folder: what people mix up when they move or copy files."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from penstock.config.settings import HOME_NAME
+from penstock.delivery.checkpoint import Checkpoint
+from penstock.delivery.durable import read_versioned, write_versioned
+from penstock.driver.paths import PipelinePaths
+from penstock.errors import CheckpointLost, Conflict
+from penstock.record.formats import PIPELINE_FILES
+
+_FILE = "pipeline.json"
+
+
+def write_file(folder: Path, file: Path) -> None:
+    """Put on record which file the pipeline in `folder` is run from."""
+    write_versioned(folder / _FILE, PIPELINE_FILES, {"file": str(file.resolve())})
+
+
+def file_of(folder: Path) -> Path:
+    """Return the file that the pipeline in `folder` was last run from; raise `FileNotFoundError` if it never was."""
+    return Path(read_versioned(folder / _FILE, PIPELINE_FILES)["file"])
+
+
+def require_own_name(folder: Path, name: str, file: Path) -> None:
+    """Raise `Conflict` if another file that is still there has this name: positions and tables are its."""
+    try:
+        owner = file_of(folder)
+    except FileNotFoundError:
+        return
+    if owner != file.resolve() and _is_called(owner, name):
+        raise Conflict(
+            f"the name '{name}' belongs to the pipeline in {owner}, and {file.resolve()} has it too",
+            safe="Nothing was read or written",
+            fix="Give one of them another `name`; if this file takes over, move the other one away",
+        )
+
+
+def _is_called(file: Path, name: str) -> bool:
+    """Return whether the file still defines a pipeline of this name; of Python, that it is there has to do."""
+    if file.suffix == ".py":
+        return file.is_file()
+    try:
+        document = yaml.safe_load(file.read_bytes())
+    except (OSError, ValueError, yaml.YAMLError):
+        return False
+    return isinstance(document, dict) and document.get("name") == name
+
+
+@contextmanager
+def other_home_named(name: str, file: Path, home: Path) -> Iterator[None]:
+    """Where a checkpoint seems lost because the pipeline ran from another home folder, say so instead."""
+    try:
+        yield
+    except CheckpointLost as lost:
+        above = [file.resolve().parent, *file.resolve().parent.parents]
+        homes = [folder / HOME_NAME for folder in above if folder / HOME_NAME != home]
+        found = next((each for each in homes if _has_checkpoint(each, name)), None)
+        if found is None or _has_checkpoint(home, name):
+            raise
+        raise CheckpointLost(
+            f"pipeline '{name}' ran from the home folder {found}, and this is {home}",
+            safe=lost.safe,
+            fix=f"Run it there: penstock --home {found} pipeline run {file}",
+        ) from None
+
+
+def _has_checkpoint(home: Path, name: str) -> bool:
+    return Checkpoint(PipelinePaths(home / "pipelines" / name).checkpoint, name).exists
