@@ -3,6 +3,7 @@
 Where output is piped it stays as it is, byte for byte: the next program wants the data, not a picture of them.
 """
 
+import os
 import re
 import sys
 
@@ -29,3 +30,8 @@ def write_data(data: bytes) -> None:
     if sys.stdout.isatty():
         data = visible(data.decode(errors="backslashreplace"), lines=True).encode()
     sys.stdout.buffer.write(data)
+
+
+def colours_wanted() -> bool:
+    """Return whether colours may be used on a terminal: NO_COLOR and dumb terminals have none."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

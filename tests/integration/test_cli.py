@@ -137,9 +137,13 @@ def test_bytes_that_are_not_text_survive_json(kafka: RunningKafka, cli: Cli) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        (["topic", "describe", "no-such"], 3, "it does not exist"),
-        (["topic", "delete", "no-such", "--yes"], 3, "it does not exist"),
-        (["topic", "purge", "no-such", "--yes"], 3, "does not exist"),
+        (
+            ["topic", "describe", "no-such"],
+            3,
+            "Make it with: penstock topic create no-such",
+        ),
+        (["topic", "delete", "no-such", "--yes"], 3, "there is no topic 'no-such'"),
+        (["topic", "purge", "no-such", "--yes"], 3, "there is no topic 'no-such'"),
         (["topic", "alter", "no-such", "--retention", "1d"], 3, "there is no topic 'no-such'"),
         (["topic", "alter", "no-such"], 2, "nothing to change"),
         (["topic", "create", "bad name"], 2, "bad name"),
@@ -153,7 +157,7 @@ def test_bytes_that_are_not_text_survive_json(kafka: RunningKafka, cli: Cli) -> 
         (["group", "reset", "g", "--to", "sometime"], 2, "no position in a topic"),
         (["group", "reset", "g"], 2, "exactly one of"),
         (["produce", "no-such"], 3, "there is no topic 'no-such'"),
-        (["consume", "no-such"], 3, "it does not exist"),
+        (["consume", "no-such"], 3, "there is no topic 'no-such'"),
         (["consume", "x", "--from", "1", "--tail", "2"], 2, "not both"),
         (["user", "list"], 6, "is not secure"),
         (["acl", "allow", "u", "--producer"], 2, "--producer needs --topic"),
@@ -214,7 +218,7 @@ def test_deleting_and_purging_ask_first(kafka: RunningKafka, cli: Cli) -> None:
 
     for command in ("delete", "purge"):
         said = cli("topic", command, topic, home=home)
-        assert (0, True) == (said.code, "Nothing was changed" in said.err)
+        assert (1, True) == (said.code, "Nothing was changed" in said.err)
     kept = cli("consume", topic, home=home).out
     purged = cli("topic", "purge", topic, "--yes", "--json", home=home)
     deleted = cli("topic", "delete", topic, "--yes", home=home)
@@ -326,3 +330,21 @@ def test_a_command_that_is_told_to_end_ends_what_it_has_started(tmp_path: Path) 
     assert b"interrupted" in process.communicate(timeout=60)[1]
     assert 130 == process.returncode
     assert not server.is_running()
+
+
+def test_the_kafka_of_another_project_is_named_and_not_used(kafka: RunningKafka, cli: Cli, tmp_path: Path) -> None:
+    server = kafka.connection.bootstrap_servers
+    (tmp_path / "penstock.yaml").write_text(f"cluster: {{port: {server.rpartition(':')[2]}}}\n")
+    options = ("--project", tmp_path / "penstock.yaml")
+
+    said = cli(*options, "topic", "list", home=tmp_path / "home")
+    status = cli(*options, "status", home=tmp_path / "home")
+    meant = cli("--bootstrap", server, "topic", "list", home=tmp_path / "home")
+
+    assert 6 == said.code
+    assert (
+        f"the Kafka at {server} is not this project's: it is cluster {kafka.cluster.existing().cluster_id}" in said.err
+    )
+    assert f"--bootstrap {server}" in said.err
+    assert (4, True) == (status.code, "is not this project's" in status.err)
+    assert 0 == meant.code, meant.err

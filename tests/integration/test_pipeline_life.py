@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import orjson
 import psutil
 import pytest
 import yaml
@@ -64,9 +65,8 @@ def test_a_supervised_pipeline_outlives_a_killed_driver_and_a_killed_spark_and_s
     lab.send_ids(topic, range(10))
     started = cli("pipeline", "start", file, "--master", "local[1,4]", home=home)
     try:
-        until(lambda: landed(lab) == list(range(10)), 90)
-        until(lambda: status()["events"] == 10)
         running = status()
+        first = landed(lab)
         twice = cli("pipeline", "start", file, home=home)
         listed = cli("pipeline", "list", "--json", home=home)
         os.kill(running["pid"], signal.SIGKILL)
@@ -83,7 +83,9 @@ def test_a_supervised_pipeline_outlives_a_killed_driver_and_a_killed_spark_and_s
         stopped = cli("pipeline", "stop", topic, home=home)
 
     assert 0 == started.code, started.err
+    assert f"pipeline '{topic}' is running: 10 events so far, lag 0" in started.err
     assert ("running", 0) == (running["state"], running["lag"])
+    assert list(range(10)) == first
     assert 6 == twice.code
     assert "running already" in twice.err
     assert [(topic, "running")] == [
@@ -176,14 +178,13 @@ def test_a_pipeline_whose_broker_is_missing_waits_says_why_and_can_be_stopped(tm
         return next(iter(cli("pipeline", "list", "--json", home=tmp_path).json), {})
 
     started = cli("--bootstrap", "127.0.0.1:1", "pipeline", "start", file, home=tmp_path)
-    first = listed()
     until(lambda: "waiting" == listed()["state"])
     waiting = listed()
     stopped = cli("pipeline", "stop", "brokerless", home=tmp_path)
     again = cli("pipeline", "stop", "brokerless", home=tmp_path)
 
-    assert (0, 0, 6) == (started.code, stopped.code, again.code)
-    assert first["state"] in {"starting", "waiting"}
+    assert (4, 0, 6) == (started.code, stopped.code, again.code)
+    assert "pipeline 'brokerless' is waiting: connecting: no Kafka answers at 127.0.0.1:1" in started.err
     assert "no Kafka answers at 127.0.0.1:1" in waiting["reason"]
     assert 4 == waiting["exit_code"]
     assert "stopped" == listed()["state"]
@@ -203,3 +204,29 @@ def test_an_idle_stream_runs_without_spark(lab: Lab) -> None:
         runner.run(tell)
 
     assert [Progress(None, 0, is_idle=True)] == heard
+
+
+def test_a_start_that_fails_says_why_with_the_drivers_exit_code(lab: Lab, cli: Cli) -> None:
+    topic = f"{lab.kafka.topic('there')}-not"
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic, speed="stream")))
+
+    failed = cli("pipeline", "start", file, home=lab.kafka.home)
+    listed = cli("pipeline", "status", topic, "--json", home=lab.kafka.home)
+
+    assert 3 == failed.code
+    assert f"pipeline '{topic}' failed: there is no topic '{topic}'" in failed.err
+    assert ("failed", 3) == (listed.json["state"], listed.json["exit_code"])
+
+
+def test_a_watched_pipeline_is_shown_until_it_has_ended(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("watched")
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic, speed="scheduled")))
+    started = cli("pipeline", "start", file, "--no-wait", home=lab.kafka.home)
+
+    watched = cli("pipeline", "status", topic, "--watch", "--json", home=lab.kafka.home)
+
+    assert 0 == started.code, started.err
+    assert f"pipeline '{topic}' is starting" in started.err
+    assert "finished" == orjson.loads(watched.out.splitlines()[-1])["state"]

@@ -1,5 +1,8 @@
 """A command line that cannot be understood: one line that says what is wrong, and where to read more."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +90,21 @@ def test_a_name_that_no_pipeline_has_is_reported_with_what_to_name(tmp_path: Pat
     assert 3 == said.exit_code
     assert "no pipeline 'orders' has run here. List those that have with: penstock pipeline list" in said.stderr
     assert "of one that has not, name the file" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code"),
+    [
+        (["topic", "list", "--josn", "--json"], 2),
+        (["--project", "nowhere.yaml", "topic", "list", "--json"], 3),
+        (["pipeline", "status", "nobody", "--json"], 3),
+    ],
+)
+def test_errors_are_json_where_the_output_is(tmp_path: Path, arguments: list[str], exit_code: int) -> None:
+    command = [sys.executable, "-m", "penstock", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert exit_code == done.returncode
+    (line,) = done.stderr.splitlines()
+    assert exit_code == json.loads(line)["exit_code"]
+    assert json.loads(line)["error"]

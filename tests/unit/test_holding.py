@@ -103,8 +103,8 @@ def test_stop_leaves_a_stranger_alone_that_got_the_number_of_a_dead_driver(setti
         stranger.kill()
 
     assert told is not None
-    assert "dead" == told.state
-    assert "pipeline 'combat' is not running: it is dead" == caught.value.what
+    assert "crashed" == told.state
+    assert "pipeline 'combat' is not running: it is crashed" == caught.value.what
     assert lives
 
 

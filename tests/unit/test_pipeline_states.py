@@ -112,8 +112,8 @@ def test_a_second_driver_leaves_the_record_of_the_first_alone(settings: Settings
 @pytest.mark.parametrize(
     ("left", "locks", "told"),
     [
-        (("starting", None), [], "dead"),
-        (("running", None), [], "dead"),
+        (("starting", None), [], "crashed"),
+        (("running", None), [], "crashed"),
         (("running", None), ["driver"], "running"),
         (("running", None), ["supervisor"], "waiting"),
         (("starting", None), ["supervisor"], "starting"),

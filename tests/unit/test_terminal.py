@@ -58,7 +58,7 @@ def printing(kind: str, arguments: str) -> list[str]:
     return [sys.executable, "-c", f"from penstock.cli.output import print_{kind}; print_{kind}({arguments})"]
 
 
-TABLE = printing("table", f"['[/bad]', {REVERSED!a}], [[{'[red]' + HOSTILE!a}, 1]], own_names=True")
+TABLE = printing("table", f"['[/bad]', {REVERSED!a}], [[{'[red]' + HOSTILE!a}, 1]], own_data=True")
 JSON = printing("json", f"{{'[/bad]': {'[red]' + HOSTILE!a}, {REVERSED!a}: 1}}")
 
 

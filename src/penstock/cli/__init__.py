@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -29,46 +29,55 @@ from penstock.cli import (
     scenario,
     sim,
     table,
+    tables,
     topic,
     user,
 )
-from penstock.cli.output import say
+from penstock.cli.output import say, say_error
 from penstock.cli.session import Session
 from penstock.errors import EnvironmentNotReady, PenstockError
 
 _DEFECT = 70
 _INTERRUPTED = 130
+_WIDE = "--wide"
 
 
-def _misused(error: TyperException, command: str) -> Exception:
+def _misused(error: TyperException, command: str, *, as_json: bool) -> Exception:
     """Say what is wrong with a command line in one line, instead of Typer's box; `command` if it names none."""
     message, context = error.format_message().replace("Value error, ", ""), getattr(error, "ctx", None)
     if not message or "\n" in message:
         return error  # a group that was called without a command: its help is printed, or is the message
     path = context.command_path if context is not None else command
-    say(f"error: {message[0].lower()}{message[1:].rstrip('.')}. See: {path} --help")
+    text = f"{message[0].lower()}{message[1:].rstrip('.')}. See: {path} --help"
+    say_error(text, exit_code=error.exit_code, as_json=as_json)
     return typer.Exit(error.exit_code)
 
 
 class _Group(TyperGroup):
     """Turns every error into one line and its exit code; see penstock.errors for the list."""
 
-    def make_context(self, info_name: str | None, *args: Any, **extra: Any) -> Any:
+    _as_json = False
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
+        options = args[: args.index("--")] if "--" in args else args
+        self._as_json = "--json" in options
+        if _WIDE in options:  # where people type it: behind the command that it is about
+            args = [_WIDE, *options[: options.index(_WIDE)], *args[options.index(_WIDE) + 1 :]]
         try:
-            return super().make_context(info_name, *args, **extra)
+            return super().make_context(info_name, args, *rest, **extra)
         except TyperException as error:
-            raise _misused(error, info_name or "penstock") from None
+            raise _misused(error, info_name or "penstock", as_json=self._as_json) from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except TyperException as error:
-            raise _misused(error, f"{ctx.command_path} {ctx.invoked_subcommand}") from None
+            raise _misused(error, f"{ctx.command_path} {ctx.invoked_subcommand}", as_json=self._as_json) from None
         except PenstockError as error:
-            for line in f"error: {error}".split("\n"):
-                say(line)
-            raise typer.Exit(error.exit_code) from None
+            self._end(str(error), error.exit_code, {"what": error.what, "safe": error.safe, "fix": error.fix})
         except KeyboardInterrupt:
+            if self._as_json:
+                self._end("interrupted", _INTERRUPTED)
             say("interrupted")
             raise typer.Exit(_INTERRUPTED) from None
         except BrokenPipeError:
@@ -79,16 +88,20 @@ class _Group(TyperGroup):
             raise
         except OSError as error:
             # A full disk, a folder that may not be written: the machine's, not the program's fault.
-            say(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
-            raise typer.Exit(EnvironmentNotReady.exit_code) from None
+            text = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+            self._end(text, EnvironmentNotReady.exit_code)
         except Exception as error:
             if os.environ.get("PENSTOCK_DEBUG"):
                 raise
-            say(
-                f"error: a defect in Penstock: {type(error).__name__}: {error}."
-                " Run it again with PENSTOCK_DEBUG=1 and report the traceback"
+            self._end(
+                f"a defect in Penstock: {type(error).__name__}: {error}."
+                " Run it again with PENSTOCK_DEBUG=1 and report the traceback",
+                _DEFECT,
             )
-            raise typer.Exit(_DEFECT) from None
+
+    def _end(self, text: str, exit_code: int, detail: dict[str, str] | None = None) -> NoReturn:
+        say_error(text, exit_code=exit_code, as_json=self._as_json, detail=detail)
+        raise typer.Exit(exit_code) from None
 
 
 app = typer.Typer(
@@ -116,11 +129,13 @@ def root(
     ] = None,
     bootstrap: Annotated[str | None, typer.Option(help="host:port of an external cluster.")] = None,
     as_user: Annotated[str | None, typer.Option("--user", help="Act as this user of a secure local cluster.")] = None,
+    wide: Annotated[bool, typer.Option(_WIDE, help="Cut no value in a table; goes with every command.")] = False,
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Settle what every command needs."""
+    tables.is_wide = wide
     context.obj = Session(project_file=project, home=home, bootstrap=bootstrap, user=as_user)
 
 

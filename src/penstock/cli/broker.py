@@ -1,15 +1,14 @@
 """penstock up, down, status, logs, restart: a real Kafka on this machine."""
 
-import os
-import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.cli import live
 from penstock.cli.output import Json, print_json, print_lines, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import Session, session
+from penstock.config.complaints import in_words
 from penstock.errors import BadInput, NotFound, PenstockError
 from penstock.loopback import is_loopback
 
@@ -39,7 +38,7 @@ def up(
         said = LocalCluster.model_validate({name: value for name, value in chosen.items() if value is not None})
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        raise BadInput(f"--{problem['loc'][0]}: {problem['msg'].removeprefix('Value error, ')}") from None
+        raise BadInput(f"--{problem['loc'][0]}: {in_words(problem)}") from None
     wish = in_file if isinstance(in_file, LocalCluster) else LocalCluster()
     wish = wish.model_copy(update=said.model_dump(exclude_unset=True))
     with bar("looking at what is there") as shown:
@@ -48,6 +47,9 @@ def up(
     if not is_loopback(state.host) and not state.secure:
         say(f"warning: anybody who reaches {state.host} can read and write; use --secure")
     say(f"Kafka {state.kafka_version} is ready at {state.bootstrap_servers}")
+    given = said.model_dump(exclude_unset=True)
+    for name in [name for name in given if getattr(in_file, name, None) not in {None, given[name]}]:
+        say(f"warning: {current.settings.project_file} has another {name}: for the next up, set it to {given[name]}")
     if as_json:
         print_json({"bootstrap_servers": state.bootstrap_servers, **state.model_dump()})
 
@@ -138,21 +140,8 @@ def logs(
     if as_json:
         print_json({"node": node, "path": str(path), "lines": recent})
         return
-    print_lines(recent)
-    if follow:
-        _follow(path)
-
-
-def _follow(path: Path) -> None:
-    """Print lines as they are appended, across a roll of the file."""
-    file = path.open(encoding="utf-8", errors="replace")
-    file.seek(0, os.SEEK_END)
-    while True:
-        line = file.readline()
-        if line:
-            print_lines([line.rstrip("\n")])
-            continue
-        if path.exists() and path.stat().st_ino != os.fstat(file.fileno()).st_ino:
-            file.close()
-            file = path.open(encoding="utf-8", errors="replace")
-        time.sleep(0.2)
+    if not follow:
+        print_lines(recent)
+        return
+    for line in live.follow(path, lines=lines):
+        print_lines([line])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, print_table, say
+from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
 from penstock.cli.session import session
 from penstock.errors import BadInput, NotFound
 
@@ -156,8 +156,7 @@ def replay(
         if own and others:
             say(f"{len(others)} letter(s) are of sink '{others[0].sink}', which {path} does not have: left out")
             letters = own
-        if not confirmed(f"Replay {len(letters)} dead letter(s) through {path}?", yes=yes):
-            return
+        confirm(f"Replay {len(letters)} dead letter(s) through {path}?", yes=yes)
         chosen = replays.begin(settings, letters, path)
         say(f"replay {chosen.id} begun; if it does not get to its end: penstock dead replay --resume {chosen.id}")
     status = replays.run(settings, chosen, file)
@@ -209,7 +208,8 @@ def discard(
     if not letters:
         _require_known(context, pipeline)
     done = 0
-    if letters and confirmed(f"Discard {len(letters)} dead letter(s)?", yes=yes):
+    if letters:
+        confirm(f"Discard {len(letters)} dead letter(s)?", yes=yes)
         done = Ledger(connection).discard(letters)
     if as_json:
         print_json({"found": len(letters), "discarded": done})

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, print_table, say
+from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
 from penstock.cli.session import session
 from penstock.errors import BadInput, Conflict, NotFound
 
@@ -72,9 +72,9 @@ def reset(
         raise NotFound(f"there is no partition {partition} in {', '.join(chosen)}")
     steps = groups.plan_reset(admin, name, partitions, to=target, by=by, like=like)
     print_rows(steps, as_json=as_json)
-    if confirmed(f"Move group '{name}'?", yes=yes):
-        groups.reset(admin, name, steps)
-        say(f"group '{name}' moved in {len(steps)} partition(s)")
+    confirm(f"Move group '{name}'?", yes=yes)
+    groups.reset(admin, name, steps)
+    say(f"group '{name}' moved in {len(steps)} partition(s)")
 
 
 @app.command()
@@ -93,9 +93,8 @@ def delete(context: typer.Context, name: Name, yes: Yes = False, as_json: Json =
     admin = session(context).admin()
     detail = groups.describe(admin, name)
     say(f"group '{name}' has {len(detail.members)} member(s) and positions in {len(detail.partitions)} partition(s)")
-    done = confirmed("Forget it?", yes=yes)
-    if done:
-        groups.delete(admin, name)
-        say(f"group '{name}' deleted")
+    confirm("Forget it?", yes=yes)
+    groups.delete(admin, name)
+    say(f"group '{name}' deleted")
     if as_json:
-        print_json({"group": name, "deleted": done})
+        print_json({"group": name, "deleted": True})

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, say
+from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, say
 from penstock.cli.progress import bar
 from penstock.cli.session import session
 
@@ -34,8 +34,7 @@ def remove(
     cluster = session(context).own_cluster()
     moves = cluster.plan_removal(node)
     print_rows(moves, as_json=as_json, empty=f"node {node} holds no partition")
-    if not confirmed(f"Move these and remove node {node}?", yes=yes):
-        return
+    confirm(f"Move these and remove node {node}?", yes=yes)
     with bar(f"moving partitions off node {node}") as shown:
         cluster.remove_node(node, moves, shown.update)
     say(f"node {node} is gone, with no record lost; its folder is kept as removed-node-{node}")
@@ -56,10 +55,9 @@ def replace(
         if gone
         else f"every partition of node {node} has a leader elsewhere"
     )
-    done = confirmed(f"Format node {node} anew?", yes=yes)
-    if done:
-        with bar(f"filling node {node}"):
-            cluster.replace_node(node)
-        say(f"node {node} runs again, every replica in sync")
+    confirm(f"Format node {node} anew?", yes=yes)
+    with bar(f"filling node {node}"):
+        cluster.replace_node(node)
+    say(f"node {node} runs again, every replica in sync")
     if as_json:
-        print_json({"node": node, "replaced": done, "lost": gone})
+        print_json({"node": node, "replaced": True, "lost": gone})

@@ -11,7 +11,7 @@ import typer
 from pydantic import BaseModel
 
 from penstock.errors import BadInput
-from penstock.terminal import visible, write_data
+from penstock.terminal import colours_wanted, visible, write_data
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
@@ -20,6 +20,22 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 def say(text: str) -> None:
     """Tell the user something that is not data, in one line whatever is in it."""
     sys.stderr.write(visible(text) + "\n")
+    sys.stderr.flush()
+
+
+def say_error(text: str, *, exit_code: int, as_json: bool, detail: dict[str, str] | None = None) -> None:
+    """Say what went wrong: a line for each mistake, or one JSON object on a line of standard error."""
+    if as_json:
+        said = {"error": text, "exit_code": exit_code, **(detail or {})}
+        sys.stderr.buffer.write(orjson.dumps(said) + b"\n")
+        sys.stderr.flush()
+        return
+    is_coloured = sys.stderr.isatty() and colours_wanted()
+    for line in f"error: {text}".split("\n"):
+        shown = visible(line)
+        if is_coloured and shown.startswith("error: "):
+            shown = f"\x1b[31merror:\x1b[0m {shown.removeprefix('error: ')}"
+        sys.stderr.write(shown + "\n")
     sys.stderr.flush()
 
 
@@ -32,6 +48,12 @@ def print_json(data: Any) -> None:
             data, default=lambda each: _plain(each) if isinstance(each, BaseModel) else str(each), indent=2
         ).encode()
     write_data(written + b"\n")
+    sys.stdout.flush()
+
+
+def print_json_line(data: Any) -> None:
+    """Write one JSON document on one line."""
+    write_data(orjson.dumps(data, default=_plain) + b"\n")
     sys.stdout.flush()
 
 
@@ -59,49 +81,30 @@ def print_rows(rows: Sequence[BaseModel], *, as_json: bool, empty: str = "nothin
         print_table(fields, [[getattr(row, field) for field in fields] for row in rows])
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, own_names: bool = False) -> None:
-    """Write a table; `own_names` says that the columns are the user's, and shown to the letter."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, own_data: bool = False) -> None:
+    """Write a table; `own_data` says that columns and values are the user's, and shown to the letter."""
+    from penstock.cli.tables import render
 
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console.width = 200
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    # Not what Rich thinks of it, which variables decide (TTY_COMPATIBLE): escapes reach a terminal either way.
-    shown = visible if sys.stdout.isatty() else str
-    for name in columns:
-        numeric = rows and all(isinstance(row[len(table.columns)], int) for row in rows)
-        table.add_column(
-            # Text, not markup: what comes from Kafka or from a table is shown as it is.
-            Text(shown(name if own_names else name.replace("_", " "))),
-            justify="right" if numeric else "left",
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*(Text(shown(_cell(value))) for value in row))
-    console.print(table)
+    for line in render(columns, rows, own_data=own_data):
+        sys.stdout.buffer.write(line.encode(errors="surrogatepass") + b"\n")
+    sys.stdout.flush()
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "-"
-    return str(value)
-
-
-def confirmed(question: str, *, yes: bool) -> bool:
-    """Ask before something that cannot be undone; without a terminal the answer is no, and that is said."""
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone; a no, which is what a script says, ends with exit code 1."""
     if yes:
-        return True
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        return typer.confirm(visible(question), err=True)
-    say("Nothing was changed. To do it, add --yes")
-    return False
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        say("Nothing was changed. To do it, add --yes")
+        raise typer.Exit(1)
+    if not typer.confirm(visible(question), err=True):
+        say("Nothing was changed")
+        raise typer.Exit(1)
+
+
+def plural(count: int, thing: str, things: str = "") -> str:
+    """Write a count with its noun, as in `1 event` and `2,000 events`."""
+    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
 
 
 def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:

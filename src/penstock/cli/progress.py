@@ -43,7 +43,9 @@ class Bar:
             say(f"{self._what}: {done:,} of {total:,}")
 
     def describe(self, what: str) -> None:
-        """Say what is happening now."""
+        """Say what is happening now; the same again is not repeated."""
+        if what == self._what:
+            return
         self._what = what
         self._progress.update(self._task, description=visible(what))
         if not self._terminal:

@@ -29,7 +29,7 @@ def show(
         print_json({"rows": table.count(), "version": table.version(), "some": listed})
         return
     say(f"{table.count():,} rows, version {table.version()}")
-    print_table(some.schema.names, [list(row.values()) for row in listed], own_names=True)
+    print_table(some.schema.names, [list(row.values()) for row in listed], own_data=True)
 
 
 @app.command()

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import Json, Yes, confirmed, key_values, print_json, print_rows, print_table, say
+from penstock.cli.output import Json, Yes, confirm, key_values, print_json, print_rows, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import session
+from penstock.config.complaints import in_words
 from penstock.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
@@ -31,6 +32,21 @@ def list_(
     from penstock.kafka import topics
 
     print_rows(topics.list_topics(session(context).admin(), internal=internal), as_json=as_json, empty="no topics")
+
+
+@app.command()
+def tail(
+    context: typer.Context,
+    name: Name,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, help="So many of each partition's last records first.")
+    ] = 10,
+    as_json: Json = False,
+) -> None:
+    """Print a topic's last records, and go on as new ones arrive, until Ctrl-C; joins no group."""
+    from penstock.cli.consume import consume
+
+    consume(context, name, tail=lines or None, from_=None if lines else "latest", follow=True, as_json=as_json)
 
 
 @app.command()
@@ -125,12 +141,11 @@ def delete(context: typer.Context, name: Name, yes: Yes = False, as_json: Json =
     admin = session(context).admin()
     records = sum((part.end or 0) - (part.start or 0) for part in topics.describe(admin, name).partitions)
     say(f"topic '{name}' holds up to {records:,} records; deleting cannot be undone")
-    done = confirmed("Delete it?", yes=yes)
-    if done:
-        topics.delete(admin, name)
-        say(f"topic '{name}' deleted")
+    confirm("Delete it?", yes=yes)
+    topics.delete(admin, name)
+    say(f"topic '{name}' deleted")
     if as_json:
-        print_json({"topic": name, "records": records, "deleted": done})
+        print_json({"topic": name, "records": records, "deleted": True})
 
 
 @app.command()
@@ -155,12 +170,11 @@ def purge(
     targets = {number: before if before is not None else parts[number].end or 0 for number in chosen}
     records = sum(max(0, target - (parts[number].start or 0)) for number, target in targets.items())
     say(f"up to {records:,} records of '{name}' will be deleted; that cannot be undone")
-    done = confirmed("Delete them?", yes=yes)
-    if done:
-        topics.purge(admin, name, targets)
-        say("purged")
+    confirm("Delete them?", yes=yes)
+    topics.purge(admin, name, targets)
+    say("purged")
     if as_json:
-        print_json({"topic": name, "before": targets, "records": records, "purged": done})
+        print_json({"topic": name, "before": targets, "records": records, "purged": True})
 
 
 @app.command("apply")
@@ -187,8 +201,8 @@ def apply_(
         say("nothing to do" if not todo else f"{len(todo)} change(s) planned, none made")
         return
     risky = [change.topic for change in todo if change.deletes_records]
-    if risky and not confirmed(f"Records of {', '.join(risky)} may be deleted by the new settings. Go on?", yes=yes):
-        return
+    if risky:
+        confirm(f"Records of {', '.join(risky)} may be deleted by the new settings. Go on?", yes=yes)
     apply.carry_out(admin, todo, wanted)
     say(f"{len(todo)} change(s) made")
 
@@ -212,8 +226,9 @@ def rebalance(
     classpath = current.cluster().classpath()
     moves = rebalance.plan(admin, classpath, topics=topic or [])
     print_rows(moves, as_json=as_json, empty="every node is evenly used: nothing to move")
-    if dry_run or not moves or not confirmed(f"Move these {len(moves)} partition(s)?", yes=yes):
+    if dry_run or not moves:
         return
+    confirm(f"Move these {len(moves)} partition(s)?", yes=yes)
     with bar(f"moving {len(moves)} partition(s)") as shown:
         rebalance.execute(admin, moves, classpath, shown.update)
     say(f"{len(moves)} partition(s) moved, every replica in sync")
@@ -245,4 +260,4 @@ def _spec(
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = f"--{str(problem['loc'][0]).replace('_', '-')}: " if problem["loc"] else ""
-        raise BadInput(where + problem["msg"].removeprefix("Value error, ")) from None
+        raise BadInput(where + in_words(problem)) from None

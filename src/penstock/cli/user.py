@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, say
+from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, say
 from penstock.cli.session import Session, session
 from penstock.errors import BadInput, Conflict
 
@@ -87,14 +87,13 @@ def remove(context: typer.Context, name: Name, yes: Yes = False, as_json: Json =
     admin = current.admin()
     permissions = acls.list_acls(admin, name)
     say(f"user '{name}' has {len(permissions)} permission(s)")
-    done = confirmed("Remove the user and its permissions?", yes=yes)
-    if done:
-        users.remove(admin, name)
-        acls.remove(admin, permissions)
-        kept.unlink(missing_ok=True)
-        say(f"user '{name}' removed")
+    confirm("Remove the user and its permissions?", yes=yes)
+    users.remove(admin, name)
+    acls.remove(admin, permissions)
+    kept.unlink(missing_ok=True)
+    say(f"user '{name}' removed")
     if as_json:
-        print_json({"user": name, "removed": done})
+        print_json({"user": name, "removed": True})
 
 
 def _require_secure(current: Session) -> None:

@@ -13,7 +13,7 @@ from penstock.delivery.holding import holder
 from penstock.errors import EnvironmentNotReady, PenstockError, Transient, one_line
 from penstock.record.formats import PIPELINE_FILES
 
-State = Literal["starting", "running", "waiting", "finished", "stopped", "failed", "dead"]
+State = Literal["starting", "running", "waiting", "finished", "stopped", "failed", "crashed"]
 SUPERVISOR_LOCK = "supervisor.lock"
 _FILE = "status.json"
 _ENDED = {"finished", "stopped", "failed"}
@@ -32,7 +32,7 @@ class Status(BaseModel):
     """The state of one pipeline."""
 
     pipeline: str = Field(description="Its name.")
-    state: State = Field(description="starting, running, waiting, finished, stopped, failed; dead if nobody ended it.")
+    state: State = Field(description="starting, running, waiting, finished, stopped, failed; crashed if it just went.")
     pid: int = Field(description="Process id of the driver.")
     file: str = Field(description="The pipeline file.")
     batch: int = Field(0, description="Number of the last batch.")
@@ -80,7 +80,7 @@ def saved(folder: Path) -> Status | None:
 
 
 def load(folder: Path) -> Status | None:
-    """Read a pipeline's state. A driver that is gone without a word is dead, unless its supervisor starts another."""
+    """Read a pipeline's state. A driver that just went has crashed, unless its supervisor starts another."""
     while True:
         status, driver, supervisor = saved(folder), driver_of(folder), holder(folder / SUPERVISOR_LOCK)
         if saved(folder) == status:  # else a driver came or went in between
@@ -88,12 +88,19 @@ def load(folder: Path) -> Status | None:
     if status is None or driver is not None:
         return status
     if supervisor is None:
-        status.state = status.state if status.has_ended else "dead"
+        status.state = status.state if status.has_ended else "crashed"
     elif status.exit_code == Transient.exit_code:
         status.state = "waiting"
     elif status.state in {"running", "waiting"}:
         status.state, status.reason = "waiting", "the driver was killed, and is started again"
     return status
+
+
+def load_all(home: Path) -> list[Status]:
+    """Read the states of all pipelines that have run here, by name."""
+    folder = home / "pipelines"
+    found = [load(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+    return [each for each in found if each is not None]
 
 
 def driver_of(folder: Path) -> psutil.Process | None:

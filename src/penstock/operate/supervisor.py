@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import psutil
 from penstock.config.settings import Settings
 from penstock.delivery.holding import held, holder
 from penstock.driver.paths import PipelinePaths
-from penstock.errors import BrokerUnavailable, Conflict, EnvironmentNotReady, NotFound
+from penstock.errors import BrokerUnavailable, Conflict, EnvironmentNotReady, NotFound, Transient
 from penstock.interpreter import SAFE_PYTHON
 from penstock.operate import status as states
 from penstock.operate.driver import home_of, known_home
@@ -30,6 +31,7 @@ _LONGEST_PAUSE_S = 60.0
 _HEALTHY_AFTER_S = 60.0
 _LOOK_EVERY_S = 0.1
 _KILLED_S = 10.0
+_OUTAGE_S = 5.0
 
 
 def _lock(settings: Settings, name: str) -> Path:
@@ -40,14 +42,14 @@ def _running_already(name: str) -> Conflict:
     return Conflict(f"pipeline '{name}' is running already", fix=f"See it with: penstock pipeline status {name}")
 
 
-def start(name: str, settings: Settings, file: Path, root: list[str], master: str) -> None:
-    """Put a supervisor into the background, with a log of its own; it is there when this returns."""
+def start(name: str, settings: Settings, file: Path, root: list[str], master: str) -> float:
+    """Put a supervisor into the background, with a log of its own; it is there when this returns the time of it."""
     home = home_of(settings, name)
     if holder(_lock(settings, name)) is not None or states.driver_of(home.folder) is not None:
         raise _running_already(name)
     make_private(home.folder)
     make_missing_private(home.logs)
-    command = [*_command(root, settings), "supervise", str(file.resolve()), "--master", master]
+    command, began = [*_command(root, settings), "supervise", str(file.resolve()), "--master", master], time.time()
     with home.driver_log.open("ab") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=file.resolve().parent
@@ -60,6 +62,26 @@ def start(name: str, settings: Settings, file: Path, root: list[str], master: st
         raise EnvironmentNotReady(
             f"the supervisor of pipeline '{name}' did not start", fix=f"Read: penstock pipeline logs {name}"
         )
+    return began
+
+
+def wait_for_first_batch(name: str, settings: Settings, began: float, show: Callable[[Status], None]) -> Status:
+    """Return the state once the pipeline has done a batch, has nothing to read, has ended, or keeps waiting."""
+    folder, waiting_since = home_of(settings, name).folder, None
+    while True:
+        status = states.load(folder)
+        if status is not None and status.updated >= began:  # else it is the run before this one
+            # A driver that has given up an outage may not be gone yet; its supervisor will start another.
+            if status.exit_code == Transient.exit_code and holder(_lock(settings, name)) is not None:
+                status.state = "waiting"
+            show(status)
+            if status.state not in {"starting", "waiting"}:
+                return status
+            now = time.monotonic()
+            waiting_since = (waiting_since or now) if status.state == "waiting" else None
+            if waiting_since is not None and now - waiting_since >= _OUTAGE_S:
+                return status
+        time.sleep(_LOOK_EVERY_S)
 
 
 def _command(root: list[str], settings: Settings) -> list[str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import print_table, say
+from penstock.cli.output import plural, print_table, say
 
 if TYPE_CHECKING:
     from penstock.operate.status import Status
@@ -18,7 +18,8 @@ Master = Annotated[str, typer.Option(help="Spark's master, such as local[*,4] or
 
 def print_account(status: "Status") -> None:
     """Show what went where: each sink's account, and the rows that broke each expectation."""
-    say(f"pipeline '{status.pipeline}' {status.state}: {status.events:,} events, {status.dead:,} dead letters")
+    counts = f"{plural(status.events, 'event')}, {plural(status.dead, 'dead letter')}"
+    say(f"pipeline '{status.pipeline}' {status.state}: {counts}")
     rows = [[name, each.read, each.written, each.dead, each.dropped] for name, each in status.sinks.items()]
     if rows:
         print_table(["sink", "read", "written", "dead", "dropped"], rows)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import Json, Yes, confirmed, print_json, print_rows, print_table, say
+from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
 from penstock.cli.pipeline.common import Which
 from penstock.cli.session import session
 from penstock.errors import BadInput
@@ -34,8 +34,8 @@ def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Jso
         left = repair.forsaken(runner)
         for gap in left:
             say(f"{gap.reason}: {gap.topic}/{gap.partition} was read up to offset {gap.start}")
-        if left and not confirmed("What came after that will never be read, and goes on record. Go on?", yes=yes):
-            return
+        if left:
+            confirm("What came after that will never be read, and goes on record. Go on?", yes=yes)
         found = repair.rebuild(runner)
     rows = [
         [name, str(partition), at] for name, positions in found.items() for partition, at in sorted(positions.items())
@@ -61,7 +61,8 @@ def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Js
             raise BadInput("in real time there is `penstock pipeline rebuild` instead")
         planned = repair.planned_gaps(runner)
         print_rows(planned, as_json=as_json, empty="there is no gap")
-        if planned and confirmed("Go on without these?", yes=yes):
+        if planned:
+            confirm("Go on without these?", yes=yes)
             repair.skip_gaps(runner)
             say("recorded, and skipped")
 
@@ -81,9 +82,9 @@ def skip(
 
     settings = session(context).settings
     spec = load(file_of(settings, which))
-    if confirmed(f"No sink of pipeline '{spec.name}' will ever get {record}. Go on?", yes=yes):
-        gap = repair.skip(spec, settings.connection(), home_of(settings, spec.name), record, reason)
-        print_json(gap) if as_json else say("recorded; the next batch passes it over")
+    confirm(f"No sink of pipeline '{spec.name}' will ever get {record}. Go on?", yes=yes)
+    gap = repair.skip(spec, settings.connection(), home_of(settings, spec.name), record, reason)
+    print_json(gap) if as_json else say("recorded; the next batch passes it over")
 
 
 def _runner(context: typer.Context, which: str, *, any_cluster: bool = False) -> "AnyRunner":

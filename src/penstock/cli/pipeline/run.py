@@ -1,13 +1,17 @@
 """Run pipelines: here, in the background, and over a range of the past."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import Json, print_json, say
+from penstock.cli.output import Json, plural, print_json, say, say_error
 from penstock.cli.pipeline.common import File, Master, Name, print_account
+from penstock.cli.progress import bar
 from penstock.cli.session import session
-from penstock.errors import BadInput
+from penstock.errors import BadInput, Transient
+
+if TYPE_CHECKING:
+    from penstock.operate.status import Status
 
 
 def run(context: typer.Context, file: File, master: Master = "local[*,4]", as_json: Json = False) -> None:
@@ -24,16 +28,49 @@ def run(context: typer.Context, file: File, master: Master = "local[*,4]", as_js
     print_json(status) if as_json else print_account(status)
 
 
-def start(context: typer.Context, file: File, master: Master = "local[*,4]") -> None:
+def start(
+    context: typer.Context,
+    file: File,
+    master: Master = "local[*,4]",
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until it runs, or has failed; --no-wait for scripts.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
     """Run a pipeline in the background: restarted after outages, stopped by errors that need a person."""
-    from penstock.operate.supervisor import start as start_supervisor
+    from penstock.operate import supervisor
     from penstock.pipeline.load import load_with_warnings
 
     spec, warnings = load_with_warnings(file)
     for warning in warnings:
         say(f"warning: {warning}")
-    start_supervisor(spec.name, session(context).settings, file, session(context).arguments(), master)
-    say(f"pipeline '{spec.name}' started. Watch it with: penstock pipeline status {spec.name}")
+    settings = session(context).settings
+    began = supervisor.start(spec.name, settings, file, session(context).arguments(), master)
+    watch = f"Watch it with: penstock pipeline status {spec.name} --watch"
+    if not wait:
+        say(f"pipeline '{spec.name}' is starting. {watch}")
+        return
+    with bar("starting") as shown:
+        done = supervisor.wait_for_first_batch(
+            spec.name, settings, began, lambda status: shown.describe(f"{status.state} {status.reason}".strip())
+        )
+    if as_json:
+        print_json(done)
+    if done.state in {"failed", "crashed", "waiting"}:
+        exit_code = done.exit_code or Transient.exit_code
+        say_error(f"pipeline '{spec.name}' {_outcome(done, watch)}", exit_code=exit_code, as_json=as_json)
+        raise typer.Exit(exit_code)
+    if done.has_ended:
+        print_account(done)
+        return
+    say(f"pipeline '{spec.name}' is running: {plural(done.events, 'event')} so far, lag {done.lag:,}. {watch}")
+
+
+def _outcome(done: "Status", watch: str) -> str:
+    """Say why a pipeline does not run, and what to look at."""
+    if done.state == "waiting":
+        return f"is waiting: {done.reason.rstrip('.')}. It goes on by itself once that is over. {watch}"
+    return f"{done.state}: {done.reason.rstrip('.')}. See also: penstock pipeline logs {done.pipeline}"
 
 
 def supervise(context: typer.Context, file: File, master: Master = "local[*,4]") -> None:

@@ -1,6 +1,6 @@
 """What pipelines do and did: state, logs, history, gaps."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,13 +9,31 @@ from penstock.cli.pipeline.common import Name, print_account
 from penstock.cli.session import session
 from penstock.errors import NotFound
 
+if TYPE_CHECKING:
+    from penstock.config.settings import Settings
+    from penstock.operate.status import Status
 
-def status(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Show what a pipeline is doing."""
+_COLUMNS = ["pipeline", "state", "batch", "events", "dead", "lag", "events_per_s", "batch_seconds"]
+
+
+def status(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The pipeline's name; all if left out.")] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it as it changes, until Ctrl-C.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a pipeline is doing, or all of them."""
+    from penstock.operate import status as states
     from penstock.operate.driver import known_home
-    from penstock.operate.status import load
 
-    found = load(known_home(session(context).settings, name).folder)
+    settings = session(context).settings
+    if watch:
+        _watch(settings, name, as_json=as_json)
+        return
+    if not name:
+        list_(context, as_json=as_json)
+        return
+    found = states.load(known_home(settings, name).folder)
     if found is None:
         raise NotFound(
             f"no driver of pipeline '{name}' has run here", fix="Start it with: penstock pipeline start FILE"
@@ -23,33 +41,41 @@ def status(context: typer.Context, name: Name, as_json: Json = False) -> None:
     if as_json:
         print_json(found)
         return
-    print_table(
-        ["pipeline", "state", "batch", "events", "dead", "lag", "events/s", "batch s"],
-        [
-            [
-                found.pipeline,
-                found.state,
-                found.batch,
-                found.events,
-                found.dead,
-                found.lag,
-                found.events_per_s,
-                found.batch_seconds,
-            ]
-        ],
-    )
+    print_table(_COLUMNS, [_row(found)])
     print_account(found)
     if found.reason:
         say(found.reason if not found.exit_code else f"exit code {found.exit_code}: {found.reason}")
 
 
+def _row(found: "Status") -> list[object]:
+    return [getattr(found, name) for name in _COLUMNS]
+
+
+def _watch(settings: "Settings", name: str, *, as_json: bool) -> None:
+    from penstock.cli import live
+    from penstock.operate import status as states
+    from penstock.operate.driver import known_home
+
+    folders = [known_home(settings, name).folder] if name else None
+
+    def look() -> list["Status"]:
+        if folders is None:
+            return states.load_all(settings.home)
+        return [each for each in map(states.load, folders) if each is not None]
+
+    live.watch(
+        [*_COLUMNS, "reason"],
+        lambda: [[*_row(each), each.reason] for each in look()],
+        is_over=lambda: bool(name) and all(each.has_ended or each.state == "crashed" for each in look()),
+        as_json=as_json,
+    )
+
+
 def list_(context: typer.Context, as_json: Json = False) -> None:
     """List the pipelines that have run here."""
-    from penstock.operate.status import load
+    from penstock.operate.status import load_all
 
-    folder = session(context).settings.home / "pipelines"
-    found = [load(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
-    known = [each for each in found if each is not None]
+    known = load_all(session(context).settings.home)
     if as_json:
         print_json(known)
     elif not known:
@@ -63,15 +89,21 @@ def logs(
     context: typer.Context,
     name: Name,
     spark: Annotated[bool, typer.Option(help="What Spark said, instead of the driver.")] = False,
-    lines: Annotated[int, typer.Option(help="How many of the last lines.")] = 50,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines arrive.")] = False,
 ) -> None:
     """Show the end of a pipeline's log."""
+    from penstock.cli import live
     from penstock.operate.driver import known_home
 
     path = known_home(session(context).settings, name).logs / ("spark.log" if spark else "driver.log")
     if not path.exists():
         raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
-    print_lines(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+    if not follow:
+        print_lines(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+        return
+    for line in live.follow(path, lines=lines):
+        print_lines([line])
 
 
 def history(

@@ -1,0 +1,77 @@
+"""Something that changes, shown as it does: redrawn in place on a terminal, a line for each change elsewhere."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from penstock.cli.output import print_json_line, print_lines
+from penstock.cli.tables import render
+
+_LOOK_EVERY_S = 0.5
+Rows = list[list[Any]]
+
+
+def watch(
+    columns: list[str], look: Callable[[], Rows], *, is_over: Callable[[], bool] = lambda: False, as_json: bool = False
+) -> None:
+    """Show rows, known by their first column, until it is over or Ctrl-C."""
+    if sys.stdout.isatty() and not as_json:
+        _redraw(columns, look, is_over)
+        return
+    seen: dict[Any, list[Any]] = {}
+    if not as_json:
+        print_lines(["\t".join(columns)])
+    while True:
+        over = is_over()  # asked first, so that the last change is shown
+        for row in look():
+            if seen.get(row[0]) != row:
+                seen[row[0]] = row
+                if as_json:
+                    print_json_line(dict(zip(columns, row, strict=True)))
+                else:
+                    print_lines(["\t".join(str(value).replace("\n", " ") for value in row)])
+        if over:
+            return
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _redraw(columns: list[str], look: Callable[[], Rows], is_over: Callable[[], bool]) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        while True:
+            over = is_over()
+            live.update(Text.from_ansi("\n".join(render(columns, look()))), refresh=True)
+            if over:
+                return
+            time.sleep(_LOOK_EVERY_S)
+
+
+def follow(path: Path, *, lines: int) -> Iterator[str]:
+    """Return the last lines of a log and then each new one, also after the log was rolled over or emptied."""
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        *whole, rest = file.read().split(b"\n")
+        yield from _decoded(whole[-lines:])
+        while True:
+            *whole, rest = (rest + file.read()).split(b"\n")
+            yield from _decoded(whole)
+            now = path.stat() if path.exists() else None
+            if now is not None and now.st_ino != os.fstat(file.fileno()).st_ino:
+                yield from _decoded([rest] if rest else [])
+                file, rest = stack.enter_context(path.open("rb")), b""
+            elif now is not None and now.st_size < file.tell():
+                file.seek(0)
+            else:
+                time.sleep(_LOOK_EVERY_S)
+
+
+def _decoded(lines: list[bytes]) -> list[str]:
+    return [line.decode(errors="replace") for line in lines]
