@@ -179,12 +179,12 @@ def give_up(
     """End a replay that cannot get to its end; letters that no sink has got by it are open again."""
     from penstock.operate import replay as replays
 
-    if confirmed(f"Nobody will be able to go on with the replay {replay}. Give it up?", yes=yes):
-        opened, settled = replays.give_up(session(context).settings, replay, file)
-        if as_json:
-            print_json({"replay": replay, "open_again": opened, "settled": settled})
-        else:
-            say(f"replay {replay} given up: {opened} letter(s) are open again, {settled} stay settled")
+    confirm(f"Nobody will be able to go on with the replay {replay}. Give it up?", yes=yes)
+    opened, settled = replays.give_up(session(context).settings, replay, file)
+    if as_json:
+        print_json({"replay": replay, "open_again": opened, "settled": settled})
+    else:
+        say(f"replay {replay} given up: {opened} letter(s) are open again, {settled} stay settled")
 
 
 @app.command()
