@@ -20,7 +20,7 @@ from penstock.kafka.reader import Reader, read_all
 from conftest import RunningKafka, Said
 from support.waiting import until
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 NOBODY = "127.0.0.1:1"
 SEMANTICS = ["at-most-once", "at-least-once", "exactly-once"]
 

@@ -14,7 +14,7 @@ from penstock.kafka.producer import Producer
 from conftest import RunningKafka
 from support.drivers import end_leftovers, start_driver
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "sqlite_sink"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "sqlite_sink"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from penstock.lab.drills import catalog, throwaway
 from penstock.lab.drills.catalog import DRILLS, choose
 from penstock.lab.drills.drill import Drill, Stage, StepResult, perform, told
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 class Listener:

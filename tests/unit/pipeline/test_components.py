@@ -33,7 +33,7 @@ class Other(Csv):
 class Half(SinkModel):
     type: Literal["csv"] = "csv"
 """
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 START = "name: p\nsource: {topics: [a]}\ndecode: {type: text}\nsinks:\n"
 
 

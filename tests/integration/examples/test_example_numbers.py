@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from conftest import Cli, RunningKafka
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "numbers" / "numbers.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "numbers" / "numbers.yaml"
 
 
 def doubled(table: Path) -> list[int]:

@@ -31,7 +31,7 @@ from support.waiting import until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "superhero"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "superhero"
 LITTLE_DATA = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
 WORKERS = ("combat", "game_meta", "game_podium", "game_metrics", "message_flow", "raw")
 
