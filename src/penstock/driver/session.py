@@ -33,6 +33,8 @@ from penstock.loopback import is_loopback
 from penstock.secret import Secret, holds_secret
 
 if TYPE_CHECKING:
+    from socketserver import BaseServer
+
     from pyspark.sql import SparkSession
 
     from penstock.pipeline.spec import PipelineSpec
@@ -286,7 +288,18 @@ def _started(settings: Mapping[str, str]) -> "SparkSession":
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     _launched = None
+    hush_end_of_jvm(spark.sparkContext._accumulatorServer)  # noqa: SLF001 - nothing public leads to it
     return spark
+
+
+def hush_end_of_jvm(server: "BaseServer") -> None:
+    """Leave out the traceback that PySpark's server of counters prints when the JVM is gone: that is told elsewhere."""
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            type(server).handle_error(server, request, client_address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign]
 
 
 def guard_callbacks(spark: "SparkSession") -> None:

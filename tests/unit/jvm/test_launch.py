@@ -4,15 +4,20 @@ A script stands in for Spark's own: it writes down what it was given, and would 
 """
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from pyspark import accumulators
 
+from penstock.driver import session
 from penstock.jvm.launch import Jvm
 
 from support.waiting import until
@@ -134,3 +139,27 @@ def test_a_driver_with_nothing_to_read_has_no_use_for_pandas_and_pyspark() -> No
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]\n" == done.stdout
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["the JVM is gone", "another failure"])
+def test_pysparks_server_of_counters_prints_no_traceback_when_the_jvm_is_gone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+) -> None:
+    if not is_gone:
+        monkeypatch.setattr(accumulators, "read_int", lambda _stream: 1 // 0)
+    server: Any = accumulators._start_update_server("token", is_unix_domain_sock=False)
+    session.hush_end_of_jvm(server)
+    handled, close = threading.Event(), server.shutdown_request
+
+    def closing(request: socket.socket) -> None:
+        close(request)
+        handled.set()
+
+    monkeypatch.setattr(server, "shutdown_request", closing)
+
+    with socket.create_connection(server.server_address) as jvm:
+        jvm.sendall(b"token")
+    handled.wait(20)
+    server.shutdown()
+
+    assert is_gone == ("Traceback" not in capsys.readouterr().err)
