@@ -1,5 +1,6 @@
 """Packages that are installed for a test: a module and what a packager notes beside it, in a folder of their own."""
 
+import tomllib
 from pathlib import Path
 
 
@@ -15,3 +16,10 @@ def install(folder: Path, name: str, module: str, entry_points: dict[str, dict[s
         for group, listed in entry_points.items()
     ]
     (notes / "entry_points.txt").write_text("\n".join(lines))
+
+
+def install_example(folder: Path, example: str, module: str) -> None:
+    """Install the package of an example, with the entry points that its pyproject.toml names."""
+    source = Path(__file__).parents[2] / "examples" / example
+    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    install(folder, module, (source / f"{module}.py").read_text(), project["entry-points"])

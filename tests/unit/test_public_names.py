@@ -25,7 +25,7 @@ PUBLIC = {
     "penstock.transports",
 }
 # Who writes a component works with the contracts of its family, as ours do; that page says which modules those are in.
-EXTENDING = ("docs/extending.md", "examples/sqlite_sink/")
+EXTENDING = ("docs/extending.md", "examples/sqlite_sink/", "examples/sqlite_outbox/")
 
 
 def error_names() -> set[str]:

@@ -167,9 +167,17 @@ def test_a_pipeline_in_python_may_have_a_sink_that_no_package_offers() -> None:
     assert ["mine"] == spec.sink_names
 
 
-@pytest.mark.parametrize("name", ["penstock_sqlite.py", "pyproject.toml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sqlite_sink/penstock_sqlite.py",
+        "sqlite_sink/pyproject.toml",
+        "sqlite_outbox/penstock_outbox.py",
+        "sqlite_outbox/pyproject.toml",
+    ],
+)
 def test_the_page_about_own_components_shows_the_example_that_is_tested(name: str) -> None:
-    file = ROOT / "examples" / "sqlite_sink" / name
+    file = ROOT / "examples" / name
     page = (ROOT / "docs" / "extending.md").read_text()
 
     assert f"```{'python' if file.suffix == '.py' else 'toml'}\n{file.read_text()}```\n" in page
