@@ -1,7 +1,8 @@
 """Testing a pipeline without a broker: what each sink would get, and what the dead letters."""
 
 from penstock.testing.crashing import crashing
+from penstock.testing.dry_run import Dead, Outcome
 from penstock.testing.fake_clock import FakeClock
-from penstock.testing.kit import Dead, Outcome, Record, run
+from penstock.testing.kit import Record, run
 
 __all__ = ["Dead", "FakeClock", "Outcome", "Record", "crashing", "run"]

@@ -5,16 +5,10 @@ columns; only the ends differ. Where the pipeline has SQL, Spark itself runs it;
 a sink's server would refuse, such as a value that breaks a constraint of the database, is not known here.
 """
 
-import atexit
-import base64
 import datetime
-import shutil
 import sys
-import tempfile
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +16,14 @@ import orjson
 import pyarrow as pa
 
 from penstock.clock import clock
-from penstock.errors import BadInput, PipelineHalted
+from penstock.errors import BadInput
 from penstock.pipeline.check import problems
 from penstock.pipeline.handlers import Pipeline
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.decoded import RecordError
-from penstock.record.manifest import COLUMN, Manifest, added_up
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.records import records
-from penstock.steps.step import StepContext
-from penstock.worker.assembly import tasks_of
-from penstock.worker.tasks import Chain, ReadTask, Task, WriteTask, event_schema
+from penstock.testing.dry_run import Outcome, dry_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,42 +42,6 @@ class Record:
     partition: int = 0
 
 
-@dataclass(frozen=True)
-class Dead:
-    """A dead letter."""
-
-    partition: int
-    offset: int
-    value: bytes | None
-    stage: str
-    error: str
-    message: str
-    sink: str | None
-    """The one sink that it could not go to; None if it went to none."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a pipeline made of its messages. For each sink, read = rows + dead + dropped."""
-
-    read: int
-    sinks: dict[str, list[dict[str, Any]]]
-    """Rows by sink: the user's columns, partition by partition in the order of the messages."""
-    dead: list[Dead]
-    dropped: dict[str, int]
-    rules: dict[str, int]
-    """How many rows broke each expectation."""
-    handlers: dict[str, Any]
-    """What the handlers did: messages, failed, dropped, batches by batcher and trigger."""
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of the only sink."""
-        if len(self.sinks) != 1:
-            raise BadInput(f"there are {len(self.sinks)} sinks: say which, as in outcome.sinks['name']")
-        return next(iter(self.sinks.values()))
-
-
 def run(
     pipeline: PipelineSpec | type[Pipeline] | Path, messages: Iterable[Any], *, spark: "SparkSession | None" = None
 ) -> Outcome:
@@ -97,26 +51,11 @@ def run(
     `Record` with key, headers, time and partition. Spark is started if the pipeline has SQL, unless one is given.
     """
     spec, folder = _understood(pipeline)
-    if spec.is_stateful:
-        raise BadInput("a stateful pipeline works on a table: test it with Spark and a small table")
-    _look_first_in(folder, spec)
     listed = [each if isinstance(each, Record) else Record(each) for each in messages]
     partitions = sorted({each.partition for each in listed}) or [0]
-    with tempfile.TemporaryDirectory(prefix="penstock-testing-") as scratch:
-        reader = _MemoryReader({each: _columns(listed, each) for each in partitions})
-        offset_ranges = [OffsetRange(_source_partition(each), 0, reader.count(each)) for each in partitions]
-        read, write = tasks_of(
-            spec,
-            reader,
-            dict.fromkeys(spec.sink_names, _MemoryStager),
-            _DeadStager,
-            offset_ranges,
-            resume_offsets={name: {each.source_partition: 0 for each in offset_ranges} for name in spec.sink_names},
-            rejected=[{} for _ in offset_ranges],
-            recorded={},
-        )
-        manifests = _manifests(spec, folder, Path(scratch), read, write, spark)
-    return _outcome(spec, manifests)
+    reader = _MemoryReader({each: _columns(listed, each) for each in partitions})
+    offset_ranges = [OffsetRange(_source_partition(each), 0, reader.count(each)) for each in partitions]
+    return dry_run(spec, folder, reader, offset_ranges, spark)
 
 
 def _understood(pipeline: PipelineSpec | type[Pipeline] | Path) -> tuple[PipelineSpec, Path]:
@@ -131,22 +70,6 @@ def _understood(pipeline: PipelineSpec | type[Pipeline] | Path) -> tuple[Pipelin
     if errors:
         raise BadInput("\n".join(errors))
     return spec, folder
-
-
-def _look_first_in(folder: Path, spec: PipelineSpec) -> None:
-    """Let a module beside the pipeline file be its own, and not one of the same name that another test has loaded."""
-    sys.path[:] = [str(folder), *(each for each in sys.path if each != str(folder))]
-    for step in spec.steps:  # a name of Python's own stays Python's, as it does in production
-        name = (step.user_code or "").partition(":")[0].partition(".")[0]
-        beside = folder / f"{name}.py"
-        known = getattr(sys.modules.get(name), "__file__", None)
-        if (
-            known is not None
-            and name not in sys.stdlib_module_names
-            and beside.exists()
-            and beside.resolve() != Path(known).resolve()
-        ):
-            del sys.modules[name]
 
 
 def _source_partition(partition: int) -> SourcePartition:
@@ -190,122 +113,3 @@ class _MemoryReader:
             ),
             offset_range.end,
         )
-
-
-class _MemoryStager:
-    """Keeps rows, and hands them over with the manifest."""
-
-    def __init__(self, _offset_range: OffsetRange) -> None:
-        self._batches: list[pa.RecordBatch] = []
-
-    def write(self, rows: pa.RecordBatch, _offsets: pa.Array, /) -> list[tuple[int, RecordError]]:
-        self._batches.append(rows)
-        return []
-
-    def finish(self) -> dict[str, Any]:
-        return {"rows": _packed(self._batches)}
-
-
-class _DeadStager:
-    """Keeps dead letters, and hands them over with the manifest."""
-
-    def __init__(self, _offset_range: OffsetRange) -> None:
-        self._letters: list[dict[str, Any]] = []
-
-    def write(self, rows: pa.RecordBatch, errors: pa.Array, sink: str | None) -> None:
-        for row, problem in zip(rows.to_pylist(), errors.to_pylist(), strict=True):
-            value = row["_value"]
-            self._letters.append(
-                {
-                    "partition": row["_partition"],
-                    "offset": row["_offset"],
-                    "value": None if value is None else base64.b64encode(value).decode(),
-                    **problem,
-                    "sink": sink,
-                }
-            )
-
-    def finish(self) -> dict[str, Any]:
-        return {"file": None, "letters": self._letters}
-
-
-def _packed(batches: list[pa.RecordBatch]) -> str:
-    buffer = pa.BufferOutputStream()
-    if batches:
-        with pa.ipc.new_stream(buffer, batches[0].schema) as stream:
-            for batch in batches:
-                stream.write_batch(batch)
-    return base64.b64encode(buffer.getvalue().to_pybytes()).decode()
-
-
-def _unpacked(text: str) -> list[dict[str, Any]]:
-    content = base64.b64decode(text)
-    listed = pa.ipc.open_stream(content).read_all().to_pylist(maps_as_pydicts="strict") if content else []
-    return [{name: value for name, value in row.items() if not name.startswith("_")} for row in listed]
-
-
-def _manifests(
-    spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, spark: "SparkSession | None"
-) -> list[Manifest]:
-    if spark is None and not needs_spark(spec):
-        return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.offset_ranges))]
-    from penstock.driver import session
-    from penstock.driver.failures import cause_of, job_errors
-    from penstock.driver.spark_job import SparkJob
-
-    started = spark or session.start("testing", _log_folder(), master="local[1]", wishes=spec.spark)
-    try:
-        return SparkJob(spec, lambda: started, folder, scratch).manifests(read, write)
-    except job_errors() as error:
-        raise cause_of(error) or error from None
-
-
-@cache
-def _log_folder() -> Path:
-    """Return the folder of the one Spark that this process starts; it goes when the process does."""
-    folder = tempfile.mkdtemp(prefix="penstock-spark-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
-def needs_spark(spec: PipelineSpec) -> bool:
-    """Return whether a pipeline has SQL, which Spark alone understands."""
-    return bool(spec.expect) or any(sink.where for sink in spec.sinks) or any(step.is_sql for step in spec.steps)
-
-
-def _in_process(
-    spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, index: int
-) -> Manifest:
-    """Run the tasks that a Python worker of Spark would run, one into the other."""
-    schema, steps = event_schema(read.decode), list[Task]()
-    for step in spec.steps:
-        task = step.open(StepContext(schema, folder, scratch / "notes"))
-        schema = task.schema
-        steps.append(task)
-    (manifest,) = Chain([read, *steps, write]).run(iter(()), index)
-    return Manifest.read(manifest.column(COLUMN)[0].as_py())
-
-
-def _outcome(spec: PipelineSpec, manifests: list[Manifest]) -> Outcome:
-    for each in manifests:
-        stop = each.summary.stopped or (each.failed_rule and each.failed_rule[::-1])
-        if stop:
-            raise PipelineHalted(f"the pipeline stops at message {stop[0]}: {stop[1]}")
-    rows = {
-        name: [row for each in manifests for row in _unpacked(each.sinks[name].detail["rows"])]
-        for name in spec.sink_names
-    }
-    letters = [letter for each in manifests for letter in each.dead["letters"]]
-    count = sum(each.summary.read[0] for each in manifests)
-    dead_of = {name: sum(each.sinks[name].dead for each in manifests) for name in spec.sink_names}
-    return Outcome(
-        read=count,
-        sinks=rows,
-        dead=[
-            Dead(**{**each, "value": None if each["value"] is None else base64.b64decode(each["value"])})
-            for each in letters
-        ],
-        dropped={name: count - len(rows[name]) - dead_of[name] for name in spec.sink_names},
-        rules=dict(sum((Counter(each.rules) for each in manifests), Counter())),
-        handlers=added_up(each.summary.handlers for each in manifests),
-    )

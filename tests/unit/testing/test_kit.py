@@ -25,7 +25,7 @@ from penstock.steps.handlers import OnFailure
 from penstock.steps.python import Python
 from penstock.testing import Dead, FakeClock, Outcome, Record, crashing, run
 from penstock.testing.crashing import Point
-from penstock.testing.kit import needs_spark
+from penstock.testing.dry_run import needs_spark
 
 NOON = datetime.datetime(2026, 5, 6, 12, tzinfo=datetime.UTC)
 times: list[datetime.datetime | None] = []
@@ -66,7 +66,7 @@ def test_a_pipeline_without_steps_gives_its_decoded_rows() -> None:
 def test_no_messages_make_no_rows() -> None:
     outcome = run(spec(), [])
 
-    assert Outcome(0, {"console": []}, [], {"console": 0}, {}, {}) == outcome
+    assert Outcome(0, {"console": []}, {"console": []}, [], {"console": 0}, {}, {}) == outcome
 
 
 def test_messages_may_come_from_a_generator() -> None:

@@ -3,6 +3,7 @@
 import typer
 
 from penstock.cli.pipeline.define import check, new
+from penstock.cli.pipeline.preview import preview
 from penstock.cli.pipeline.rate import rate
 from penstock.cli.pipeline.repair import rebuild, skip, skip_gap
 from penstock.cli.pipeline.run import replay, run, start, stop, supervise
@@ -12,6 +13,7 @@ app = typer.Typer(help="Pipelines: from Kafka to tables, exactly once.", no_args
 
 app.command()(new)
 app.command()(check)
+app.command()(preview)
 app.command()(run)
 app.command()(start)
 app.command(hidden=True)(supervise)
