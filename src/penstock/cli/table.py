@@ -5,31 +5,52 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import Json, print_json, print_table, say
+from penstock.cli.output import Json, plural, print_json, print_table, say
+from penstock.cli.table_output import Form, Output, plain, write
 
 app = typer.Typer(help="Delta tables that pipelines landed.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the table.")]
+AsOf = Annotated[str, typer.Option(help="A version or a time: the table as it was then.")]
 
 
 @app.command()
 def show(
     path: Folder,
-    rows: Annotated[int, typer.Option(help="How many rows.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "--rows", min=0, help="How many rows.")] = 10,
+    where: Annotated[str, typer.Option(help='Only rows of which this is true, such as "amount > 100".')] = "",
+    columns: Annotated[str, typer.Option(help="Only these columns, with commas in between.")] = "",
+    as_of: AsOf = "",
+    form: Form = "table",
+    output: Output = None,
     as_json: Json = False,
 ) -> None:
     """Show how many rows a table has, and some of them."""
-    from penstock.sinks.rows import plain_rows, readable
+    from penstock.sinks.table_query import rows_of
     from penstock.sinks.tables import open_table
 
-    table = open_table(path)
-    some = table.to_pyarrow_dataset().head(rows)
-    listed = [row for batch in some.to_batches() for row in plain_rows(readable(batch))]
+    table = open_table(path, as_of)
+    chosen = [each.strip() for each in columns.split(",") if each.strip()]
+    some = rows_of(path, columns=chosen, where=where, limit=limit, as_of=as_of)
     if as_json:
-        print_json({"rows": table.count(), "version": table.version(), "some": listed})
+        print_json({"rows": table.count(), "version": table.version(), "some": plain(some)})
         return
-    say(f"{table.count():,} rows, version {table.version()}")
-    print_table(some.schema.names, [list(row.values()) for row in listed], own_data=True)
+    say(f"{plural(table.count(), 'row')}, version {table.version()}")
+    write(some, form, output)
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(help='One SELECT; a table is named by its folder, as in "tables/orders".')],
+    as_of: AsOf = "",
+    form: Form = "table",
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Ask landed tables with SQL; it starts at once, without Spark, and can only read."""
+    from penstock.sinks.table_query import query as ask
+
+    write(ask(sql, Path.cwd(), as_of), "jsonl" if as_json else form, output)
 
 
 @app.command()

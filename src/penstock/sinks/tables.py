@@ -29,13 +29,38 @@ class Commit(BaseModel, frozen=True):
     operation: str = Field(description="What it did.")
 
 
-def open_table(path: Path) -> Any:
-    """Open a table that is there."""
+def open_table(path: Path, as_of: str = "") -> Any:
+    """Open a table that is there, as it is now, or as of a version or a time."""
     from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
 
     if not is_table(path):
         raise NotFound(f"there is no Delta table at {path}")
-    return DeltaTable(str(path))
+    table, wanted = DeltaTable(str(path)), _version_or_time(as_of)
+    if wanted is None:
+        return table
+    newest, oldest = table.version(), table.history()[-1]
+    if isinstance(wanted, datetime.datetime) and wanted.timestamp() * 1000 < oldest["timestamp"]:
+        raise NotFound(
+            f"the table {path} was not there at {as_of}: its first commit is of {_moment(oldest['timestamp'])}"
+        )
+    try:
+        table.load_as_version(wanted)
+    except (DeltaError, ValueError):
+        raise NotFound(f"the table {path} has no version {as_of}; the newest is {newest}") from None
+    return table
+
+
+def _version_or_time(as_of: str) -> int | datetime.datetime | None:
+    if not as_of:
+        return None
+    if as_of.isdecimal():
+        return int(as_of)
+    try:
+        found = datetime.datetime.fromisoformat(as_of)
+    except ValueError:
+        raise BadInput(f"'{as_of}' is neither a version nor a time such as 2026-01-31T12:00:00Z") from None
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
 def compact(path: Path, keep: str) -> Compaction:

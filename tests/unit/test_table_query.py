@@ -1,0 +1,93 @@
+"""SQL over landed tables, and the forms that rows come in."""
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+from typer.testing import CliRunner, Result
+
+from penstock.cli import app
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    first = pa.table({"id": [1, 2], "name": ["a,b", "c"], "tags": [["x"], ["y", "z"]]})
+    write_deltalake(tmp_path / "tables" / "orders", first)
+    write_deltalake(tmp_path / "tables" / "orders", first.slice(1).set_column(0, "id", [[3]]), mode="append")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ask(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["table", *arguments])
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("table", ["orders", '"tables/orders"'])
+def test_a_table_is_named_by_its_folder_with_or_without_the_one_above(table: str) -> None:
+    said = ask("query", f"SELECT count(*) AS n, max(id) AS most FROM {table}", "--json")  # noqa: S608 - it can only read
+
+    assert [{"n": 3, "most": 3}] == [json.loads(line) for line in said.stdout.splitlines()]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_name_that_the_query_makes_is_no_table() -> None:
+    said = ask("query", "WITH few AS (SELECT id FROM orders WHERE id < 3) SELECT max(id) AS m FROM few", "--json")
+
+    assert {"m": 2} == json.loads(said.stdout)
+
+
+@pytest.mark.parametrize(
+    ("sql", "exit_code", "reason"),
+    [
+        ("SELECT * FROM ordrs", 3, "there is no Delta table 'ordrs' here. There are tables/orders"),
+        ("DROP TABLE orders", 2, "one SELECT belongs here"),
+        ("COPY orders TO 'out.csv'", 2, "one SELECT belongs here"),
+        ("SELECT 1; SELECT 2", 2, "one SELECT belongs here"),
+        ("SELEC", 2, "one SELECT belongs here"),
+        ("SELECT nope FROM orders", 2, "the query fails: Schema error: No field named nope"),
+        ("SELECT * FROM orders a JOIN orders b ON a.id = b.id", 2, "two columns are called 'id'"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_in_one_line(folder: Path, sql: str, exit_code: int, reason: str) -> None:
+    said = ask("query", sql)
+
+    assert exit_code == said.exit_code
+    assert reason in said.stderr
+    assert 1 == len(said.stderr.splitlines())
+    assert [folder / "tables"] == list(folder.iterdir())
+
+
+@pytest.mark.usefixtures("folder")
+def test_rows_are_chosen_by_condition_columns_and_version() -> None:
+    chosen = ask("show", "tables/orders", "--where", "id > 1", "--columns", "id", "--limit", "5", "--json")
+    before = ask("show", "tables/orders", "--as-of", "0", "--json")
+    none = ask("show", "tables/orders", "--as-of", "9")
+    never = ask("show", "tables/orders", "--as-of", "2001-01-01")
+
+    assert [{"id": 2}, {"id": 3}] == sorted(json.loads(chosen.stdout)["some"], key=lambda row: row["id"])
+    assert (2, 0) == (json.loads(before.stdout)["rows"], json.loads(before.stdout)["version"])
+    assert (3, 3) == (none.exit_code, never.exit_code)
+    assert "has no version 9; the newest is 1" in none.stderr
+    assert "was not there at 2001-01-01" in never.stderr
+
+
+def test_rows_come_as_csv_json_lines_and_parquet(folder: Path) -> None:
+    sql = "SELECT * FROM orders ORDER BY id LIMIT 2"
+    as_csv, lines = ask("query", sql, "--format", "csv"), ask("query", sql, "--format", "jsonl")
+    ask("query", sql, "--format", "parquet", "--output", "out.parquet")
+    again = ask("query", sql, "--format", "parquet", "--output", "out.parquet")
+    nowhere = ask("query", sql, "--format", "parquet")
+
+    rows = [{"id": 1, "name": "a,b", "tags": ["x"]}, {"id": 2, "name": "c", "tags": ["y", "z"]}]
+    assert [["id", "name", "tags"], ["1", "a,b", '["x"]'], ["2", "c", '["y","z"]']] == list(
+        csv.reader(as_csv.stdout.splitlines())
+    )
+    assert rows == [json.loads(line) for line in lines.stdout.splitlines()]
+    assert rows == pq.read_table(folder / "out.parquet").to_pylist()
+    assert "out.parquet is there already" in again.stderr
+    assert "name a file with --output" in nowhere.stderr
