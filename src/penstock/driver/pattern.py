@@ -51,14 +51,17 @@ class PatternTopics:
         if not deleted:
             return committed
         require_same_cluster(committed)
-        known = {(gap.topic_id, gap.partition) for gap in gaps.read(self._home.gaps) if gap.reason == TOPIC_DELETED}
+        on_record = gaps.read(self._home.gaps)
+        known = {(gap.topic_id, gap.partition, gap.start) for gap in on_record if gap.reason == TOPIC_DELETED}
         left = [
             self._left_unread(committed, source_partition)
             for source_partition in committed.starts
             if source_partition.topic in deleted
-            and (source_partition.topic_id, source_partition.partition) not in known
         ]
-        gaps.record(self._home.gaps, [gap for gap in left if gap.start != gap.end])
+        # A driver that died right after this has seen the end, and the next one has not. A topic that could not be seen
+        # for a while may be deleted a second time, with more of it read by then.
+        new = [gap for gap in left if gap.end is not None or (gap.topic_id, gap.partition, gap.start) not in known]
+        gaps.record(self._home.gaps, [gap for gap in new if gap.start != gap.end])
         committed = committed.without(lambda source_partition: source_partition.topic in deleted)
         self._checkpoint.commit(committed)
         self._seen = {

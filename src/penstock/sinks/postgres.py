@@ -63,9 +63,9 @@ class Postgres(SinkModel, frozen=True):
         return self
 
     def target(self) -> Target:
-        """Return its table, with the server's name."""
-        server = self.server
-        return Target("table", f"{server.host}:{server.port}/{server.database}/{self.table}")
+        """Return its table, with the server's name; one without a schema is in `public`, as PostgreSQL has it."""
+        server, table = self.server, self.table if "." in self.table else f"public.{self.table}"
+        return Target("table", f"{server.host}:{server.port}/{server.database}/{table}")
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
         """Return what lets a stranger read along, and what keeps results from being merged."""

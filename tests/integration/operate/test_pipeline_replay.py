@@ -366,6 +366,8 @@ def test_a_table_of_postgres_and_a_topic_have_names_and_no_paths(lab: Lab, postg
 
     with pytest.raises(BadInput, match="that is no table"):
         begin(lab, file, "0", "3", {"postgres": "no/table"})
+    with pytest.raises(BadInput, match="sink 'postgres' writes there already"):
+        begin(lab, file, "0", "3", {"postgres": "public.landed"})
     with pytest.raises(BadInput, match="it would never end"):
         begin(lab, file, "0", "3", {"kafka": topic})
 
@@ -394,7 +396,14 @@ def test_letters_of_a_range_behind_a_transaction_of_somebody_else_are_waited_for
     topic = lab.kafka.topic("replay-behind")
     make_topics(lab.kafka.admin(), {f"{topic}.dead": 1})
     topic_id = topics.identify(lab.kafka.admin(), [topic])[topic][0]
-    told = {**dict.fromkeys(ENVELOPE, "1"), "pipeline": topic, "topic": topic, "topic_id": topic_id, "partition": "0"}
+    told = {
+        **dict.fromkeys(ENVELOPE, "1"),
+        "pipeline": topic,
+        "sink": "",
+        "topic": topic,
+        "topic_id": topic_id,
+        "partition": "0",
+    }
     chosen = Range(
         id="00000000", parts=[Part(topic=topic, topic_id=topic_id, partition=0, start=0, end=10)], replaces=True
     )

@@ -95,13 +95,13 @@ def test_each_sink_says_what_it_can_do() -> None:
     }
 
 
-@pytest.mark.parametrize("target", ["other", "schema.other"])
-def test_a_replay_may_write_to_another_table_of_the_same_server(target: str) -> None:
+@pytest.mark.parametrize(("target", "table"), [("other", "public.other"), ("schema.other", "schema.other")])
+def test_a_replay_may_write_to_another_table_of_the_same_server(target: str, table: str) -> None:
     sink = {"type": "postgres", "table": "t", "server": SERVER}
 
     (moved,) = _changed(spec(KAFKA, sink), {"postgres": target}, Path("/data")).sinks
 
-    assert f"127.0.0.1:5432/app/{target}" == getattr(moved.target(), "name", None)
+    assert f"127.0.0.1:5432/app/{table}" == getattr(moved.target(), "name", None)
 
 
 @pytest.mark.parametrize(
