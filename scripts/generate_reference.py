@@ -24,9 +24,9 @@ def wanted() -> dict[Path, str]:
     project, pipeline = project_file.file_schema(), pipeline_file.file_schema()
     return {
         ROOT / "docs/project-file.md": project_file.page(project),
-        ROOT / "docs/penstock.schema.json": _text(project),
+        ROOT / "src/penstock/config/penstock.schema.json": _text(project),
         ROOT / "docs/pipeline-file.md": pipeline_file.page(pipeline),
-        ROOT / "docs/pipeline.schema.json": _text(pipeline),
+        ROOT / "src/penstock/pipeline/pipeline.schema.json": _text(pipeline),
     }
 
 

@@ -1,4 +1,4 @@
-"""The reference of pipeline files: docs/pipeline-file.md and docs/pipeline.schema.json."""
+"""The reference of pipeline files: docs/pipeline-file.md and their JSON Schema."""
 
 import json
 import sys
@@ -66,7 +66,8 @@ An unknown key, a key that stands twice, a YAML alias and a number without its u
 and the key. Paths in a YAML file count from the file's own folder. A `-` in the column Default means: nothing, or what
 the description or the part's own table says.
 
-An editor that understands JSON Schema can check the file while you type: [pipeline.schema.json](pipeline.schema.json).
+`penstock pipeline new` names the JSON Schema in the first line, so that an editor with a YAML language server completes
+keys and checks the file while you type.
 
 ## The pipeline
 
@@ -216,7 +217,7 @@ def page(schema: dict[str, Any]) -> str:
         kind.lower(): "\n\n".join(_component(model, schema) for model in models) for kind, models in COMPONENTS.items()
     }
     return TEXT.substitute(
-        template=template("orders", "orders"),
+        template=template("orders", "orders", ".penstock/schemas/pipeline.json"),
         pipeline=_part(PipelineSpec, schema),
         watermark=_part(Watermark, schema),
         expectation=_part(Expectation, schema),

@@ -1,4 +1,4 @@
-"""The reference of penstock.yaml: docs/project-file.md and docs/penstock.schema.json."""
+"""The reference of penstock.yaml: docs/project-file.md and its JSON Schema."""
 
 import re
 from pathlib import Path
@@ -49,7 +49,8 @@ stands twice, a YAML alias and a number without its unit are refused, with the f
 in the file count from the file's own folder. A `-` in the column Default means: left to Kafka, to the system,
 or to what the description says.
 
-An editor that understands JSON Schema can check the file while you type: [penstock.schema.json](penstock.schema.json).
+`penstock init` names the JSON Schema in the first line, so that an editor with a YAML language server completes keys
+and checks the file while you type.
 
 ## Which setting wins
 

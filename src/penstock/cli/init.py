@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli import schemas
 from penstock.cli.output import Json, print_json, say
 from penstock.errors import BadInput, Conflict
 
@@ -16,13 +17,15 @@ def init(
 ) -> None:
     """Write a commented penstock.yaml; never over one that is there."""
     from penstock.config import project
+    from penstock.config.settings import HOME_NAME
 
     path = folder / project.FILE_NAME
     try:
         # Whatever the umask: a file that others may write to is not trusted when it is found.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(project.TEMPLATE)
+            schema_file = schemas.put(folder.resolve() / HOME_NAME, "penstock", folder)
+            file.write(f"# yaml-language-server: $schema={schema_file}\n{project.TEMPLATE}")
     except FileExistsError:
         raise Conflict(f"{path} is there already", safe="It was not touched") from None
     except OSError as error:

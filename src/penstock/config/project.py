@@ -99,7 +99,7 @@ cluster:
 #     ca_file: secrets/ca.pem
 
 topics:                  # penstock topic apply shows what would change, then makes it so; it never deletes
-  events:
+  orders:
     partitions: 3
     retention: 7d        # or forever
     # retention_size: 1GB

@@ -1,6 +1,9 @@
 """What `penstock pipeline new` writes: a pipeline that runs, with every choice explained."""
 
-TEMPLATE = """\
+from penstock.pipeline.infer import Sample
+
+_HEAD = """\
+# yaml-language-server: $schema={schema_file}
 # {name}.yaml: from the topic `{topic}` into a Delta table, exactly once.
 #   penstock pipeline check {name}.yaml    looks for mistakes without starting anything
 #   penstock pipeline run {name}.yaml      runs it here
@@ -12,7 +15,8 @@ source:
   type: kafka
   topics: [{topic}]        # or pattern: "orders\\\\..*"
   start: earliest          # earliest | latest | 2026-01-31T12:00 | 15m; afterwards positions decide
-
+"""
+_DECODE = """
 decode:
   type: json               # json | text | raw
   schema: "id bigint NOT NULL, name string, amount double, at timestamp"
@@ -26,13 +30,32 @@ steps:                     # each event in, one row out, or none
 
 expect:                    # what must be true of each row
   - {{name: amount is known, that: amount IS NOT NULL, otherwise: dead_letter}}   # or drop, warn, fail
+"""
+_DECODE_INFERRED = """
+decode:
+  type: json
+  # Of {records} of the topic, {objects} are JSON objects with these fields:
+{columns}
+  schema: "{schema}"
+  unknown_fields: ignore   # or dead_letter
+  tombstones: dead_letter  # or drop: what a record without a value becomes
 
+# steps:                   # each event in, one row out, or none
+#   - sql: SELECT * FROM events WHERE {first} IS NOT NULL
+# expect:                  # what must be true of each row
+#   - {{name: {first} is known, that: {first} IS NOT NULL, otherwise: dead_letter}}
+"""
+_DECODE_TEXT = """
+decode:
+  type: text               # none of the {records} looked at is a JSON object; text | raw
+"""
+_TAIL = """
 batch: {{max_events: 100000, max_wait: 1s}}
 
 sinks:                     # one read of Kafka feeds them all
   - {{type: delta, path: tables/{name}}}
-  # - {{type: json, path: files/{name}, where: large}}
-  # - {{type: kafka, topic: {topic}.large, where: large}}
+  # - {{type: json, path: files/{name}}}
+  # - {{type: kafka, topic: {topic}.clean}}        # each sink can have a condition, such as where: amount > 100
   # - type: postgres
   #   server: {{host: 127.0.0.1, database: app, user: app, password: env:PGPASSWORD}}
   #   table: {table}
@@ -43,6 +66,25 @@ speed: stream              # or scheduled: read what is there now, then end
 """
 
 
-def template(name: str, topic: str) -> str:
-    """Fill in the names."""
-    return TEMPLATE.format(name=name, topic=topic, table=name.replace("-", "_"))
+def template(name: str, topic: str, schema_file: str, sample: Sample | None = None) -> str:
+    """Fill in the names, and what a sample of the topic suggests."""
+    if sample is None:
+        decode = _DECODE
+    elif not sample.columns:
+        decode = _DECODE_TEXT
+    else:
+        decode = _DECODE_INFERRED
+    columns = sample.columns if sample else []
+    width = max((len(each.name) + len(each.type) for each in columns), default=0) + 1
+    text = _HEAD + decode + _TAIL
+    return text.format(
+        name=name,
+        topic=topic,
+        table=name.replace("-", "_"),
+        schema_file=schema_file,
+        records=f"{sample.records:,} records" if sample else "",
+        objects=f"{sample.objects:,}" if sample else "",
+        columns="\n".join(f"  #   {f'{each.name} {each.type}':<{width}}  {each.note}" for each in columns),
+        schema=", ".join(each.definition for each in columns),
+        first=columns[0].name if columns else "",
+    )

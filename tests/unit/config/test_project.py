@@ -22,7 +22,7 @@ def load(folder: Path, text: str) -> Project:
 def test_the_template_loads_as_it_is_written(tmp_path: Path) -> None:
     expected = Project(
         cluster=LocalCluster(nodes=1, port=9092, secure=False, heap=512_000_000),
-        topics={"events": TopicSpec(partitions=3, retention=604_800_000)},
+        topics={"orders": TopicSpec(partitions=3, retention=604_800_000)},
     )
 
     assert expected == load(tmp_path, project.TEMPLATE)
@@ -40,7 +40,7 @@ def test_the_templates_commented_settings_load_too(tmp_path: Path) -> None:
     expected = TopicSpec(
         partitions=3, retention=604_800_000, retention_size=10**9, cleanup="delete", config={"min.insync.replicas": 1}
     )
-    assert expected == loaded.topics["events"]
+    assert expected == loaded.topics["orders"]
 
 
 def test_relative_files_count_from_the_project_files_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

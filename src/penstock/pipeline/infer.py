@@ -1,0 +1,146 @@
+"""What a sample of a topic's records looks like: columns, their types, and how sure that is."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_LARGEST_BIGINT = 2**63 - 1
+_ENOUGH = 100
+
+
+@dataclass
+class _Seen:
+    """What was seen at one place of all documents."""
+
+    count: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    fields: dict[str, "_Seen"] = field(default_factory=dict)
+    items: "_Seen | None" = None
+
+    def add(self, value: Any) -> None:
+        self.count += 1
+        kind = _kind(value)
+        self.kinds[kind] += 1
+        if kind == "struct":
+            for name, each in value.items():
+                self.fields.setdefault(name, _Seen()).add(each)
+        elif kind == "array":
+            self.items = self.items or _Seen()
+            for each in value:
+                self.items.add(each)
+
+    @property
+    def type(self) -> str:
+        """The type that takes most of what was seen."""
+        kinds = Counter({kind: count for kind, count in self.kinds.items() if kind != "null"})
+        if {"bigint", "double"} <= kinds.keys():
+            kinds["double"] += kinds.pop("bigint")
+        if "string" in kinds:
+            kinds["string"] += kinds.pop("timestamp", 0) + kinds.pop("date", 0)
+        kind = kinds.most_common(1)[0][0] if kinds else "string"
+        if kind == "array":
+            return f"array<{self.items.type if self.items else 'string'}>"
+        if kind == "struct":
+            inner = {name: seen.type for name, seen in self.fields.items() if _PLAIN_NAME.fullmatch(name)}
+            return f"struct<{', '.join(f'{name}: {type_}' for name, type_ in inner.items())}>" if inner else "string"
+        return kind
+
+    def misfits(self) -> int:
+        """Count what a column of this type could not take: dead letters, for nothing is coerced."""
+        base = re.split("[<(]", self.type)[0]
+        fitting = {"double": {"double", "bigint"}, "string": {"string", "timestamp", "date"}}.get(base, {base})
+        return sum(count for kind, count in self.kinds.items() if kind not in {*fitting, "null"})
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "bigint" if abs(value) <= _LARGEST_BIGINT else "double"
+        case float():
+            return "double"
+        case str():
+            return "timestamp" if _TIMESTAMP.fullmatch(value) else "date" if _DATE.fullmatch(value) else "string"
+        case list():
+            return "array"
+        case _:
+            return "struct"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a sample suggests."""
+
+    name: str
+    type: str
+    is_required: bool
+    note: str
+    """How sure it is: in how many records it was, and what does not fit."""
+
+    @property
+    def definition(self) -> str:
+        """The column as it stands in a schema."""
+        return f"{self.name} {self.type}{' NOT NULL' if self.is_required else ''}"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a sample of records suggests; no columns if the values are no JSON objects."""
+
+    records: int
+    objects: int
+    columns: list[Column]
+    left_out: list[str]
+    """Fields that cannot be columns: names that begin with an underscore, or that SQL would not take as they are."""
+    key_column: str | None
+    """The column that always has what the record's key is."""
+
+
+def infer(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sample:
+    """Work out columns from keys and values; everything is a suggestion, and says how sure it is."""
+    listed, whole = list(records), _Seen()
+    keys = dict[str, bool]()
+    for key, value in listed:
+        document = _object(value)
+        if document is None:
+            continue
+        whole.add(document)
+        for name, each in document.items():
+            keys[name] = keys.get(name, True) and key is not None and str(each).encode() == key
+    names = [name for name in whole.fields if _PLAIN_NAME.fullmatch(name)]
+    names = [name for number, name in enumerate(names) if name.lower() not in map(str.lower, names[:number])]
+    columns = [_column(name, whole.fields[name], whole.count) for name in names]
+    always = [name for name in names if keys[name] and whole.fields[name].count == whole.count]
+    left_out = [name for name in whole.fields if name not in names]
+    return Sample(len(listed), whole.count, columns, left_out, always[0] if always else None)
+
+
+def _object(value: bytes | None) -> dict[str, Any] | None:
+    try:
+        document = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _column(name: str, seen: _Seen, of: int) -> Column:
+    is_required = seen.count == of and not seen.kinds["null"] and of >= _ENOUGH and not seen.misfits()
+    notes = [f"in {seen.count} of {of}"]
+    if seen.kinds["null"]:
+        notes.append(f"{seen.kinds['null']} null")
+    if seen.kinds["null"] == seen.count:
+        notes.append("never with a value: a guess")
+    if seen.misfits():
+        others = sorted(kind for kind in seen.kinds if kind not in {"null", re.split("[<(]", seen.type)[0]})
+        notes.append(f"{seen.misfits()} would be dead letters ({', '.join(others)})")
+    return Column(name, seen.type, is_required, ", ".join(notes))
