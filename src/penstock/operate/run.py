@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from penstock.config import settings
 from penstock.operate import driver
-from penstock.pipeline.load import load
+from penstock.pipeline.load import load_with_warnings
 
 
 class Account(BaseModel, frozen=True):
@@ -27,6 +27,7 @@ class Account(BaseModel, frozen=True):
 def run(
     file: str | Path,
     *,
+    once: bool = False,
     master: str = driver.MASTER,
     stopping: Event | None = None,
     project: str | Path | None = None,
@@ -36,16 +37,19 @@ def run(
 ) -> Account:
     """Run a pipeline in this process, and return what it did; every failure is one of `penstock.errors`.
 
-    With `speed: scheduled` it returns when the pipeline has caught up, otherwise when it is told to stop: by Ctrl-C or
-    SIGTERM if this is the main thread, or by setting `stopping`, from any other. The batch at hand is finished. What it
-    promises is what `penstock pipeline run` promises, also if this process is killed: the next run goes on there.
+    With `speed: scheduled`, or `once`, it returns when the pipeline has caught up, otherwise when it is told to stop:
+    by Ctrl-C or SIGTERM if this is the main thread, or by setting `stopping`, from any other. The batch at hand is
+    finished. What it promises is what `penstock pipeline run` promises, also if this process is killed: the next run
+    goes on there.
 
     `project`, `home`, `bootstrap` and `user` are the command line's options of these names. One process has one Spark,
     which the first run that needs it starts and the end of the process stops.
     """
     began, path = time.monotonic(), Path(file)
     found = settings.load(project_file=project, home=home, bootstrap=bootstrap, user=user)
-    status = driver.run(load(path), found, path, show=lambda _: None, master=master, stopping=stopping)
+    status = driver.run(
+        load_with_warnings(path, once=once)[0], found, path, show=lambda _: None, master=master, stopping=stopping
+    )
     return Account(
         pipeline=status.pipeline,
         state="finished" if status.state == "finished" else "stopped",

@@ -26,8 +26,8 @@ def load(path: str | Path) -> PipelineSpec:
     return load_with_warnings(Path(path))[0]
 
 
-def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:
-    """As `load`; also give what looks like a mistake but may be none."""
+def load_with_warnings(path: Path, *, once: bool = False) -> tuple[PipelineSpec, list[str]]:
+    """As `load`; also give what looks like a mistake but may be none. With `once` a stream ends when caught up."""
     lines: dict[document.KeyPath, int] = {}
     if not path.exists():
         raise missing(path)
@@ -35,6 +35,10 @@ def load_with_warnings(path: Path) -> tuple[PipelineSpec, list[str]]:
         spec = _from_python(path)
     else:
         spec, lines = document.load_with_lines(path, PipelineSpec)
+    if once and spec.speed == "realtime":
+        raise BadInput(f"pipeline '{spec.name}' runs in real time, and such a one never has caught up")
+    if once:
+        spec = spec.model_copy(update={"speed": "scheduled"})
     found = problems(spec, path.resolve().parent)
     texts = {
         level: [document.placed(path, lines, each.keys, each.text) for each in found if each.level == level]

@@ -14,13 +14,21 @@ if TYPE_CHECKING:
     from penstock.operate.status import Status
 
 
-def run(context: typer.Context, file: File, master: Master = "local[*,4]", as_json: Json = False) -> None:
-    """Run a pipeline here, until it has caught up (speed scheduled) or Ctrl-C (speed stream)."""
+def run(
+    context: typer.Context,
+    file: File,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when it has caught up, also if its speed is stream.")
+    ] = False,
+    master: Master = "local[*,4]",
+    as_json: Json = False,
+) -> None:
+    """Run a pipeline here, until it has caught up (speed scheduled, or --once) or Ctrl-C (speed stream)."""
     from penstock.cli.run_display import RunDisplay
     from penstock.operate.driver import run as drive
     from penstock.pipeline.load import load_with_warnings
 
-    spec, warnings = load_with_warnings(file)
+    spec, warnings = load_with_warnings(file, once=once)
     for warning in warnings:
         say(f"warning: {warning}")
     with RunDisplay() as display:

@@ -88,15 +88,18 @@ def list_(context: typer.Context, as_json: Json = False) -> None:
 def logs(
     context: typer.Context,
     name: Name,
-    spark: Annotated[bool, typer.Option(help="What Spark said, instead of the driver.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="What Spark said, instead of the driver.")] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="What the steps printed, instead of the driver.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines arrive.")] = False,
 ) -> None:
     """Show the end of a pipeline's log."""
     from penstock.cli import live
+    from penstock.driver.paths import SPARK_CONSOLE
     from penstock.operate.driver import known_home
 
-    path = known_home(session(context).settings, name).logs / ("spark.log" if spark else "driver.log")
+    file = SPARK_CONSOLE if steps else "spark.log" if spark else "driver.log"
+    path = known_home(session(context).settings, name).logs / file
     if not path.exists():
         raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
     if not follow:
