@@ -8,7 +8,7 @@ help:  ## Show this list
 setup:  ## Install what is missing: Java, the locked environment, the jars
 	@scripts/setup
 
-demo: setup  ## Start Kafka, play superhero combat, run the workers on Spark, compare with the truth, stop
+demo: setup  ## Start Kafka, play superhero combat while pipelines land it, compare with the truth, stop
 	@$(BIN)/penstock demo
 
 setup-tests: setup  ## Install what the tests need beyond that: PostgreSQL, Redis and RabbitMQ servers

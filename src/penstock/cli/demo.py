@@ -4,12 +4,17 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import Json, print_json, print_rows, say
+from penstock.cli.output import Json, print_json, print_rows, print_table, say
 from penstock.cli.progress import workplace
 from penstock.cli.scenario import print_verdict
 from penstock.cli.session import session
 
 _NOT_RIGHT = 1
+_NEXT = {
+    "penstock scenario kill-worker": "the driver is killed with -9 again and again; podium = truth all the same",
+    "penstock drill acks": "what acks 0, 1 and all lose when a leader dies",
+    "penstock up": "a Kafka of your own; README.md goes on from there to your first pipeline",
+}
 
 
 def demo(
@@ -19,12 +24,12 @@ def demo(
     seed: Annotated[int, typer.Option(help="Decides everything about the games.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Play superhero combat into a throwaway Kafka, run every worker on Spark, compare with the truth, and stop."""
-    from penstock.lab.demo import MALFORMED, run
+    """Play superhero combat into a throwaway Kafka while pipelines land it, compare with the truth, and stop."""
+    from penstock.lab.demo import MALFORMED, THINK_S, run
     from penstock.lab.scenarios.play import Games
 
     settings = session(context).settings
-    wanted = Games(players=players, games=games, seed=seed, malformed=MALFORMED)
+    wanted = Games(players=players, games=games, seed=seed, malformed=MALFORMED, think_s=THINK_S)
     with workplace(settings.home, "demo") as (place, step):
         outcome = run(place, settings.jars, wanted, step)
     if as_json:
@@ -33,7 +38,18 @@ def demo(
         for rows in (outcome.podium, outcome.tables, outcome.delays):
             print_rows(rows, as_json=False)
             say("")
-        say(f"{outcome.played_per_s:,} events a second played, {outcome.landed_per_s:,} a second landed")
+        live, burst = outcome.live, outcome.burst
+        say(
+            f"live: {live.records:,} records in {live.seconds:.0f} s of play,"
+            f" landed meanwhile in {live.batches:,} batches"
+        )
+        say(
+            f"burst: {burst.records:,} records sent in {burst.sent_s:.1f} s and landed in {burst.landed_s:.1f} s,"
+            f" {burst.landed_per_s:,} a second"
+        )
+        say("")
         print_verdict(outcome.compared)
+        say("")
+        print_table(["try next", "what happens"], [[command, about] for command, about in _NEXT.items()])
     if not outcome.compared.is_right:
         raise typer.Exit(_NOT_RIGHT)

@@ -86,6 +86,8 @@ def test_the_demo_lands_everything_and_its_podium_is_the_truth(cli: Cli, tmp_pat
     assert compared["events"] + compared["malformed"] == tables["raw"]
     assert sum(each["letters"] for each in compared["reasons"]) == compared["malformed"] > 0
     assert ["log to broker", "broker to table"] == [each["way"] for each in outcome["delays"]]
+    assert outcome["live"]["records"] == tables["raw"]
+    assert outcome["burst"]["records"] == outcome["burst"]["rows"] > 10_000
     assert [] == processes_of(tmp_path)
 
 

@@ -83,7 +83,12 @@ def test_the_exit_code_is_1_for_machines_too(ends_with: Any) -> None:
 
 def test_the_demo_fails_like_a_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
     found = demo.DemoOutcome(
-        podium=[], tables=[], delays=[], played_per_s=1, landed_per_s=1, compared=outcome(differences=[LOST])
+        podium=[],
+        tables=[],
+        delays=[],
+        live=demo.Live(records=100, seconds=10.0, batches=5),
+        burst=demo.Burst(records=1000, rows=1000, sent_s=0.1, landed_s=0.5),
+        compared=outcome(differences=[LOST]),
     )
     monkeypatch.setattr(demo, "run", lambda *_args: found)
 
@@ -91,6 +96,7 @@ def test_the_demo_fails_like_a_scenario(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert 1 == said.exit_code
     assert "error: delta: lost: 3" in said.output
+    assert "burst: 1,000 records sent in 0.1 s and landed in 0.5 s, 2,000 a second" in said.output
 
 
 def test_every_scenario_of_the_list_can_be_named() -> None:

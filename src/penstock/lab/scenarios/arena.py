@@ -83,7 +83,7 @@ class Arena:
         self._sink_specs.append(spec)
         self.sinks[kind] = read
 
-    def worker(self, name: str, **changes: Any) -> Path:
+    def worker(self, name: str, /, **changes: Any) -> Path:
         """Return the file of a worker, with these keys changed."""
         file = self.folder / f"{name}.yaml"
         document = yaml.safe_load((worker_folder() / file.name).read_text(encoding="utf-8"))

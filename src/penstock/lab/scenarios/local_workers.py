@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from penstock.driver import class_archive, session
 from penstock.jvm import jars
@@ -31,12 +32,12 @@ def run_workers(arena: Arena, names: Sequence[str]) -> dict[str, Status]:
     done = {}
     for number, name in enumerate(names):
         arena.step(f"worker {name}", number, len(names))
-        done[name] = _run(arena, name)
+        done[name] = run_file(arena, arena.worker(name))
     return done
 
 
-def _run(arena: Arena, name: str) -> Status:
-    file = arena.worker(name)
+def run_file(arena: Arena, file: Path) -> Status:
+    """Run the worker of a file until it has caught up."""
     spec = load(file)
     status = driver.run(spec, arena.settings, file, show=lambda _status: None)
     if status.state == "stopped":
