@@ -1,0 +1,230 @@
+"""Everything that a driver works with: the source, the sinks and the dead letters of a pipeline, opened and compared.
+
+What is in the way shows in the order of what it costs: Kafka, then databases, then Spark. Whoever only repairs a
+pipeline opens it, too, and runs no batch.
+"""
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from penstock.delivery import gaps, sink_progress
+from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
+from penstock.delivery.lag import LagReport, group_of
+from penstock.delivery.ledger import Replay
+from penstock.delivery.sink_progress import PositionStore, SinkProgress
+from penstock.driver.batch import Parts
+from penstock.driver.paths import PipelinePaths
+from penstock.driver.spark_job import SparkJob
+from penstock.errors import CheckpointLost
+from penstock.kafka.admin import Admin
+from penstock.kafka.cluster import cluster_id
+from penstock.kafka.connection import Connection
+from penstock.pipeline.spec import PipelineSpec
+from penstock.record.available_range import AvailableRange
+from penstock.record.positions import OffsetRange, SourcePartition
+from penstock.sinks.sink import Sink, SinkContext
+from penstock.sources.range import Range, RangeSource
+from penstock.sources.replay import ReplaySource
+from penstock.sources.source import Source, SourceContext
+from penstock.worker import spill
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class OpenedPipeline:
+    """A pipeline as a context: entering takes the lock, opens every sink, and checks that it is safe."""
+
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        connection: Connection,
+        home: PipelinePaths,
+        start_spark: Callable[[], "SparkSession"],
+        base: Path,
+        *,
+        replay: Replay | Range | None = None,
+        any_cluster: bool = False,
+        launch_spark: Callable[[], None] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.home = home
+        self.checkpoint = Checkpoint(home.checkpoint, spec.name)
+        self.stopping = Event()
+        self.connection = connection
+        self._start_spark = start_spark
+        self._launch_spark = launch_spark
+        self._base = base
+        self.replay = replay
+        self._any_cluster = any_cluster
+        # A replay has positions, groups and staging of its own, so that it can run beside the live driver.
+        self._suffix = f".replay-{replay.id}" if replay else ""
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.home.locked(self.spec.name))
+            shutil.rmtree(self.home.scratch, ignore_errors=True)
+            spill.remove_left()
+            self._admin = Admin(self.connection)
+            if self.checkpoint.exists and not self._any_cluster:
+                with suppress(CheckpointLost):  # which is told by `begin`, and fixed by a rebuild
+                    self.require_same_cluster(self.checkpoint.load())
+            self.source = self._open_source()
+            # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
+            self.available = self.source.available()
+            self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
+            for sink in self.sinks:
+                stack.callback(sink.close)
+                sink.reach()  # the same for a database that does not let this user in
+            if self._launch_spark is not None and self._has_unread():
+                self._launch_spark()  # its JVM comes up while the rest is opened
+            job = SparkJob(
+                self.spec,
+                self._spark_unless_stopping,
+                self._base,
+                self.home.scratch,
+                self.home.folder / "analysis.json",
+            )
+            for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
+                if isinstance(self.replay, Range) and self.replay.replaces:
+                    sink.replace(self.replay.replaced(gaps.ranges(self.home.gaps)))
+                reserved = [job.schema.field(name) for name in model.reserved_columns]
+                sink.open(pa.schema([*(job.schema.field(name) for name in job.columns), *reserved]))
+            # Letters of a range that goes elsewhere are not the pipeline's own: nobody should send them to its sinks.
+            elsewhere = isinstance(self.replay, Range) and not self.replay.replaces
+            self.dead = DeadLetters(
+                self.connection,
+                self.spec.name + (self._suffix if elsewhere else ""),
+                self.spec.dead_letters.topic,
+                self.home.scratch,
+                f"{group_of(self.spec.name)}.{SINK_NAME}{self._suffix}",
+            )
+            stack.callback(self.dead.close)
+            self.lag_report = LagReport(self.connection, self.spec.name + self._suffix)
+            stack.callback(self.lag_report.close)
+            self.parts = Parts(
+                self.spec, self.source, job, self.sinks, self.dead, self.home.scratch / "notes", self.stopping
+            )
+            self.dead.open(self.dead_topics(self.available))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _spark_unless_stopping(self) -> "SparkSession":
+        if self.stopping.is_set():
+            raise KeyboardInterrupt  # told to stop while it looked for something to read
+        return self._start_spark()
+
+    def _has_unread(self) -> bool:
+        """Return whether there seems to be something to read; nothing is decided by it."""
+        if not self.available:
+            return False
+        try:
+            committed = (
+                self.checkpoint.load() if self.checkpoint.exists else Committed(0, self.source.starts(self.available))
+            )
+        except CheckpointLost:
+            return False  # which `begin` will tell
+        return self.lag(committed, self.available) > 0
+
+    def _open_source(self) -> Source:
+        context = SourceContext(self.connection, gaps.ranges(self.home.gaps))
+        if isinstance(self.replay, Replay):
+            return ReplaySource(self.replay, context)
+        if isinstance(self.replay, Range):
+            return RangeSource(self.replay, context)
+        return self.spec.source.open(context)
+
+    def _make_sink(self, number: int) -> Sink:
+        return self.spec.sinks[number].open(
+            SinkContext(
+                self.spec.sink_names[number],
+                self.spec.name,
+                self.connection,
+                self.home.scratch,
+                lambda: self.parts.job.spark,
+                self._suffix,
+            )
+        )
+
+    @property
+    def stores(self) -> dict[str, PositionStore]:
+        """Everything that has positions, by name."""
+        return {**{sink.name: sink for sink in self.sinks}, SINK_NAME: self.dead}
+
+    @property
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster that answers now."""
+        return cluster_id(self._admin)
+
+    def dead_topics(self, available: list[AvailableRange]) -> dict[str, int]:
+        """Name the dead-letter topics, with a partition for each of the source's; a replay reads from them."""
+        counts: dict[str, int] = {}
+        for each in available:
+            topic = each.source_partition.topic
+            name = topic if isinstance(self.replay, Replay) else self.dead.topic_of(topic)
+            counts[name] = max(counts.get(name, 0), each.source_partition.partition + 1)
+        return counts
+
+    def begin(self) -> Committed:
+        """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
+        fresh = not self.checkpoint.exists
+        starts = self.source.starts(self.available) if fresh else {}
+        target_ids = self.target_ids
+        beginning = Committed(0, starts, cluster_id=self.cluster_id, target_ids=target_ids)
+        reported = self.lag_report.reported([each.source_partition for each in self.available]) if fresh else {}
+        committed = sink_progress.begin(self.checkpoint, self.stores, self.available, beginning, reported)
+        if fresh:
+            # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
+            self.lag_report.report(committed.starts)
+        # Before anything else that stops here: what another error has somebody skip, this could not tell any more.
+        sink_progress.require_same_targets(self.spec.name, committed, target_ids)
+        for sink in self.sinks:
+            sink.known_target_id = committed.target_ids.get(sink.name, "")
+        sink_progress.require_same_topics(self.spec.name, committed, self.source.topic_ids())
+        return replace(committed, target_ids={**committed.target_ids, **target_ids})
+
+    @property
+    def target_ids(self) -> dict[str, str]:
+        """What each sink writes to, where its positions could be forgotten."""
+        found = {sink.name: sink.target_id() for sink in self.sinks}
+        return {name: target_id for name, target_id in found.items() if target_id}
+
+    def take_over(self) -> None:
+        """End what an older driver has open in Kafka, and keep it from committing any more."""
+        self.dead.take_over()
+        for sink in self.sinks:
+            sink.take_over()
+
+    def sink_progress(self, committed: Committed, available: list[AvailableRange]) -> SinkProgress:
+        """Ask every sink where it stands, and have those hold on to it that Kafka could make forget it."""
+        source_partitions = [each.source_partition for each in available]
+        settled = self.checkpoint.settled(committed, source_partitions)
+        progress = sink_progress.read(self.spec.name, self.stores, committed, source_partitions, settled)
+        for name, store in self.stores.items():
+            store.hold(progress.held[name])
+        return progress
+
+    def replaced(self, changed: dict[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
+        """Find what was read from a leader whose log the present one has not."""
+        return self.source.replaced(changed) if changed else []
+
+    def require_same_cluster(self, committed: Committed) -> None:
+        """Raise if another cluster answers than the one that was read."""
+        sink_progress.require_same_cluster(self.spec.name, committed.cluster_id, self.cluster_id)
+
+    def lag(self, committed: Committed, available: list[AvailableRange]) -> int:
+        """Count the events that some sink lacks."""
+        committed, names = sink_progress.with_new_partitions(committed, available), (*self.spec.sink_names, SINK_NAME)
+        return sum(max(0, each.end - committed.lowest(names, each.source_partition)) for each in available)
