@@ -25,14 +25,16 @@ from pydantic import Field
 
 from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import locked, make_folder, sync, write_json
+from penstock.delivery.durable import locked, make_folder, read_versioned, sync, write_versioned
 from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError
+from penstock.record.formats import DELTA_TABLE
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.record.target import Target
 from penstock.secret import PathFromFile
 from penstock.sinks.delta_demands import require_plain
+from penstock.sinks.delta_format import FORMAT_PROPERTY, mark_as_ours, require_understood
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.rows import fitting
 from penstock.sinks.sink import Replaced, Sink, SinkContext, SinkModel, Staged, overlaps, require_landed
@@ -131,12 +133,14 @@ class DeltaSink(Sink):
         live = {part.source_partition for parts in (self._replaced or {}).values() for part in parts}
         apps = {self._app(source_partition): source_partition for source_partition in wanted | live}
         there = self._restores.positions(self._table, frozenset(apps))
+        require_understood(self._table, self.path, is_ours=bool(there))
         found = {apps[app]: version for app, version in there.items()}
         require_landed(self.name, self._replaced or {}, found)
         return {source_partition: at for source_partition, at in found.items() if source_partition in wanted}
 
     def _require_fitting(self) -> None:
         """Raise if the table does not have the pipeline's columns, or asks for what is not kept."""
+        require_understood(self._table, self.path)
         there = pa.schema(self._table.schema().to_arrow())
         if [(each.name, each.type) for each in there] != [(each.name, each.type) for each in self._schema]:
             raise Conflict(
@@ -181,6 +185,7 @@ class DeltaSink(Sink):
         with table_lock(self.path):
             require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
             self._require_all_staged()
+            mark_as_ours(self._table)
             if self._replaced is None:
                 self._offer()
             for _ in range(_ATTEMPTS):
@@ -225,7 +230,7 @@ class DeltaSink(Sink):
             for each in self._staged
             if each.rows
         ]
-        write_json(self._staging.path / _OFFERED, offered)
+        write_versioned(self._staging.path / _OFFERED, DELTA_TABLE, {"files": offered})
         for each in offered:
             os.link(self._staging.path / each["file"], self.path / each["file"])
         sync(self.path)
@@ -237,8 +242,8 @@ class DeltaSink(Sink):
         tells nothing: it may have been lost, and without a file that the log names nobody could read the table.
         """
         try:
-            offered = orjson.loads((staging / _OFFERED).read_bytes())
-        except (FileNotFoundError, orjson.JSONDecodeError):
+            offered = read_versioned(staging / _OFFERED, DELTA_TABLE)["files"]
+        except (FileNotFoundError, KeyError, ValueError):
             return
         self._table.update_incremental()
         doubtful = [each for each in offered if (self._table.transaction_version(each["app"]) or 0) < each["end"]]
@@ -376,7 +381,10 @@ def make_table(path: Path, schema: pa.Schema, name: str) -> None:
             ) from None
     make_folder(path)
     if not is_table(path):
-        DeltaTable.create(str(path), schema, mode="ignore", name=name)
+        configuration = {FORMAT_PROPERTY: str(DELTA_TABLE)}
+        DeltaTable.create(
+            str(path), schema, mode="ignore", name=name, configuration=configuration, raise_if_key_not_exists=False
+        )
 
 
 @contextmanager

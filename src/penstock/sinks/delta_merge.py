@@ -8,6 +8,7 @@ from penstock.errors import SinkUnavailable
 from penstock.record.positions import require_unmoved
 from penstock.sinks.delta import Delta, is_table, make_table, table_lock
 from penstock.sinks.delta_demands import require_plain
+from penstock.sinks.delta_format import mark_as_ours, require_understood
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.merging import STATE, MergeContext, MergingSink, newest
 
@@ -35,7 +36,9 @@ class DeltaMerge(MergingSink):
         return self._position(table) if table is not None else None
 
     def _position(self, table: Any) -> int | None:
-        return self._restores.positions(table, frozenset({self._app})).get(self._app)
+        found = self._restores.positions(table, frozenset({self._app}))
+        require_understood(table, self._spec.path, is_ours=bool(found))
+        return found.get(self._app)
 
     def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
         """Make one commit; another writer in between means comparing anew."""
@@ -47,6 +50,8 @@ class DeltaMerge(MergingSink):
         # Each in brackets: the parser would take AND for a part of what is compared with.
         matching = " AND ".join(f'(target."{name}" IS NOT DISTINCT FROM source."{name}")' for name in self._spec.key)
         with table_lock(self._spec.path):
+            self.position()
+            mark_as_ours(self._table())
             for _ in range(_ATTEMPTS):
                 table = self._table()
                 require_plain(table, self._spec.path, rows.schema, in_partitions=True)

@@ -22,10 +22,11 @@ import pyarrow as pa
 from pydantic import Field
 
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import locked, sync, write_json
+from penstock.delivery.durable import locked, read_versioned, sync, write_versioned
 from penstock.errors import BatchAborted, PositionsMoved
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError
+from penstock.record.formats import JSON_FILES
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.record.target import Target
 from penstock.secret import PathFromFile
@@ -81,7 +82,7 @@ class JsonSink(Sink):
         self._staging.open(lambda _left: None)
         with locked(self._spec.path / ".penstock.lock"):
             self._seen = self._looked_through()
-            write_json(self._spec.path / _NEWEST, {key: [name] for key, name in self._seen.items()})
+            self._note({key: [name] for key, name in self._seen.items()})
 
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions from the names of the newest files."""
@@ -106,9 +107,8 @@ class JsonSink(Sink):
 
     def _noted(self, seen: dict[str, str]) -> dict[str, str] | None:
         """Name the newest files by the note and by what this driver has seen; None if these do not tell."""
-        try:
-            listed = orjson.loads((self._spec.path / _NEWEST).read_bytes())
-        except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+        listed = self._last_note()
+        if listed is None:
             return None
         found = {}
         for key in listed.keys() | seen.keys():
@@ -119,7 +119,19 @@ class JsonSink(Sink):
             found[key] = max(there, key=_end)
         return found
 
+    def _note(self, newest: dict[str, list[str]]) -> None:
+        write_versioned(self._spec.path / _NEWEST, JSON_FILES, {"newest": newest})
+
+    def _last_note(self) -> dict[str, list[str]] | None:
+        """Read the note; raise `FormatNotUnderstood` if it is another version's, whose files may have other names."""
+        try:
+            found = read_versioned(self._spec.path / _NEWEST, JSON_FILES, otherwise="write to another path")
+            return dict(found["newest"])
+        except (FileNotFoundError, NotADirectoryError, KeyError, TypeError, ValueError):
+            return None
+
     def _looked_through(self) -> dict[str, str]:
+        self._last_note()  # whatever it says, it is ours
         found: dict[str, str] = {}
         for entry in os.scandir(self._spec.path) if self._spec.path.is_dir() else ():
             match = _DONE.fullmatch(entry.name)
@@ -161,7 +173,7 @@ class JsonSink(Sink):
         listed = {key: [name] for key, name in newest.items()}
         for key, name in finals.items():
             listed[key] = [*listed.get(key, []), name]
-        write_json(self._spec.path / _NEWEST, listed)
+        self._note(listed)
         for each in self._staged:
             key = _key(each.offset_range.source_partition)
             final = self._spec.path / finals[key]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.errors import BatchAborted, Conflict
+from penstock.record.formats import POSTGRES_TABLE, require_format
 from penstock.record.positions import Positions, SourcePartition
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ _MAKE = """
 CREATE TABLE IF NOT EXISTS {positions} (
     pipeline text, sink text, topic_id text, partition integer, topic text NOT NULL, next_offset bigint NOT NULL,
     table_oid oid NOT NULL, table_files text NOT NULL, row_topic_id text, row_partition integer, row_offset bigint,
-    row_batch bigint,
+    row_batch bigint, format integer NOT NULL DEFAULT {version},
     PRIMARY KEY (pipeline, sink, topic_id, partition)
 )"""
+_VERSIONS = "SELECT DISTINCT format FROM {positions}"
 # Whom the user belongs to, and who owns the server, the database, the schema or the table, could do as much already.
 _MAKER = """
 SELECT pg_get_userbyid(relowner), relkind = 'r' AND (
@@ -36,7 +38,8 @@ SELECT pg_get_userbyid(relowner), relkind = 'r' AND (
     OR (SELECT rolsuper FROM pg_roles WHERE oid = relowner)
     OR relowner = (SELECT datdba FROM pg_database WHERE datname = current_database())
     OR relowner = (SELECT nspowner FROM pg_namespace WHERE oid = relnamespace)
-    OR relowner = coalesce((SELECT relowner FROM pg_class WHERE oid = to_regclass(%(table)s)), 0))
+    OR relowner = coalesce((SELECT relowner FROM pg_class WHERE oid = to_regclass(%(table)s)), 0)),
+    EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND attname = 'format' AND NOT attisdropped)
 FROM pg_class WHERE oid = to_regclass(%(positions)s)"""
 # A partitioned table has no file of its own; TRUNCATE gives all of its partitions new ones. Tables that inherit from it
 # count like partitions, for its rows may be there.
@@ -174,7 +177,15 @@ class PostgresPositions:
                 fix="Remove it; or, if it is the table of your positions, let an administrator run:"
                 f" ALTER TABLE {named['positions']} OWNER TO {user}",
             )
+        if found is not None:
+            self._require_understood(connection, named["positions"], has_versions=found[2])
         return found is not None
+
+    def _require_understood(self, connection: "psycopg.Connection[Any]", shown: str, *, has_versions: bool) -> None:
+        """Raise `FormatNotUnderstood` if a position, and so the coordinates of the rows, is of another version."""
+        found = connection.execute(self._sql(_VERSIONS)).fetchall() if has_versions else [(None,)]
+        for (version,) in found:
+            require_format(f"the table {shown}", version, POSTGRES_TABLE, otherwise="write to another schema")
 
     def read(self, connection: "psycopg.Connection[Any]", source_partitions: Iterable[SourcePartition]) -> Positions:
         """Return the positions that are true of the table as it is now, and adopt those that turn out to be."""
@@ -370,4 +381,4 @@ class PostgresPositions:
     def _sql(self, text: str) -> Any:
         from psycopg import sql
 
-        return sql.SQL(text).format(positions=self._positions, table=self._table)
+        return sql.SQL(text).format(positions=self._positions, table=self._table, version=POSTGRES_TABLE)

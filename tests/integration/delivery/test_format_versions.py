@@ -19,12 +19,14 @@ from penstock.kafka import groups, topics
 from penstock.kafka.positions import bounds
 from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.available_range import AvailableRange
 from penstock.record.formats import HEADER
 from penstock.record.positions import OffsetRange, SourcePartition
 
 from conftest import Cli, RunningKafka
 from support.pipelines import Lab
+from support.postgres_driver import Driver, ask
 
 VERSIONS = [pytest.param("2", "2", id="newer"), pytest.param("0", "0", id="older"), pytest.param(None, "0", id="none")]
 
@@ -173,3 +175,30 @@ def test_what_a_pipeline_sends_says_its_version_behind_all_other_headers(lab: La
     assert [[(HEADER, b"99"), ("own", b"1")]] * 2 == [each[:2] for each in sent]
     assert [(HEADER, b"1")] * 2 == [each[-1] for each in sent]
     assert 1 == len(lab.letters(topic))
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        pytest.param("UPDATE penstock_positions SET format = 2", "2", id="newer"),
+        pytest.param("UPDATE penstock_positions SET format = 0", "0", id="older"),
+        pytest.param("ALTER TABLE penstock_positions DROP format", "0", id="none"),
+        pytest.param("TRUNCATE penstock_positions; ALTER TABLE penstock_positions DROP format", "0", id="none, empty"),
+    ],
+)
+def test_positions_of_another_version_in_postgresql_are_refused_at_the_start_and_while_it_runs(
+    postgres: RunningPostgres, change: str, shown: str
+) -> None:
+    server = postgres.database()
+    with Driver(server) as driver:
+        driver.write([(1, "a")])
+        assert [(1,)] == ask(server, "SELECT format FROM penstock_positions")
+        ask(server, change)
+        before = ask(server, "TABLE orders"), ask(server, "TABLE penstock_positions")
+        with pytest.raises(FormatNotUnderstood, match=f"penstock_positions. has format version {shown}, and this"):
+            _ = driver.positions
+
+    with pytest.raises(FormatNotUnderstood, match="or write to another schema"), Driver(server):
+        pass
+
+    assert before == (ask(server, "TABLE orders"), ask(server, "TABLE penstock_positions"))

@@ -21,7 +21,7 @@ POSITIONS = """
 TABLE penstock_positions (
     pipeline text, sink text, topic_id text, partition integer, topic text NOT NULL, next_offset bigint NOT NULL,
     table_oid oid NOT NULL, table_files text NOT NULL, row_topic_id text, row_partition integer, row_offset bigint,
-    row_batch bigint,
+    row_batch bigint, format integer NOT NULL DEFAULT 1,
     PRIMARY KEY (pipeline, sink, topic_id, partition)
 )"""
 INSTANT = datetime.datetime(2026, 2, 28, 23, 59, 59, 999_999, datetime.UTC)

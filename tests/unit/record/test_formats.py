@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
 
 from penstock.config import cluster_state
 from penstock.delivery import gaps
@@ -13,9 +15,14 @@ from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.gaps import Gap
 from penstock.driver.rate import Override
 from penstock.errors import FormatNotUnderstood
+from penstock.kafka.connection import Connection
 from penstock.operate import history, status
+from penstock.record.columns import COORDINATES, RESERVED
 from penstock.record.formats import HEADER, require_format, version_of
 from penstock.record.positions import OffsetRange, SourcePartition
+from penstock.sinks.delta import Delta
+from penstock.sinks.json import Json
+from penstock.sinks.sink import SinkContext, Staged
 
 TP = SourcePartition("orders", "id-1", 0)
 OTHERS = [
@@ -183,3 +190,83 @@ def test_a_version_that_is_nonsense_is_refused_in_one_short_line() -> None:
 
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+SCHEMA = pa.schema([("id", pa.int64()), *(RESERVED.field(name) for name in COORDINATES)])
+
+
+def land(model: Delta | Json, folder: Path, start: int = 0) -> None:
+    """Write one row, as a driver does."""
+    sink = model.open(SinkContext("out", "p", Connection(bootstrap_servers="127.0.0.1:1"), folder, lambda: None))  # type: ignore[arg-type,return-value]
+    try:
+        sink.open(SCHEMA)
+        expected = sink.positions([TP]) or {}
+        stager = sink.stager()(OffsetRange(TP, start, start + 1))
+        row = {"id": start, "_topic_id": TP.topic_id, "_partition": 0, "_offset": start}
+        stager.write(pa.RecordBatch.from_pylist([row], SCHEMA), pa.array([start]))
+        sink.prepare([Staged(OffsetRange(TP, start, start + 1), 1, stager.finish())], {TP: expected.get(TP)})
+        sink.commit()
+    finally:
+        sink.close()
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    kept = (path for path in folder.rglob("*") if path.is_file() and path.name not in {"lock", ".penstock.lock"})
+    return {str(path): path.read_bytes() for path in kept}
+
+
+@pytest.mark.parametrize("version", ["2", "0", "one"])
+def test_a_delta_table_of_another_version_is_refused_and_not_written_to(version: str, tmp_path: Path) -> None:
+    model = Delta(path=tmp_path / "table")
+    land(model, tmp_path)
+    table = DeltaTable(str(model.path))
+    assert {"penstock.format": "1"} == table.metadata().configuration
+    table.alter.set_table_properties({"penstock.format": version}, raise_if_not_exists=False)
+    before = files_in(tmp_path)
+
+    with pytest.raises(FormatNotUnderstood) as caught:
+        land(model, tmp_path, 1)
+
+    assert f"the table {model.path} has format version {version}, and this Penstock understands 1" == caught.value.what
+    assert "Use the Penstock that wrote it, or write to another path" == caught.value.fix
+    assert before == files_in(tmp_path)
+
+
+def test_a_delta_table_with_positions_and_without_a_version_is_an_older_one(tmp_path: Path) -> None:
+    model = Delta(path=tmp_path / "table")
+    DeltaTable.create(str(model.path), SCHEMA)
+    position = [Transaction("penstock/p/out/id-1/0", 1)]
+    DeltaTable(str(model.path)).create_write_transaction(
+        [], "append", SCHEMA, commit_properties=CommitProperties(app_transactions=position)
+    )
+
+    with pytest.raises(FormatNotUnderstood, match=f"the table {model.path} has format version 0"):
+        land(model, tmp_path, 1)
+
+
+def test_a_delta_table_that_somebody_else_has_made_says_the_version_once_it_is_written_to(tmp_path: Path) -> None:
+    model = Delta(path=tmp_path / "table")
+    DeltaTable.create(str(model.path), SCHEMA, configuration={"delta.appendOnly": "true"})
+
+    land(model, tmp_path)
+    land(model, tmp_path, 1)
+
+    table = DeltaTable(str(model.path))
+    assert {"delta.appendOnly": "true", "penstock.format": "1"} == table.metadata().configuration
+    assert [0, 1] == sorted(table.to_pyarrow_table().column("id").to_pylist())
+
+
+@pytest.mark.parametrize(("version", "shown"), OTHERS)
+def test_a_folder_of_json_files_of_another_version_is_refused_and_not_written_to(
+    version: Any, shown: str, tmp_path: Path
+) -> None:
+    model = Json(path=tmp_path / "files")
+    land(model, tmp_path)
+    rewrite(model.path / ".newest.json", version)
+    before = files_in(model.path)
+
+    with pytest.raises(FormatNotUnderstood) as caught:
+        land(model, tmp_path, 1)
+
+    assert f"{model.path}/.newest.json has format version {shown}, and this Penstock understands 1" == caught.value.what
+    assert before == files_in(model.path)
