@@ -1,0 +1,109 @@
+"""Our own sinks of files keep what the conformance suite asks for, and three that do not are found out."""
+
+import importlib
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from penstock.sinks.console import Console
+from penstock.sinks.delta import Delta
+from penstock.sinks.json import Json
+from penstock.testing.sink_conformance import Landed, SinkConformance
+
+from support import sabotaged_sinks
+
+
+def read_delta(path: Path) -> list[Landed]:
+    if not DeltaTable.is_deltatable(str(path)):
+        return []
+    return [landed(row) for row in DeltaTable(str(path)).to_pyarrow_table().to_pylist()]
+
+
+def read_json(path: Path) -> list[Landed]:
+    return [landed(json.loads(line)) for file in path.glob("*.jsonl") for line in file.read_text().splitlines()]
+
+
+def landed(row: dict[str, Any]) -> Landed:
+    return Landed(row["_partition"], row["_offset"], row["id"])
+
+
+class TestDelta(SinkConformance):
+    @pytest.fixture(autouse=True)
+    def _target(self, tmp_path: Path) -> None:
+        self.folder, self.model = tmp_path / "scratch", Delta(path=tmp_path / "table")
+        self.read = partial(read_delta, tmp_path / "table")
+
+
+class TestJson(SinkConformance):
+    kills_in_commit = 2
+
+    @pytest.fixture(autouse=True)
+    def _target(self, tmp_path: Path) -> None:
+        self.folder, self.model = tmp_path / "scratch", Json(path=tmp_path / "files", gzip=False)
+        self.read = partial(read_json, tmp_path / "files")
+
+
+class TestConsole(SinkConformance):
+    """At least once; what was printed by a process that was killed is on its own terminal."""
+
+    kills_in_commit = 0
+
+    @pytest.fixture(autouse=True)
+    def _target(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        printed: list[Landed] = []
+
+        def read() -> list[Landed]:
+            printed.extend(landed(json.loads(line)) for line in capfd.readouterr().out.splitlines())
+            return printed
+
+        self.folder, self.model, self.read = tmp_path, Console(rows=1000), read
+
+
+class TestSqliteOfTheExample(SinkConformance):
+    kills_in_commit = 2
+
+    @pytest.fixture(autouse=True)
+    def _target(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.syspath_prepend(Path(__file__).parents[3] / "examples" / "sqlite_sink")
+        sqlite = importlib.import_module("penstock_sqlite").Sqlite
+        self.folder, self.model = tmp_path / "scratch", sqlite(path=tmp_path / "landed.db", table="orders")
+        self.read = partial(read_sqlite, tmp_path / "landed.db")
+
+
+def read_sqlite(path: Path) -> list[Landed]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [Landed(*row) for row in connection.execute("SELECT _partition, _offset, id FROM orders")]
+
+
+def over(model: type[Delta], tmp_path: Path) -> SinkConformance:
+    checks = SinkConformance()
+    checks.folder, checks.model = tmp_path / "scratch", model(path=tmp_path / "table")
+    checks.read = partial(read_delta, tmp_path / "table")
+    return checks
+
+
+KILLED = SinkConformance.test_a_driver_that_is_killed_at_any_point_loses_and_doubles_nothing
+SECOND = SinkConformance.test_a_second_driver_keeps_the_first_from_writing_what_is_there
+LANDED = SinkConformance.test_every_row_of_a_batch_is_there_once_and_the_positions_are_behind_it
+
+
+@pytest.mark.parametrize(
+    ("model", "check", "found"),
+    [
+        pytest.param(sabotaged_sinks.DataFirst, KILLED, "rows are there more than once", id="data before position"),
+        pytest.param(sabotaged_sinks.NoPosition, SECOND, "has committed a batch that another one", id="no position"),
+        pytest.param(sabotaged_sinks.LosesLast, LANDED, "rows are lost", id="loses the last row"),
+    ],
+)
+def test_a_sink_that_breaks_its_promise_is_found_out(
+    model: type[Delta], check: Callable[[SinkConformance], None], found: str, tmp_path: Path
+) -> None:
+    with pytest.raises(AssertionError, match=found):
+        check(over(model, tmp_path))
