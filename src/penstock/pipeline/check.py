@@ -6,17 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.config.problem import Problem
+from penstock.errors import BadInput
 from penstock.pipeline.spec import SINKS, PipelineSpec
 from penstock.record.target import Target
 from penstock.steps.select import unknown_columns
+from penstock.steps.user_code import load_function
 
 
-def problems(spec: PipelineSpec, folder: Path) -> list[Problem]:
-    """Find everything that can be found without Spark; errors keep a pipeline from starting, warnings do not."""
+def problems(spec: PipelineSpec, folder: Path, *, import_code: bool = False) -> list[Problem]:
+    """Find everything that can be found without Spark; errors keep a pipeline from starting, warnings do not.
+
+    With `import_code`, the user's modules are imported, so that a function which is not there is found.
+    """
     found = [*_told(spec), *_about_loops(spec)]
     if spec.speed == "realtime":
         return [*found, *_about_realtime(spec), *_about_rows(spec)]
-    found += [*_about_sinks(spec), *_about_functions(spec, folder)]
+    found += [*_about_sinks(spec), *_about_functions(spec, folder, import_code=import_code)]
     return [*found, *(_about_stateful(spec) if spec.is_stateful else _about_rows(spec))]
 
 
@@ -70,8 +75,8 @@ def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
             yield Problem.warning(f"`{sink.type}` is at least once: a crash can double rows", "sinks", number, "type")
 
 
-def _about_functions(spec: PipelineSpec, folder: Path) -> Iterator[Problem]:
-    """Look whether the modules are there; nothing of the user's is run."""
+def _about_functions(spec: PipelineSpec, folder: Path, *, import_code: bool) -> Iterator[Problem]:
+    """Look whether the modules are there, and if they are imported, whether the functions are."""
     for number, step in enumerate(spec.steps):
         if step.user_code is not None:
             top = step.user_code.partition(":")[0].partition(".")[0]
@@ -79,6 +84,11 @@ def _about_functions(spec: PipelineSpec, folder: Path) -> Iterator[Problem]:
             if not beside and top not in sys.modules and importlib.util.find_spec(top) is None:
                 text = f"there is no module '{top}', neither beside the file nor installed"
                 yield Problem.error(text, "steps", number, step.keyword)
+            elif import_code:
+                try:
+                    load_function(step.user_code, folder)
+                except BadInput as error:
+                    yield Problem.error(error.what, "steps", number, step.keyword)
 
 
 def _about_realtime(spec: PipelineSpec) -> Iterator[Problem]:

@@ -26,8 +26,11 @@ def load(path: str | Path) -> PipelineSpec:
     return load_with_warnings(Path(path))[0]
 
 
-def load_with_warnings(path: Path, *, once: bool = False) -> tuple[PipelineSpec, list[str]]:
-    """As `load`; also give what looks like a mistake but may be none. With `once` a stream ends when caught up."""
+def load_with_warnings(path: Path, *, once: bool = False, import_code: bool = False) -> tuple[PipelineSpec, list[str]]:
+    """As `load`; also return what looks like a mistake but may be none.
+
+    With `once` a stream ends when caught up. `import_code` looks for the functions of steps, too.
+    """
     lines: dict[document.KeyPath, int] = {}
     if not path.exists():
         raise missing(path)
@@ -39,7 +42,7 @@ def load_with_warnings(path: Path, *, once: bool = False) -> tuple[PipelineSpec,
         raise BadInput(f"pipeline '{spec.name}' runs in real time, and such a one never has caught up")
     if once:
         spec = spec.model_copy(update={"speed": "scheduled"})
-    found = problems(spec, path.resolve().parent)
+    found = problems(spec, path.resolve().parent, import_code=import_code)
     texts = {
         level: [document.placed(path, lines, each.keys, each.text) for each in found if each.level == level]
         for level in ("error", "warning")

@@ -8,6 +8,7 @@ import sysconfig
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from penstock.record.decoded import RecordError, record_error
 from penstock.record.schema import parse
 from penstock.steps.step import StepContext
 
+_LIBRARY = Path(sysconfig.get_path("stdlib"))
 HANDLERS = "-handlers"
 """Ends the name of the notes that a class of handlers keeps, for a Python step before it keeps notes, too."""
 
@@ -36,7 +38,8 @@ def load_function(reference: str, folder: Path | None) -> Callable[..., Any]:
     try:
         function = getattr(importlib.import_module(module), name, None)
     except Exception as error:  # noqa: BLE001 - a module runs when it is imported, and may raise anything
-        raise BadInput(f"the step '{reference}' cannot be imported: {type(error).__name__}: {error}") from None
+        reason = f"{type(error).__name__}: {error}{line_of(error)}"
+        raise BadInput(f"the step '{reference}' cannot be imported: {reason}") from None
     if not callable(function):
         raise BadInput(f"the module '{module}' has no function '{name}'")
     return function  # type: ignore[no-any-return]
@@ -44,14 +47,13 @@ def load_function(reference: str, folder: Path | None) -> Callable[..., Any]:
 
 def own_modules() -> list[ModuleType]:
     """Return the modules in memory that neither Python nor an installed package has brought: the user's own."""
-    library = Path(sysconfig.get_path("stdlib"))
     found = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file is None or name.partition(".")[0] in {"__main__", "penstock"}:
             continue
         path = Path(file)
-        if not path.is_relative_to(library) and not {"site-packages", "dist-packages"} & set(path.parts):
+        if not path.is_relative_to(_LIBRARY) and not {"site-packages", "dist-packages"} & set(path.parts):
             found.append(module)
     return found
 
@@ -122,3 +124,17 @@ def error_from(error: Exception, stage: str = "step") -> RecordError:
     except Exception:  # noqa: BLE001 - the function of a user's exception
         message = ""
     return record_error(name, message or name, stage)
+
+
+def line_of(error: BaseException) -> str:
+    """Return ` (rules.py, line 7)`: the last line of the user's own code on the way to an error, if there was one."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return f" ({Path(error.filename).name}, line {error.lineno})"
+    frames = [
+        (Path(frame.f_code.co_filename), line)
+        for frame, line in walk_tb(error.__traceback__)
+        if not {"penstock", "site-packages", "dist-packages"} & set(Path(frame.f_code.co_filename).parts)
+        and not Path(frame.f_code.co_filename).is_relative_to(_LIBRARY)
+        and not frame.f_code.co_filename.startswith("<")
+    ]
+    return f" ({frames[-1][0].name}, line {frames[-1][1]})" if frames else ""

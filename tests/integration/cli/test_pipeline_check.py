@@ -161,3 +161,33 @@ def test_a_new_file_is_accepted_by_check_is_not_overwritten_and_runs(lab: Lab, c
     assert [(1, True), (2, False)] == [(row["id"], row["large"]) for row in lab.rows(lab.folder / "tables/first-try")]
     assert ["ExpectationFailed"] == [letter.error for letter in lab.letters(topic)]
     assert "stream" not in yaml.safe_load(file.read_text())["speed"]
+
+
+def test_a_function_that_is_not_there_and_a_module_that_does_not_load_are_found(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "rules_of_check.py").write_text("def score(event):\n    return event\n")
+    (tmp_path / "broken_of_check.py").write_text("limit = 1\nhalf = limit / 0\n")
+    file = tmp_path / "pipeline.yaml"
+
+    def checked(function: str) -> str:
+        steps = {"steps": [{"python": function}]}
+        file.write_text(yaml.safe_dump({**yaml.safe_load(GOOD), **steps, "expect": []}))
+        return cli("pipeline", "check", file).err
+
+    assert "can run" in checked("rules_of_check:score")
+    assert "steps.0.python: the module 'rules_of_check' has no function 'scroe'" in checked("rules_of_check:scroe")
+    assert "ZeroDivisionError: division by zero (broken_of_check.py, line 2)" in checked("broken_of_check:f")
+
+
+def test_a_check_online_finds_topics_and_servers_and_makes_nothing(lab: Lab, cli: Cli) -> None:
+    topic, gone = lab.kafka.topic("checked"), "never-made"
+    file = lab.folder / "pipeline.yaml"
+    found = {}
+    for name in (topic, gone):
+        file.write_text(yaml.safe_dump(lab.document(name)))
+        found[name] = cli("pipeline", "check", file, "--online", home=lab.kafka.home)
+
+    assert 0 == found[topic].code, found[topic].err
+    assert f"found: {topic}/0 with 0 offsets" in found[topic].err
+    assert 3 == found[gone].code
+    assert f"there is no topic '{gone}'. Make it with: penstock topic create {gone}" in found[gone].err
+    assert [file] == list(lab.folder.iterdir())

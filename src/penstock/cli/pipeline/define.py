@@ -1,7 +1,8 @@
 """Write and check pipeline files."""
 
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -13,6 +14,7 @@ from penstock.errors import BadInput, Conflict, NotFound
 
 if TYPE_CHECKING:
     from penstock.pipeline.infer import Sample
+    from penstock.pipeline.spec import PipelineSpec
 
 _LOOKED_AT = 1000
 
@@ -69,14 +71,50 @@ def _print_sample(sample: "Sample") -> None:
         say(f"the key of each record is its {sample.key_column}")
 
 
-def check(file: File, as_json: Json = False) -> None:
-    """Look for mistakes without starting Spark; unknown columns are warnings."""
+def check(
+    context: typer.Context,
+    file: File,
+    online: Annotated[
+        bool, typer.Option("--online", help="Also look whether topics are there, and servers let the pipeline in.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Look for mistakes without starting Spark; the user's modules are imported. Unknown columns are warnings."""
     from penstock.pipeline.load import load_with_warnings
 
-    spec, warnings = load_with_warnings(file)
+    spec, warnings = load_with_warnings(file, import_code=True)
+    looked_at = _look(context, spec) if online else []
     if as_json:
-        print_json({"pipeline": spec.name, "warnings": warnings})
+        print_json({"pipeline": spec.name, "warnings": warnings, "looked_at": looked_at})
         return
     for warning in warnings:
         say(f"warning: {warning}")
+    for each in looked_at:
+        say(f"found: {each}")
     say(f"pipeline '{spec.name}' can run")
+
+
+def _look(context: typer.Context, spec: "PipelineSpec") -> list[str]:
+    """Reach everything that a start would reach first, and make nothing; return what was found."""
+    from penstock.sinks.sink import SinkContext
+    from penstock.sources.source import SourceContext
+
+    connection, found = session(context).connection(), list[str]()
+    if not spec.is_stateful:
+        for each in spec.source.open(SourceContext(connection)).available():
+            partition = f"{each.source_partition.topic}/{each.source_partition.partition}"
+            found.append(f"{partition} with {plural(each.end - each.first, 'offset')}")
+    with tempfile.TemporaryDirectory(prefix="penstock-check-") as scratch:
+        for model, name in zip(spec.sinks, spec.sink_names, strict=True):
+            sink = model.open(SinkContext(name, spec.name, connection, Path(scratch), _no_spark))
+            try:
+                sink.reach()
+            finally:
+                sink.close()
+            target = model.target()
+            found.append(f"sink '{name}' can be reached" + (f": {target.kind} {target.name}" if target else ""))
+    return found
+
+
+def _no_spark() -> NoReturn:
+    raise AssertionError("reaching a sink needs no Spark")
