@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, SourcePartition
-from penstock.sinks.delta import Delta, DeltaSink, DeltaStager
+from penstock.sinks.delta import Delta, DeltaSink
+from penstock.sinks.delta_stager import DeltaStager
 from penstock.sinks.sink import Refusal, SinkContext, Staged, StagerFactory
 
 

@@ -16,7 +16,7 @@ from penstock.record.columns import COORDINATES
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.target import Target
 from penstock.secret import PathFromFile
-from penstock.sinks.delta import DeltaStager
+from penstock.sinks.delta_stager import DeltaStager
 from penstock.sinks.sink import Sink, SinkContext, SinkModel
 
 

@@ -13,38 +13,24 @@ comes again comes later. Once acknowledged by a group a message is gone; a new g
 """
 
 import itertools
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pika
-from pika.adapters.utils.connection_workflow import AMQPConnectorException
-from pika.exceptions import (
-    AMQPError,
-    AuthenticationError,
-    ChannelClosedByBroker,
-    ProbableAccessDeniedError,
-    ProbableAuthenticationError,
-)
+from pika.exceptions import AMQPError, ChannelClosedByBroker
 
 from penstock.errors import (
-    BadInput,
     BrokerUnavailable,
-    Conflict,
     NotFound,
     OwnershipLost,
-    PenstockError,
     RecordsRefused,
-    Refused,
 )
 from penstock.transports.address import Address
-from penstock.transports.tls import tls_context, tls_refusal
+from penstock.transports.rabbitmq_connection import ANSWER_S, CONFIRM_S, FAILURES, parameters, translated
 from penstock.transports.transport import Incoming, Outgoing
 
-_ANSWER_S = 10.0
-_CONFIRM_S = 30.0
 _PREFETCH = 2000
 _UNCONFIRMED = 2000
 # RabbitMQ ends the channel at a message above its limit (16 MiB), and with it the confirmations of those before.
@@ -52,10 +38,6 @@ _LARGE = 2**20
 # A key travels in a header, and headers in one frame of at most 128 KiB.
 _LARGEST_KEY = 2**16
 _PERSISTENT = 2
-_DENIED = (AuthenticationError, ProbableAuthenticationError, ProbableAccessDeniedError)
-# A handshake that fails, as with TLS, is none of pika's other errors.
-_FAILURES = (AMQPError, AMQPConnectorException, OSError)
-_NOT_ALLOWED = 403
 _connections = itertools.count(1)
 
 
@@ -68,14 +50,14 @@ class RabbitMQ:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._parameters = _parameters(address)
+        self._parameters = parameters(address)
         self._publisher: _Publisher | None = self._open()
 
     def _open(self) -> "_Publisher":
         try:
             return _Publisher(self._parameters)
-        except _FAILURES as error:
-            raise _translated(error, self._address, "connecting") from None
+        except FAILURES as error:
+            raise translated(error, self._address, "connecting") from None
 
     def send(self, messages: Sequence[Outgoing]) -> None:
         """Return when RabbitMQ has confirmed all of them; raises `NotFound` if no group has subscribed yet."""
@@ -116,12 +98,12 @@ class RabbitMQ:
         publisher = self._publisher = self._publisher or self._open()
         try:
             return publisher.publish(messages)
-        except _FAILURES as error:
+        except FAILURES as error:
             self._publisher = None
             publisher.close()
             if isinstance(error, ChannelClosedByBroker) and "message size" in error.reply_text:
                 raise _TooLarge(f"publishing: RabbitMQ says {error.reply_text}") from None
-            raise _translated(error, self._address, "publishing") from None
+            raise translated(error, self._address, "publishing") from None
 
     def subscribe(self, topic: str, group: str) -> "QueueSubscription":
         """Make the group's queue if it is not there, and take from it."""
@@ -156,8 +138,8 @@ class _Publisher:
             on_close_callback=lambda _, error: self._failed(error),
         )
         try:
-            self._wait(lambda: self._confirming, _ANSWER_S)
-        except _FAILURES:
+            self._wait(lambda: self._confirming, ANSWER_S)
+        except FAILURES:
             self.close()
             raise
 
@@ -216,7 +198,7 @@ class _Publisher:
                 self._connection.ioloop.stop()
 
             self._channel.exchange_declare(topic, "fanout", durable=True, callback=answered)
-            self._wait(lambda declared=declared: bool(declared), _ANSWER_S)  # type: ignore[misc]
+            self._wait(lambda declared=declared: bool(declared), ANSWER_S)  # type: ignore[misc]
             self._exchanges.add(topic)
         for start in range(0, len(messages), _UNCONFIRMED):
             for message in messages[start : start + _UNCONFIRMED]:
@@ -225,7 +207,7 @@ class _Publisher:
                 self._tag += 1
                 self._unconfirmed[self._tag] = None
                 self._channel.basic_publish(message.topic, "", message.value, properties, mandatory=True)
-            self._wait(lambda: not self._unconfirmed, _CONFIRM_S)
+            self._wait(lambda: not self._unconfirmed, CONFIRM_S)
         return self._unrouted
 
     def close(self) -> None:
@@ -234,8 +216,8 @@ class _Publisher:
         try:
             if self._connection.is_open:
                 self._connection.close()
-                self._wait(lambda: bool(self._connection.is_closed), _ANSWER_S)
-        except _FAILURES:
+                self._wait(lambda: bool(self._connection.is_closed), ANSWER_S)
+        except FAILURES:
             return
         finally:
             # pika closes its socket one turn of the loop after it has said that it is closed.
@@ -329,15 +311,15 @@ class QueueSubscription:
         if connection is not None and connection.is_open:
             try:
                 connection.close()
-            except _FAILURES:
+            except FAILURES:
                 return
 
     def _guarded(self, doing: str, call: Callable[[], object]) -> None:
         try:
             call()
-        except _FAILURES as error:
+        except FAILURES as error:
             self.close()
-            raise _translated(error, self._address, f"{doing} '{self._topic}'") from None
+            raise translated(error, self._address, f"{doing} '{self._topic}'") from None
 
 
 def _problem_of_key(key: str | None) -> str | None:
@@ -346,57 +328,3 @@ def _problem_of_key(key: str | None) -> str | None:
     except UnicodeEncodeError:
         return "a key is no text that UTF-8 could write"
     return f"a key has more than {_LARGEST_KEY} bytes" if len(encoded) > _LARGEST_KEY else None
-
-
-def _parameters(address: Address) -> pika.ConnectionParameters:
-    # pika reports every failed attempt as an error with a traceback, beside the exception that we turn into one line.
-    logger = logging.getLogger("pika")
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.CRITICAL)
-    if address.user is not None and address.password is None:
-        raise BadInput(
-            f"RabbitMQ asks user '{address.user}' for a password", fix="Add ?password=env:NAME or ?password=file:PATH"
-        )
-    password = address.password.reveal() if address.password is not None else "guest"
-    context = tls_context(address)
-    return pika.ConnectionParameters(
-        address.host,
-        address.port,
-        address.path or "/",
-        pika.PlainCredentials(address.user or "guest", password),
-        # Heartbeats are sent only while pika is called: a busy program would be cut off. TCP looks after dead peers.
-        heartbeat=0,
-        ssl_options=pika.SSLOptions(context, address.host) if context is not None else None,
-        tcp_options={"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3},
-        socket_timeout=_ANSWER_S,
-        stack_timeout=_ANSWER_S,
-        blocked_connection_timeout=_CONFIRM_S,
-    )
-
-
-def _translated(error: BaseException, address: Address, doing: str) -> PenstockError:
-    where = f"RabbitMQ at {address.server}"
-    causes = _causes(error)
-    if any(isinstance(cause, _DENIED) for cause in causes):
-        return Refused(
-            f"{doing}: {where} does not let user '{address.user or 'guest'}' into virtual host '{address.path or '/'}'",
-            fix="Check the user, the virtual host and what ?password= points to",
-        )
-    if isinstance(error, ChannelClosedByBroker) and error.reply_code == _NOT_ALLOWED:
-        return Refused(f"{doing}: {where} refuses it ({error.reply_text})")
-    if isinstance(error, ChannelClosedByBroker):
-        return Conflict(f"{doing}: {where} says {error.reply_text}")
-    for cause in causes:
-        if refused := tls_refusal(doing, where, cause):
-            return refused
-    reason = next((str(cause).splitlines()[0] for cause in reversed(causes) if str(cause)), type(error).__name__)
-    return BrokerUnavailable(f"{doing}: {where} does not answer ({reason})", fix="Try again")
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """Unwrap what pika packs into each other, the innermost last."""
-    found = [error]
-    for each in found:
-        inner = [*getattr(each, "exceptions", ()), getattr(each, "exception", None), *each.args]
-        found += [cause for cause in inner if isinstance(cause, BaseException) and cause not in found]
-    return found
