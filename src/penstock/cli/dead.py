@@ -71,10 +71,10 @@ def list_(
 
 def _require_known(context: typer.Context, pipeline: str | None) -> None:
     """Tell a pipeline without dead letters from a name that is none; letters of one that runs elsewhere were found."""
-    from penstock.operate.driver import known_home
+    from penstock.operate.driver import known_paths
 
     if pipeline is not None:
-        known_home(session(context).settings, pipeline.partition(".replay-")[0])
+        known_paths(session(context).settings, pipeline.partition(".replay-")[0])
 
 
 @app.command()

@@ -47,7 +47,7 @@ class OpenedPipeline:
         self,
         spec: PipelineSpec,
         connection: Connection,
-        home: PipelinePaths,
+        paths: PipelinePaths,
         start_spark: Callable[[], "SparkSession"],
         base: Path,
         *,
@@ -56,8 +56,8 @@ class OpenedPipeline:
         launch_spark: Callable[[], None] | None = None,
     ) -> None:
         self.spec = spec
-        self.home = home
-        self.checkpoint = Checkpoint(home.checkpoint, spec.name)
+        self.paths = paths
+        self.checkpoint = Checkpoint(paths.checkpoint, spec.name)
         self.stopping = Event()
         self.connection = connection
         self._start_spark = start_spark
@@ -71,8 +71,8 @@ class OpenedPipeline:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(self.home.locked(self.spec.name))
-            shutil.rmtree(self.home.scratch, ignore_errors=True)
+            stack.enter_context(self.paths.locked(self.spec.name))
+            shutil.rmtree(self.paths.scratch, ignore_errors=True)
             spill.remove_left()
             self._admin = Admin(self.connection)
             if self.checkpoint.exists and not self._any_cluster:
@@ -91,12 +91,12 @@ class OpenedPipeline:
                 self.spec,
                 self._spark_unless_stopping,
                 self._base,
-                self.home.scratch,
-                self.home.folder / "analysis.json",
+                self.paths.scratch,
+                self.paths.folder / "analysis.json",
             )
             for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
                 if isinstance(self.replay, Range) and self.replay.replaces:
-                    sink.replace(self.replay.replaced(gaps.ranges(self.home.gaps)))
+                    sink.replace(self.replay.replaced(gaps.ranges(self.paths.gaps)))
                 reserved = [job.schema.field(name) for name in model.reserved_columns]
                 sink.open(pa.schema([*(job.schema.field(name) for name in job.columns), *reserved]))
             # Letters of a range that goes elsewhere are not the pipeline's own: nobody should send them to its sinks.
@@ -105,14 +105,14 @@ class OpenedPipeline:
                 self.connection,
                 self.spec.name + (self._suffix if elsewhere else ""),
                 self.spec.dead_letters.topic,
-                self.home.scratch,
+                self.paths.scratch,
                 f"{group_of(self.spec.name)}.{SINK_NAME}{self._suffix}",
             )
             stack.callback(self.dead.close)
             self.lag_report = LagReport(self.connection, self.spec.name + self._suffix)
             stack.callback(self.lag_report.close)
             self.parts = Parts(
-                self.spec, self.source, job, self.sinks, self.dead, self.home.scratch / "notes", self.stopping
+                self.spec, self.source, job, self.sinks, self.dead, self.paths.scratch / "notes", self.stopping
             )
             self.dead.open(self.dead_topics(self.available))
             self._stack = stack.pop_all()
@@ -139,7 +139,7 @@ class OpenedPipeline:
         return self.lag(committed, self.available) > 0
 
     def _open_source(self) -> Source:
-        context = SourceContext(self.connection, gaps.ranges(self.home.gaps))
+        context = SourceContext(self.connection, gaps.ranges(self.paths.gaps))
         if isinstance(self.replay, Replay):
             return ReplaySource(self.replay, context)
         if isinstance(self.replay, Range):
@@ -152,7 +152,7 @@ class OpenedPipeline:
                 self.spec.sink_names[number],
                 self.spec.name,
                 self.connection,
-                self.home.scratch,
+                self.paths.scratch,
                 lambda: self.parts.job.spark,
                 self._suffix,
             )

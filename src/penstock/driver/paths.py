@@ -38,7 +38,7 @@ class PipelinePaths:
     is_held: bool = False
     """Whether this driver holds the pipeline's lock, so that nobody has to take it."""
     pipeline_folder: Path | None = None
-    """In a replay's home, the folder of its pipeline."""
+    """Of a replay, the folder of its pipeline."""
 
     @contextmanager
     def locked(self, pipeline: str) -> Iterator[Self]:

@@ -27,11 +27,11 @@ class PatternTopics:
     """What a driver has seen of the topics, and what it lets go of."""
 
     def __init__(
-        self, source: Source, checkpoint: Checkpoint, home: PipelinePaths, sink_names: Collection[str]
+        self, source: Source, checkpoint: Checkpoint, paths: PipelinePaths, sink_names: Collection[str]
     ) -> None:
         self._source = source
         self._checkpoint = checkpoint
-        self._home = home
+        self._paths = paths
         self._sink_names = sink_names
         self._seen: Positions = {}
 
@@ -51,7 +51,7 @@ class PatternTopics:
         if not deleted:
             return committed
         require_same_cluster(committed)
-        on_record = gaps.read(self._home.gaps)
+        on_record = gaps.read(self._paths.gaps)
         known = {(gap.topic_id, gap.partition, gap.start) for gap in on_record if gap.reason == TOPIC_DELETED}
         left = [
             self._left_unread(committed, source_partition)
@@ -61,7 +61,7 @@ class PatternTopics:
         # A driver that died right after this has seen the end, and the next one has not. A topic that could not be seen
         # for a while may be deleted a second time, with more of it read by then.
         new = [gap for gap in left if gap.end is not None or (gap.topic_id, gap.partition, gap.start) not in known]
-        gaps.record(self._home.gaps, [gap for gap in new if gap.start != gap.end])
+        gaps.record(self._paths.gaps, [gap for gap in new if gap.start != gap.end])
         committed = committed.without(lambda source_partition: source_partition.topic in deleted)
         self._checkpoint.commit(committed)
         self._seen = {

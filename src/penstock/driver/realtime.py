@@ -66,22 +66,26 @@ class RealtimeRunner:
     """Runs one pipeline in real time. Entering takes the lock and checks that it is safe to go on."""
 
     def __init__(
-        self, spec: PipelineSpec, connection: Connection, home: PipelinePaths, start_spark: Callable[[], "SparkSession"]
+        self,
+        spec: PipelineSpec,
+        connection: Connection,
+        paths: PipelinePaths,
+        start_spark: Callable[[], "SparkSession"],
     ) -> None:
         if not spec.source.named_topics:
             raise BadInput("`speed: realtime` reads Kafka")
         self.spec = spec
-        self.home = home
+        self.paths = paths
         self.stopping = Event()
         self.repeated = 0
         self._connection = connection
         self._start_spark = start_spark
         self._stack = ExitStack()
-        self._spark = SparkCheckpoint(home.checkpoint / "spark")
+        self._spark = SparkCheckpoint(paths.checkpoint / "spark")
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(self.home.locked(self.spec.name))
+            stack.enter_context(self.paths.locked(self.spec.name))
             self._source = self.spec.source.open(SourceContext(self._connection))
             self.available = self._source.available()
             self._lag_report = LagReport(self._connection, self.spec.name)
@@ -94,15 +98,15 @@ class RealtimeRunner:
 
     @property
     def _metadata(self) -> Path:
-        return self.home.checkpoint / "metadata.json"
+        return self.paths.checkpoint / "metadata.json"
 
     def begin(self) -> None:
         """Compare topic ids and Spark's checkpoint with those of the last run; count what this run sends once more."""
         if not self._metadata.exists():
             if self._spark.exists:
-                raise lost(self.spec.name, f"only Spark's part of it is in {self.home.checkpoint}")
+                raise lost(self.spec.name, f"only Spark's part of it is in {self.paths.checkpoint}")
             if self._reported():
-                reason = f"there is none in {self.home.checkpoint}, and its lag has been reported before"
+                reason = f"there is none in {self.paths.checkpoint}, and its lag has been reported before"
                 raise lost(self.spec.name, reason)
             starts = self._source.starts(self.available)
             self._remember(self._beginning(starts))
@@ -211,7 +215,7 @@ class RealtimeRunner:
         spark = self._start_spark()
         cores = spark.sparkContext.defaultParallelism
         self._require_cores(cores)
-        options = self._stack.enter_context(client_options(self._connection, self.home, spark))
+        options = self._stack.enter_context(client_options(self._connection, self.paths, spark))
         source = (
             spark.readStream.format("kafka")
             .options(**options)

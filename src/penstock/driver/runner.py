@@ -44,9 +44,9 @@ class Runner(OpenedPipeline):
     def run(self, on_progress: OnProgress) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
         self._own, self._moved = OwnPositions(), 0
-        self._rate = RateLimit(self.spec.rate, self.home.folder)
+        self._rate = RateLimit(self.spec.rate, self.paths.folder)
         self._refreshed_at, self._is_idle = time.monotonic(), False
-        self._topics = PatternTopics(self.source, self.checkpoint, self.home, list(self.stores))
+        self._topics = PatternTopics(self.source, self.checkpoint, self.paths, list(self.stores))
         self._topics.see(self.available)
         committed = self._topics.without_deleted(self.begin(), self.available, self.require_same_cluster)
         self.take_over()

@@ -21,7 +21,7 @@ _PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
 
 @contextmanager
-def client_options(connection: Connection, home: PipelinePaths, spark: "SparkSession") -> Iterator[dict[str, str]]:
+def client_options(connection: Connection, paths: PipelinePaths, spark: "SparkSession") -> Iterator[dict[str, str]]:
     """Return the options of Spark's Kafka source and sink, valid inside of the block."""
     options = {"kafka.bootstrap.servers": connection.bootstrap_servers}
     login = connection.security.java()
@@ -30,7 +30,7 @@ def client_options(connection: Connection, home: PipelinePaths, spark: "SparkSes
         return
     is_local = (spark.sparkContext.master or "").startswith("local")
     content = properties_text(login).encode("ascii")
-    with _in_memory(content) if is_local else _in_file(content, home) as path:
+    with _in_memory(content) if is_local else _in_file(content, paths) as path:
         yield {
             **options,
             "kafka.config.providers": "file",
@@ -52,9 +52,9 @@ def _in_memory(content: bytes) -> Iterator[Path]:
 
 
 @contextmanager
-def _in_file(content: bytes, home: PipelinePaths) -> Iterator[Path]:
+def _in_file(content: bytes, paths: PipelinePaths) -> Iterator[Path]:
     """Hold a private file in the pipeline's folder, which executors elsewhere may have, too."""
-    path = home.folder / "login.properties"
+    path = paths.folder / "login.properties"
     write_private(path, content)
     try:
         yield path

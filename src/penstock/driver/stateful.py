@@ -56,10 +56,10 @@ class StatefulRunner:
     """Runs one stateful pipeline. Entering takes the lock and checks that it is safe to go on."""
 
     def __init__(
-        self, spec: PipelineSpec, home: PipelinePaths, start_spark: Callable[[], "SparkSession"], base: Path
+        self, spec: PipelineSpec, paths: PipelinePaths, start_spark: Callable[[], "SparkSession"], base: Path
     ) -> None:
         self.spec = spec
-        self.home = home
+        self.paths = paths
         self.stopping = Event()
         self._start_spark = start_spark
         self._base = base
@@ -67,17 +67,17 @@ class StatefulRunner:
         self._failure: Exception | None = None
         self._batches = 0
         self._query: Any = None
-        self._spark = SparkCheckpoint(home.checkpoint / "spark")
+        self._spark = SparkCheckpoint(paths.checkpoint / "spark")
         self._begun = _Metadata(spec.name)
         self.sinks: list[MergingSink] = []
 
     @property
     def _metadata(self) -> Path:
-        return self.home.checkpoint / "metadata.json"
+        return self.paths.checkpoint / "metadata.json"
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(self.home.locked(self.spec.name))
-        shutil.rmtree(self.home.scratch, ignore_errors=True)
+        self._stack.enter_context(self.paths.locked(self.spec.name))
+        shutil.rmtree(self.paths.scratch, ignore_errors=True)
         names = zip(self.spec.sinks, self.spec.sink_names, strict=True)
         self.sinks = [model.open_merge(MergeContext(name, self.spec.name)) for model, name in names]
         for sink in self.sinks:
@@ -94,7 +94,7 @@ class StatefulRunner:
             started = [name for name, position in positions.items() if position is not None]
             if started or self._spark.exists:
                 reason = f"sink '{started[0]}' has a position" if started else "Spark has one of this pipeline"
-                raise lost(self.spec.name, f"there is none in {self.home.checkpoint}, and {reason}")
+                raise lost(self.spec.name, f"there is none in {self.paths.checkpoint}, and {reason}")
             self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))
             return
         self._begun = self._load()
@@ -183,7 +183,7 @@ class StatefulRunner:
                 # From now on results may be in sinks: this state, and no other, explains them.
                 self._remember(msgspec.structs.replace(self._begun, query=self._spark.query_id()))
             lacking = [sink for sink in self.sinks if self._lacks(sink, number)]
-            results = spill(rows, self.home.scratch)
+            results = spill(rows, self.paths.scratch)
             count = results.count_rows()
             for sink in lacking:
                 self._merge(sink, results, number)
@@ -193,7 +193,7 @@ class StatefulRunner:
             self._failure = error
             raise
         finally:
-            shutil.rmtree(self.home.scratch, ignore_errors=True)
+            shutil.rmtree(self.paths.scratch, ignore_errors=True)
         merged, nothing = SinkCount(count, count, 0, 0), SinkCount(0, 0, 0, 0)
         report = BatchReport(
             batch=number,

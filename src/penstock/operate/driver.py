@@ -31,17 +31,17 @@ AnyRunner: TypeAlias = "Runner | StatefulRunner | RealtimeRunner"
 Show = Callable[[Status], None]
 
 
-def home_of(settings: Settings, pipeline: str) -> PipelinePaths:
+def paths_of(settings: Settings, pipeline: str) -> PipelinePaths:
     """Return the folders of a pipeline."""
     return PipelinePaths(settings.home / "pipelines" / pipeline)
 
 
-def known_home(settings: Settings, pipeline: str) -> PipelinePaths:
+def known_paths(settings: Settings, pipeline: str) -> PipelinePaths:
     """Return the folders of a pipeline that has run here; raise `NotFound` if none of this name has."""
-    home = home_of(settings, pipeline)
-    if not home.folder.is_dir():
+    paths = paths_of(settings, pipeline)
+    if not paths.folder.is_dir():
         raise NotFound(f"no pipeline '{pipeline}' has run here", fix="List them with: penstock pipeline list")
-    return home
+    return paths
 
 
 def file_of(settings: Settings, which: str) -> Path:
@@ -52,7 +52,7 @@ def file_of(settings: Settings, which: str) -> Path:
     if Path(which).is_file() and ("/" in which or Path(which).suffix in _SUFFIXES):
         return Path(which)
     try:
-        return belonging.file_of(home_of(settings, which).folder)
+        return belonging.file_of(paths_of(settings, which).folder)
     except OSError:
         if "/" in which or Path(which).suffix in _SUFFIXES:
             raise missing(Path(which)) from None
@@ -67,31 +67,31 @@ def make_runner(
     settings: Settings,
     file: Path,
     master: str = MASTER,
-    home: PipelinePaths | None = None,
+    paths: PipelinePaths | None = None,
     *,
     will_run: bool = False,
     any_cluster: bool = False,
 ) -> AnyRunner:
-    """Make what runs a pipeline; entering it takes the lock, unless `home` is held. A rebuild takes any cluster.
+    """Make what runs a pipeline; entering it takes the lock, unless `paths` is held. A rebuild takes any cluster.
 
     With `will_run`, entering it also launches Spark's JVM if there is something to read.
     """
-    home, base = home or home_of(settings, spec.name), file.resolve().parent
+    paths, base = paths or paths_of(settings, spec.name), file.resolve().parent
     if spec.is_stateful:
         from penstock.driver.stateful import StatefulRunner
 
         delta = jars.ensure("delta", settings.jars)
-        return StatefulRunner(spec, home, session.starter(spec, home.logs, master, delta), base)
+        return StatefulRunner(spec, paths, session.starter(spec, paths.logs, master, delta), base)
     if spec.speed == "realtime":
         from penstock.driver.realtime import RealtimeRunner
 
         kafka = jars.ensure("spark-kafka", settings.jars)
         # A core for each partition, whatever the machine has: most of the time they wait.
         master = "local[16]" if master == MASTER else master
-        return RealtimeRunner(spec, settings.connection(), home, session.starter(spec, home.logs, master, kafka))
-    start = session.starter(spec, home.logs, master)
+        return RealtimeRunner(spec, settings.connection(), paths, session.starter(spec, paths.logs, master, kafka))
+    start = session.starter(spec, paths.logs, master)
     launch = start.launch if will_run else None
-    return Runner(spec, settings.connection(), home, start, base, any_cluster=any_cluster, launch_spark=launch)
+    return Runner(spec, settings.connection(), paths, start, base, any_cluster=any_cluster, launch_spark=launch)
 
 
 def run(
@@ -107,8 +107,8 @@ def run(
 
     It is told to stop by a signal, which only a main thread can get, or by setting `stopping`.
     """
-    home = home_of(settings, spec.name)
-    make_private(home.folder)
+    paths = paths_of(settings, spec.name)
+    make_private(paths.folder)
     status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
     runner: AnyRunner | None = None
     is_open = False
@@ -116,9 +116,9 @@ def run(
 
     def on_progress(progress: Progress) -> None:
         account(status, progress)
-        status.save(home.folder)
+        status.save(paths.folder)
         show(status)
-        home.roll_logs_over()
+        paths.roll_logs_over()
         for listener in listeners:
             listener(progress)
 
@@ -129,9 +129,9 @@ def run(
             # There is no batch to finish yet, and whatever else is under way survives a kill.
             raise KeyboardInterrupt
 
-    with _on_signal(stop), home.locked(spec.name) as held, _on_record(status, settings.home, home.folder) as record:
-        belonging.require_own_name(home.folder, spec.name, file)
-        belonging.write_file(home.folder, file)
+    with _on_signal(stop), paths.locked(spec.name) as held, _on_record(status, settings.home, paths.folder) as record:
+        belonging.require_own_name(paths.folder, spec.name, file)
+        belonging.write_file(paths.folder, file)
         listeners.append(record.batch)
         runner = make_runner(spec, settings, file, master, held, will_run=True)
         runner.stopping = stopping or runner.stopping
@@ -139,11 +139,11 @@ def run(
             if spec.metrics is not None:
                 from penstock.operate.metrics import MetricsServer
 
-                metrics = stack.enter_context(MetricsServer(spec.metrics, status, home.folder))
+                metrics = stack.enter_context(MetricsServer(spec.metrics, status, paths.folder))
                 listeners.append(metrics.on_progress)
             stack.enter_context(runner)
             is_open, status.reason = True, ""
-            status.save(home.folder)
+            status.save(paths.folder)
             show(status)
             with session.death_named():
                 runner.run(on_progress)

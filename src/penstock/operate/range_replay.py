@@ -19,7 +19,7 @@ from penstock.driver import session
 from penstock.driver.paths import Progress
 from penstock.driver.runner import Runner
 from penstock.errors import BadInput, ClusterReplaced, Conflict, Discontinuity, NotFound
-from penstock.operate.driver import MASTER, Show, account, home_of
+from penstock.operate.driver import MASTER, Show, account, paths_of
 from penstock.operate.repair import rebuild
 from penstock.operate.settling import by_sink, left_out, untouched
 from penstock.operate.status import Status
@@ -72,21 +72,21 @@ def begin(
         _require_replaceable(sink)
     parts = choose(spec.source, settings.connection(), since, until)
     if replace:
-        parts = _landed(parts, Checkpoint(home_of(settings, spec.name).checkpoint, spec.name), spec.sink_names)
+        parts = _landed(parts, Checkpoint(paths_of(settings, spec.name).checkpoint, spec.name), spec.sink_names)
     replay = RangeReplay(
         pipeline=spec.name,
         file=str(file.resolve()),
         into={str(sink.name): str(getattr(sink, _target_key(sink))) for sink in changed.sinks} if into else {},
         range=Range(id=secrets.token_hex(4), parts=parts, replaces=replace),
     )
-    home = home_of(settings, spec.name).replay(replay.range.id)
-    write_versioned(home.folder / _FILE, REPLAY, replay.model_dump())
+    paths = paths_of(settings, spec.name).replay(replay.range.id)
+    write_versioned(paths.folder / _FILE, REPLAY, replay.model_dump())
     return replay
 
 
 def find(settings: "Settings", pipeline: str, replay_id: str, file: Path | None = None) -> RangeReplay:
     """Look up a replay that was begun; with its file, also one whose folder is lost and that the ledger still knows."""
-    kept = home_of(settings, pipeline).replay(replay_id).folder / _FILE
+    kept = paths_of(settings, pipeline).replay(replay_id).folder / _FILE
     # An id is no path: it has eight hexadecimal digits.
     if re.fullmatch(r"[0-9a-f]{8}", replay_id) is None:
         raise NotFound(f"pipeline '{pipeline}' has no replay '{replay_id}' here")
@@ -125,7 +125,7 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
     """Run a replay to its end; after its end, it does nothing."""
     path = Path(replay.file)
     spec = _changed(load(path), replay.into, path.parent)
-    home = home_of(settings, spec.name).replay(replay.range.id)
+    paths = paths_of(settings, spec.name).replay(replay.range.id)
     status = Status(pipeline=spec.name, state="running", pid=0, file=str(path))
     if replay.is_done:
         # Not even letters are looked at: those of the range that are open now are none of this replay's business.
@@ -144,9 +144,9 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
         account(status, progress)
         show(status)
 
-    start = session.starter(spec, home.logs, master)
+    start = session.starter(spec, paths.logs, master)
     with (
-        Runner(spec, settings.connection(), home, start, path.parent, replay=replay.range) as runner,
+        Runner(spec, settings.connection(), paths, start, path.parent, replay=replay.range) as runner,
         _way_out(settings, runner),
     ):
         if replay.is_claimed and not runner.checkpoint.exists:
@@ -160,11 +160,11 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
             _require_all_sinks(settings, spec, replay.range.id, letters)
             Ledger(settings.connection()).replace(letters, replay.entry)
             replay = replay.model_copy(update={"is_claimed": True})
-            write_versioned(home.folder / _FILE, REPLAY, replay.model_dump())
+            write_versioned(paths.folder / _FILE, REPLAY, replay.model_dump())
         runner.run(tell)
     if replay.is_claimed:
         Ledger(settings.connection()).finish(replay.entry)
-    write_versioned(home.folder / _FILE, REPLAY, replay.model_copy(update={"is_done": True}).model_dump())
+    write_versioned(paths.folder / _FILE, REPLAY, replay.model_copy(update={"is_done": True}).model_dump())
     status.state = "finished"
     return status
 
@@ -227,7 +227,7 @@ def _way_out(settings: "Settings", runner: Runner) -> Iterator[None]:
     except ClusterReplaced:
         raise  # the former cluster has the records, and the ledger
     except Discontinuity as error:
-        kept = runner.home.folder / _FILE
+        kept = runner.paths.folder / _FILE
         replay = RangeReplay.model_validate(read_versioned(kept, REPLAY))
         if replay.is_claimed:
             # It will never get further: what it has judged is anybody's, and what it has not got to is open again.
@@ -277,7 +277,7 @@ def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[De
 
     Letters of sinks that the replay does not write to, and of records that it does not read, are none of these.
     """
-    skipped = gaps.ranges(home_of(settings, spec.name).gaps)
+    skipped = gaps.ranges(paths_of(settings, spec.name).gaps)
     replaced = [part for parts in chosen.replaced(skipped).values() for part in parts]
     found: list[DeadLetter] = []
     for topic in sorted({dead_topic_of(part.topic, spec.dead_letters.topic, spec.name) for part in chosen.parts}):

@@ -35,7 +35,7 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
     that Kafka may have forgotten, goes on from the reported lag; dead letters from where the furthest sink stands.
     What the former checkpoint had of topics that are not there any more is recorded as gaps first.
     """
-    records.record(runner.home.gaps, forsaken(runner))
+    records.record(runner.paths.gaps, forsaken(runner))
     crash_point("gap_recorded")
     source_partitions = [each.source_partition for each in runner.available]
     reported = runner.lag_report.reported(source_partitions)
@@ -100,7 +100,7 @@ def skip_gaps(runner: Runner) -> list[Gap]:
     committed, found = _find(runner)
     if not found:
         return []
-    records.record(runner.home.gaps, found)
+    records.record(runner.paths.gaps, found)
     crash_point("gap_recorded")
     progress = runner.sink_progress(committed, runner.available)
     sinks = {name: dict(positions) for name, positions in committed.sinks.items()}
@@ -126,7 +126,7 @@ def skip_gaps(runner: Runner) -> list[Gap]:
     return found
 
 
-def skip(spec: PipelineSpec, connection: Connection, home: PipelinePaths, which: str, reason: str) -> Gap:
+def skip(spec: PipelineSpec, connection: Connection, paths: PipelinePaths, which: str, reason: str) -> Gap:
     """Give up one record, `TOPIC:PARTITION:OFFSET`: it is on record as a gap, and no batch will ask for it.
 
     Neither Spark nor a sink is needed, whatever it is that fails; the driver must not run meanwhile.
@@ -134,7 +134,7 @@ def skip(spec: PipelineSpec, connection: Connection, home: PipelinePaths, which:
     if spec.is_stateful or spec.speed == "realtime" or not spec.source.in_kafka:
         raise BadInput("records can be skipped in a pipeline that reads Kafka by batches")
     topic, number, offset = _parsed(which)
-    checkpoint = Checkpoint(home.checkpoint, spec.name)
+    checkpoint = Checkpoint(paths.checkpoint, spec.name)
     with checkpoint.locked():
         _require_begun(checkpoint)
         committed = checkpoint.load()
@@ -161,11 +161,11 @@ def skip(spec: PipelineSpec, connection: Connection, home: PipelinePaths, which:
             )
         if any(
             start <= offset < end
-            for start, end in records.ranges(home.gaps).get((source_partition.topic_id, number), [])
+            for start, end in records.ranges(paths.gaps).get((source_partition.topic_id, number), [])
         ):
             raise Conflict(f"offset {offset} of {source_partition} is skipped already", safe="Nothing was changed")
         gap = Gap.of(spec.name, source_partition, (offset, offset + 1), reason, "skip")
-        records.record(home.gaps, [gap])
+        records.record(paths.gaps, [gap])
     return gap
 
 

@@ -13,7 +13,7 @@ from penstock.delivery.ledger import Ledger, Replay
 from penstock.driver import session
 from penstock.driver.runner import Runner
 from penstock.errors import BadInput, Conflict, NotFound, TopicRecreated
-from penstock.operate.driver import MASTER, account, home_of
+from penstock.operate.driver import MASTER, account, paths_of
 from penstock.operate.settling import by_sink, left_out, untouched
 from penstock.operate.status import Status
 from penstock.pipeline.load import load
@@ -78,8 +78,8 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
         ends[source] = max(letter.offset + 1, ends.get(source, 0))
     listed = [(*source, end) for source, end in ends.items()]
     replay = Replay(id=secrets.token_hex(4), pipeline=spec.name, letters=chosen, ends=listed)
-    home = home_of(settings, spec.name).replay(replay.id)
-    write_versioned(home.folder / _FILE, REPLAY, _Begun(file=file.resolve()).model_dump(mode="json"))
+    paths = paths_of(settings, spec.name).replay(replay.id)
+    write_versioned(paths.folder / _FILE, REPLAY, _Begun(file=file.resolve()).model_dump(mode="json"))
     Ledger(settings.connection()).claim(letters, replay)
     return replay
 
@@ -93,7 +93,7 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
     """Run a replay to its end. Run again after a crash, it goes on where it was; after its end, it does nothing."""
     path = file or _file_of(settings, replay)
     spec = _its_pipeline(path, replay)
-    home = home_of(settings, spec.name).replay(replay.id)
+    paths = paths_of(settings, spec.name).replay(replay.id)
     status = Status(pipeline=spec.name, state="running", pid=0, file=str(path))
     if replay.state == "done":
         status.state = "finished"
@@ -103,12 +103,12 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
     with Runner(
         spec,
         settings.connection(),
-        home,
-        session.starter(spec, home.logs, MASTER),
+        paths,
+        session.starter(spec, paths.logs, MASTER),
         path.resolve().parent,
         replay=replay,
     ) as runner:
-        _require_landed(runner, replay, Checkpoint(home_of(settings, spec.name).checkpoint, spec.name))
+        _require_landed(runner, replay, Checkpoint(paths_of(settings, spec.name).checkpoint, spec.name))
         runner.run(lambda progress: account(status, progress))
     Ledger(settings.connection()).finish(replay)
     status.state = "finished"
@@ -129,15 +129,15 @@ def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> t
         return ledger.give_up(known, []), 0  # nobody has the letters any more
     path = file or _file_of(settings, replay)
     spec = _its_pipeline(path, replay)
-    home = home_of(settings, spec.name).replay(replay_id)
+    paths = paths_of(settings, spec.name).replay(replay_id)
     chosen = {topic: {part: {*offsets} for part, offsets in parts.items()} for topic, parts in replay.letters.items()}
     letters = [
         letter
         for letter in read(settings.connection(), *chosen, pipeline=spec.name, wait_for_open_transactions=True)
         if letter.dead_offset in chosen[letter.dead_topic].get(letter.dead_partition, ())
     ]
-    start = session.starter(spec, home.logs, MASTER)
-    with Runner(spec, settings.connection(), home, start, path.resolve().parent, replay=replay) as runner:
+    start = session.starter(spec, paths.logs, MASTER)
+    with Runner(spec, settings.connection(), paths, start, path.resolve().parent, replay=replay) as runner:
         left = untouched(runner, letters, lambda letter: place_of(letter, replay))
         return ledger.give_up(replay, left), replay.count - len(left)
 
@@ -172,7 +172,7 @@ def _file_of(settings: "Settings", replay: Replay) -> Path:
     """Find the file that a replay was begun with on this machine."""
     if NAME.fullmatch(replay.pipeline) is not None:
         try:
-            kept = home_of(settings, replay.pipeline).replay(replay.id).folder / _FILE
+            kept = paths_of(settings, replay.pipeline).replay(replay.id).folder / _FILE
             return _Begun.model_validate(read_versioned(kept, REPLAY)).file
         except (OSError, ValueError):
             pass

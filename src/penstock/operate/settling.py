@@ -8,7 +8,7 @@ from penstock.delivery.checkpoint import Checkpoint
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetter
 from penstock.driver.runner import Runner
 from penstock.errors import CheckpointLost, PenstockError
-from penstock.operate.driver import file_of, home_of
+from penstock.operate.driver import file_of, paths_of
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
@@ -35,7 +35,7 @@ def left_out(settings: "Settings", spec: PipelineSpec) -> list[str]:
     try:
         known = set(load(file_of(settings, spec.name)).sink_names)
     except PenstockError:
-        checkpoint = Checkpoint(home_of(settings, spec.name).checkpoint, spec.name)
+        checkpoint = Checkpoint(paths_of(settings, spec.name).checkpoint, spec.name)
         known = set()
         with suppress(CheckpointLost):
             known = set(checkpoint.load().sinks) - {SINK_NAME} if checkpoint.exists else set()

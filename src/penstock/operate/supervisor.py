@@ -22,7 +22,7 @@ from penstock.driver.paths import PipelinePaths
 from penstock.errors import BrokerUnavailable, Conflict, EnvironmentNotReady, NotFound, Transient
 from penstock.interpreter import SAFE_PYTHON
 from penstock.operate import status as states
-from penstock.operate.driver import home_of, known_home
+from penstock.operate.driver import known_paths, paths_of
 from penstock.operate.status import Status
 from penstock.private import make_missing_private, make_private
 
@@ -35,7 +35,7 @@ _OUTAGE_S = 5.0
 
 
 def _lock(settings: Settings, name: str) -> Path:
-    return home_of(settings, name).folder / states.SUPERVISOR_LOCK
+    return paths_of(settings, name).folder / states.SUPERVISOR_LOCK
 
 
 def _running_already(name: str) -> Conflict:
@@ -44,13 +44,13 @@ def _running_already(name: str) -> Conflict:
 
 def start(name: str, settings: Settings, file: Path, root: list[str], master: str) -> float:
     """Put a supervisor into the background, with a log of its own; it is there when this returns the time of it."""
-    home = home_of(settings, name)
-    if holder(_lock(settings, name)) is not None or states.driver_of(home.folder) is not None:
+    paths = paths_of(settings, name)
+    if holder(_lock(settings, name)) is not None or states.driver_of(paths.folder) is not None:
         raise _running_already(name)
-    make_private(home.folder)
-    make_missing_private(home.logs)
+    make_private(paths.folder)
+    make_missing_private(paths.logs)
     command, began = [*_command(root, settings), "supervise", str(file.resolve()), "--master", master], time.time()
-    with home.driver_log.open("ab") as log:
+    with paths.driver_log.open("ab") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=file.resolve().parent
         )
@@ -67,7 +67,7 @@ def start(name: str, settings: Settings, file: Path, root: list[str], master: st
 
 def wait_for_first_batch(name: str, settings: Settings, began: float, show: Callable[[Status], None]) -> Status:
     """Return the state once the pipeline has done a batch, has nothing to read, has ended, or keeps waiting."""
-    folder, waiting_since = home_of(settings, name).folder, None
+    folder, waiting_since = paths_of(settings, name).folder, None
     while True:
         status = states.load(folder)
         if status is not None and status.updated >= began:  # else it is the run before this one
@@ -100,7 +100,7 @@ def supervise(name: str, settings: Settings, file: Path, root: list[str], master
 def _supervised(name: str, settings: Settings, file: Path, root: list[str], master: str) -> int:
     child: subprocess.Popen[bytes] | None = None
     stopping = False
-    home = home_of(settings, name)
+    paths = paths_of(settings, name)
 
     def stop_driver(_signal: int, _frame: Any) -> None:
         nonlocal stopping
@@ -109,8 +109,8 @@ def _supervised(name: str, settings: Settings, file: Path, root: list[str], mast
             child.terminate()
 
     signal.signal(signal.SIGTERM, stop_driver)
-    if states.driver_of(home.folder) is None:
-        Status(pipeline=name, state="starting", pid=os.getpid(), file=str(file)).save(home.folder)
+    if states.driver_of(paths.folder) is None:
+        Status(pipeline=name, state="starting", pid=os.getpid(), file=str(file)).save(paths.folder)
     pause_s = _FIRST_PAUSE_S
     while True:
         began = time.monotonic()
@@ -121,36 +121,36 @@ def _supervised(name: str, settings: Settings, file: Path, root: list[str], mast
             child.terminate()
         code = child.wait()
         if stopping or not (code < 0 or code == BrokerUnavailable.exit_code):
-            _settle(home, child.pid, code, stopping=stopping)
+            _settle(paths, child.pid, code, stopping=stopping)
             return max(code, 0)
         pause_s = _FIRST_PAUSE_S if time.monotonic() - began > _HEALTHY_AFTER_S else min(pause_s * 2, _LONGEST_PAUSE_S)
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-        home.roll_logs_over()
+        paths.roll_logs_over()
         sys.stderr.write(f"pipeline '{name}': the driver ended with {ended}; starting it again in {pause_s:.0f} s\n")
         deadline = time.monotonic() + pause_s
         while time.monotonic() < deadline and not stopping:
             time.sleep(_LOOK_EVERY_S)
         if stopping:
-            _settle(home, child.pid, code, stopping=True)
+            _settle(paths, child.pid, code, stopping=True)
             return 0
 
 
-def _settle(home: PipelinePaths, driver: int, code: int, *, stopping: bool) -> None:
+def _settle(paths: PipelinePaths, driver: int, code: int, *, stopping: bool) -> None:
     """Say how the last driver ended if it has not: it was told to before it could, or did not understand its file."""
-    status = states.saved(home.folder)
-    if status is None or states.driver_of(home.folder) is not None:
+    status = states.saved(paths.folder)
+    if status is None or states.driver_of(paths.folder) is not None:
         return
     if stopping and (not status.has_ended or status.exit_code == BrokerUnavailable.exit_code):
         status.end("stopped")
     elif not stopping and not (status.pid == driver and status.has_ended):
         status.state, status.exit_code = "failed", code
         status.reason = f"the driver did not start. Read: penstock pipeline logs {status.pipeline}"
-    status.save(home.folder)
+    status.save(paths.folder)
 
 
 def stop(name: str, settings: Settings, timeout_s: float) -> bool:
     """Let the driver finish its batch; after `timeout_s` end it by force. Tell whether force was needed."""
-    folder = known_home(settings, name).folder
+    folder = known_paths(settings, name).folder
     supervisor, driver = holder(_lock(settings, name)), states.driver_of(folder)
     processes = [each for each in (supervisor, driver) if each is not None]
     if not processes:

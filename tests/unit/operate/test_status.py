@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def folder_of(settings: Settings) -> Path:
-    return driver.home_of(settings, "orders").folder
+    return driver.paths_of(settings, "orders").folder
 
 
 def run(settings: Settings, file: Path) -> Status:

@@ -23,12 +23,12 @@ def rate(
 ) -> None:
     """Change how fast a pipeline may read, also while it runs; without an option, show what was said last."""
     from penstock.driver import rate as limits
-    from penstock.operate.driver import known_home
+    from penstock.operate.driver import known_paths
     from penstock.pipeline.rate import Rate
 
     if sum([events is not None, off, as_file]) > 1:
         raise BadInput("--events, --off and --as-file contradict each other: give one")
-    folder = known_home(session(context).settings, name).folder
+    folder = known_paths(session(context).settings, name).folder
     if as_file:
         limits.forget(folder)
     elif off:

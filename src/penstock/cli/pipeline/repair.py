@@ -77,13 +77,13 @@ def skip(
 ) -> None:
     """Give up one record that stops a stopped pipeline; it is on record as a gap of one."""
     from penstock.operate import repair
-    from penstock.operate.driver import file_of, home_of
+    from penstock.operate.driver import file_of, paths_of
     from penstock.pipeline.load import load
 
     settings = session(context).settings
     spec = load(file_of(settings, which))
     confirm(f"No sink of pipeline '{spec.name}' will ever get {record}. Go on?", yes=yes)
-    gap = repair.skip(spec, settings.connection(), home_of(settings, spec.name), record, reason)
+    gap = repair.skip(spec, settings.connection(), paths_of(settings, spec.name), record, reason)
     print_json(gap) if as_json else say("recorded; the next batch passes it over")
 
 

@@ -24,7 +24,7 @@ def status(
 ) -> None:
     """Show what a pipeline is doing, or all of them."""
     from penstock.operate import status as states
-    from penstock.operate.driver import known_home
+    from penstock.operate.driver import known_paths
 
     settings = session(context).settings
     if watch:
@@ -33,7 +33,7 @@ def status(
     if not name:
         list_(context, as_json=as_json)
         return
-    found = states.load(known_home(settings, name).folder)
+    found = states.load(known_paths(settings, name).folder)
     if found is None:
         raise NotFound(
             f"no driver of pipeline '{name}' has run here", fix="Start it with: penstock pipeline start FILE"
@@ -54,9 +54,9 @@ def _row(found: "Status") -> list[object]:
 def _watch(settings: "Settings", name: str, *, as_json: bool) -> None:
     from penstock.cli import live
     from penstock.operate import status as states
-    from penstock.operate.driver import known_home
+    from penstock.operate.driver import known_paths
 
-    folders = [known_home(settings, name).folder] if name else None
+    folders = [known_paths(settings, name).folder] if name else None
 
     def look() -> list["Status"]:
         if folders is None:
@@ -96,10 +96,10 @@ def logs(
     """Show the end of a pipeline's log."""
     from penstock.cli import live
     from penstock.driver.paths import SPARK_CONSOLE
-    from penstock.operate.driver import known_home
+    from penstock.operate.driver import known_paths
 
     file = SPARK_CONSOLE if steps else "spark.log" if spark else "driver.log"
-    path = known_home(session(context).settings, name).logs / file
+    path = known_paths(session(context).settings, name).logs / file
     if not path.exists():
         raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
     if not follow:
@@ -118,10 +118,10 @@ def history(
 ) -> None:
     """Show the record of a pipeline's runs, or of its batches, of the last 30 days."""
     from penstock.operate import history as records
-    from penstock.operate.driver import known_home
+    from penstock.operate.driver import known_paths
 
     home = session(context).settings.home
-    known_home(session(context).settings, name)
+    known_paths(session(context).settings, name)
     if batches:
         listed = records.batches(home, name, count)
         found = [each.model_dump(exclude={"detail"}) | {"at": moment(each.at)} for each in listed]
@@ -144,7 +144,7 @@ def _print_found(name: str, found: list[dict[str, object]]) -> None:
 def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """List what a pipeline went past unread: what a command gave up, and the rest of deleted topics."""
     from penstock.delivery import gaps as records
-    from penstock.operate.driver import known_home
+    from penstock.operate.driver import known_paths
 
-    folder = known_home(session(context).settings, name).folder
+    folder = known_paths(session(context).settings, name).folder
     print_rows(records.read(folder), as_json=as_json, empty="no gaps")

@@ -26,7 +26,7 @@ from penstock.lab.scenarios.sinks import Read, SinkKind, add_sink, delta_rows
 from penstock.lab.scenarios.worker_files import worker_folder
 from penstock.lab.simulator import events
 from penstock.operate import status as states
-from penstock.operate.driver import home_of
+from penstock.operate.driver import paths_of
 from penstock.operate.status import Status
 from penstock.sinks.tables import open_table
 
@@ -95,7 +95,7 @@ class Arena:
 
     def status(self, worker: str = COMBAT) -> Status | None:
         """Read what a worker's driver says of itself."""
-        return states.load(home_of(self.settings, worker.replace("_", "-")).folder)
+        return states.load(paths_of(self.settings, worker.replace("_", "-")).folder)
 
     @cached_property
     def admin(self) -> Admin:

@@ -9,7 +9,7 @@ from penstock.lab.scenarios.driver_process import driver
 from penstock.lab.scenarios.play import play_fast
 from penstock.lab.scenarios.scenario import Run
 from penstock.lab.simulator.simulation import SimulationResult
-from penstock.operate.driver import home_of
+from penstock.operate.driver import paths_of
 
 _KILLS = 2
 _BATCHES = 12
@@ -40,7 +40,7 @@ def _is_in_batch(arena: Arena, least: int) -> bool:
 
 def _batch_at_work(arena: Arena) -> int:
     """Return the number of the batch that is planned and not done; 0 between two batches."""
-    folder = home_of(arena.settings, COMBAT).checkpoint
+    folder = paths_of(arena.settings, COMBAT).checkpoint
     try:
         planned, committed = (
             orjson.loads((folder / f"{name}.json").read_bytes())["batch"] for name in ("planned", "committed")
