@@ -8,11 +8,11 @@ class Clock:
     """The clock of the machine."""
 
     def now(self) -> datetime.datetime:
-        """Tell the time of day, in UTC."""
+        """Return the time of day, in UTC."""
         return datetime.datetime.now(datetime.UTC)
 
     def monotonic(self) -> float:
-        """Tell seconds since some moment; they never go back."""
+        """Return seconds since some moment; they never go back."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Whether a server is on this machine, as its name tells."""
+"""Whether a server is on this machine, as its name says."""
 
 import ipaddress
 

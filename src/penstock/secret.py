@@ -25,7 +25,7 @@ _SECRET_SETTING = re.compile(
 
 
 def holds_secret(setting: str) -> bool:
-    """Tell by its name whether the value of somebody else's setting, such as one of Spark's, is a secret."""
+    """Return whether, by its name, the value of somebody else's setting, such as one of Spark's, is a secret."""
     return _SECRET_SETTING.search(setting) is not None
 
 

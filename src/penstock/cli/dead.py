@@ -70,7 +70,7 @@ def list_(
 
 
 def _require_known(context: typer.Context, pipeline: str | None) -> None:
-    """Tell a pipeline without dead letters from a name that is none; letters of one that runs elsewhere were found."""
+    """Raise if no pipeline of this name has run here; letters of one that runs elsewhere were found."""
     from penstock.operate.driver import known_paths
 
     if pipeline is not None:

@@ -75,7 +75,7 @@ def _perform(context: typer.Context, drills: "list[Drill]") -> "list[StepResult]
 
 
 class _Terminal:
-    """Tells the story on stderr, with a bar for waits that take long."""
+    """Shows the story on stderr, with a bar for waits that take long."""
 
     def __init__(self) -> None:
         self._shown: Bar | None = None

@@ -18,7 +18,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
 def say(text: str) -> None:
-    """Tell the user something that is not data, in one line whatever is in it."""
+    """Say something to the user that is not data, in one line whatever is in it."""
     sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()
 

@@ -62,7 +62,7 @@ def bar(what: str) -> Iterator[Bar]:
 
 @contextmanager
 def workplace(home: Path, what: str) -> Iterator[tuple[Path, Callable[[str, int, int], None]]]:
-    """Return a folder that goes afterwards, and a way to tell of each step: (what happens, done, in all)."""
+    """Return a folder that goes afterwards, and a way to report each step: (what happens, done, in all)."""
     make_missing_private(home)
     doing = ""
     with tempfile.TemporaryDirectory(prefix=f"{what}-", dir=home) as place, bar(what) as shown:

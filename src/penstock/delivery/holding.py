@@ -1,7 +1,7 @@
 """A file that one living process holds, and which process that is.
 
 Two locks of the system, both of which end with the process, however it dies. `flock` on the file itself keeps everybody
-else out, other threads of this process included. A record lock on a second file names the holder: the system tells the
+else out, other threads of this process included. A record lock on a second file names the holder: the system says the
 process id, so it is never that of a stranger who got the number later.
 """
 

@@ -1,4 +1,4 @@
-"""Lag, told to Kafka: after each batch the positions go to the group `penstock.<pipeline>`, where every tool sees them.
+"""Lag, reported to Kafka: after each batch the positions go to the group `penstock.<pipeline>`, where any tool sees it.
 
 It is a report, never read back as a position; that is why resetting the group is refused.
 """

@@ -82,7 +82,7 @@ class Entries(BaseModel, frozen=True):
     """The ledger as it was at one moment."""
 
     settled: dict[Letter, Settlement] = Field(description="What became of each settled letter.")
-    replays: dict[str, Replay] = Field(description="Every replay by id; of its letters this does not tell.")
+    replays: dict[str, Replay] = Field(description="Every replay by id; its letters are not in it.")
 
     def is_unfinished(self, replay_id: str | None) -> bool:
         """Return whether this is a replay that has not got to its end."""
@@ -254,7 +254,7 @@ class Ledger:
 
 
 def range_source_id(replay_id: str, topic_id: str) -> str:
-    """Return what stands for a topic's id in a range; by topic, for sinks tell partitions by id and number."""
+    """Return what stands for a topic's id in a range; by topic, for sinks know partitions by id and number."""
     return f"range-{replay_id}-{topic_id}"
 
 

@@ -67,7 +67,7 @@ def begin(
 ) -> Committed:
     """Load the checkpoint, or make one for a pipeline that has never run; raise if it has run and none is there.
 
-    `beginning` is what a new one says. `reported` is what the lag group was told: the only trace of a pipeline whose
+    `beginning` is what a new one says. `reported` is what the lag group has: the only trace of a pipeline whose
     sinks keep no positions.
     """
     if checkpoint.exists:
@@ -245,7 +245,7 @@ def with_new_leaders(
 ) -> tuple[Committed, dict[SourcePartition, tuple[int, int]]]:
     """Take the leaders' epochs over; give where they changed: how far it was read, and the epoch of the leader then.
 
-    Everything before the end that a leader has told was in its log. So a batch that ends there, and the epoch, belong
+    Everything before the end that a leader reported was in its log. So a batch that ends there, and the epoch, belong
     together, whoever leads when the batch is read.
     """
     changed = {}

@@ -2,7 +2,7 @@
 
 The order is the guarantee. Tasks stage aside. Every sink prepares, and may still refuse rows. Topic ids are looked at
 once more. Dead letters are committed first, which fixes the verdict on every record; then each sink; then the
-checkpoint; then the lag is told. Whatever dies in between, the positions say what is left to do.
+checkpoint; then the lag is reported. Whatever dies in between, the positions say what is left to do.
 """
 
 import time
@@ -72,7 +72,7 @@ class Parts:
 
 
 def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progress: SinkProgress) -> BatchReport:
-    """Run one batch to its end, or raise with nothing half done that the positions do not tell."""
+    """Run one batch to its end, or raise with nothing half done that the positions do not show."""
     began = time.monotonic()
     rejected: list[RejectedRecords] = [{} for _ in offset_ranges]
     recorded = _recorded(parts.dead, offset_ranges, progress)

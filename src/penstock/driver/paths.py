@@ -1,4 +1,4 @@
-"""Where a pipeline's files are, and what its driver tells while it runs."""
+"""Where a pipeline's files are, and what its driver reports while it runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """What is told after each batch, and while waiting."""
+    """What is reported after each batch, and while waiting."""
 
     report: "BatchReport | None"
     lag: int

@@ -36,7 +36,7 @@ class PatternTopics:
         self._seen: Positions = {}
 
     def see(self, available: list[AvailableRange]) -> bool:
-        """Remember how far the topics reach; tell whether one is missing that was there before."""
+        """Remember how far the topics reach; return whether one is missing that was there before."""
         gone = {source_partition.topic for source_partition in self._seen} - {
             each.source_partition.topic for each in available
         }

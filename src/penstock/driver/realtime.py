@@ -125,7 +125,7 @@ class RealtimeRunner:
             self.repeated = self._count_repeated()
 
     def _reported(self) -> Positions:
-        """Return the lag as it was told to Kafka last: what is left if the whole checkpoint is lost."""
+        """Return the lag as it was reported to Kafka last: what is left if the whole checkpoint is lost."""
         return self._lag_report.reported([each.source_partition for each in self.available])
 
     def _require_same_topics(self) -> None:

@@ -119,7 +119,7 @@ class Runner(OpenedPipeline):
         committed = sink_progress.with_new_partitions(committed, available)
         progress = self.sink_progress(committed, available)
         if forgotten := progress.forgotten():
-            # Put back before a batch begins: what an unfinished one has moved, the checkpoint cannot tell.
+            # Put back before a batch begins: what an unfinished one has moved, the checkpoint does not know.
             for name in forgotten:
                 self.stores[name].refresh()
             progress = self.sink_progress(committed, available)

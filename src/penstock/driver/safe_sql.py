@@ -2,7 +2,7 @@
 
 Spark evaluates with ANSI rules, where a division by zero or a bad cast raises and fails the whole job. Its own `try_`
 functions wrap their operation in the expression `TryEval`, which SQL cannot reach; this reaches it. What is attempted
-is a struct, which is never null by itself, so a null tells a failure from a result that is null.
+is a struct, which is never null by itself, so a null distinguishes a failure from a result that is null.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -129,7 +129,7 @@ class Starter:
                 "spark.databricks.delta.snapshotPartitions": "4",  # 50 by default: tasks for a table's log, each look
             }
         if is_on_this_machine(self._master):
-            os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # nothing else tells Spark's web pages where to listen
+            os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # by nothing else do Spark's web pages know where to listen
         wishes = revealed(self._wishes)
         return settings | {"spark.master": self._master} | over_the_network(self._master, wishes) | wishes
 
@@ -142,7 +142,7 @@ class Starter:
         global _launched  # noqa: PLW0603 - a process has one JVM, as it is with PySpark
         from pyspark import SparkContext
 
-        if SparkContext._gateway is None and _launched is None:  # noqa: SLF001 - nothing public tells
+        if SparkContext._gateway is None and _launched is None:  # noqa: SLF001 - nothing public says so
             _launched = Jvm(self._settings, self._folder / SPARK_CONSOLE)
             atexit.register(_end_launched)
 
@@ -254,7 +254,7 @@ def _jvm() -> "subprocess.Popen[bytes] | None":
         return None
     from pyspark import SparkContext
 
-    return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public tells of the JVM
+    return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public has the JVM
 
 
 def _jvm_ended(error: Exception) -> str | None:
@@ -265,7 +265,7 @@ def _jvm_ended(error: Exception) -> str | None:
     if process is None:
         return None
     with suppress(subprocess.TimeoutExpired):
-        # Its connections break a moment before the system tells that it has ended.
+        # Its connections break a moment before the system says that it has ended.
         process.wait(_DEATH_SHOWS_S if isinstance(error, Py4JError | ConnectionError | BatchAborted) else 0)
     code = process.poll()
     if code is None:
@@ -311,7 +311,7 @@ def guard_callbacks(spark: "SparkSession") -> None:
     token = gateway.java_parameters.auth_token
     gateway.python_parameters.auth_token = token
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-    # Py4J's client forgets its own token when it is told the port, and has no way to set it again.
+    # Py4J's client forgets its own token when it gets the port, and has no way to set it again.
     field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
     field.setAccessible(True)
     server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)  # noqa: SLF001

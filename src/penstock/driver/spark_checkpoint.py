@@ -56,7 +56,7 @@ class SparkCheckpoint:
             return None
 
     def position_after(self, batch: int) -> int | None:
-        """Return the position of a sink that holds a batch: the next number, and what tells this batch from another.
+        """Return the position of a sink that holds a batch: the next number, and what sets this batch apart.
 
         One integer, because that is what every sink can compare and set: the number stands above 31 bits of the
         digest of the batch's offsets. None if the batch is not planned.

@@ -133,7 +133,7 @@ class SparkJob:
             return safe_sql.judge(self.spark, frame, "where", wheres, only_if=strict)
 
     def manifests(self, read: ReadTask, write: Task) -> list[Manifest]:
-        """Run the job; give what each task has to tell."""
+        """Run the job; return what each task reports."""
         count = len(read.offset_ranges)
         way = _Way(self.spark.range(0, count, 1, count), [read], event_schema(self._decode))
         for number, step in enumerate(self._spec.steps):

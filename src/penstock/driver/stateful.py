@@ -209,7 +209,7 @@ class StatefulRunner:
         on_progress(Progress(report, 0))
 
     def _state_rows(self) -> int | None:
-        """Count the rows of the state, as Spark told of its last batch; none before there was one."""
+        """Count the rows of the state, as Spark reported of its last batch; none before there was one."""
         last = self._query.lastProgress if self._query is not None else None
         return sum(each["numRowsTotal"] for each in last["stateOperators"]) if last else None
 

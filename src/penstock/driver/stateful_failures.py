@@ -46,7 +46,7 @@ def explained(error: Exception, pipeline: str, checkpoint: Path) -> PenstockErro
 
 
 def _reason(text: str) -> str:
-    """Return the line that says what happened: the innermost cause of what Python and Java tell."""
+    """Return the line that says what happened: the innermost cause of what Python and Java say."""
     lines = [line for line in text.splitlines() if line.strip()]
     tracebacks = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
     if tracebacks:

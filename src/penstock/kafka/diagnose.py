@@ -1,4 +1,4 @@
-"""Why nobody answers: a knock at the first server tells an outage from a wrong protocol."""
+"""Why nobody answers: a knock at the first server distinguishes an outage from a wrong protocol."""
 
 import socket
 import ssl
@@ -78,7 +78,7 @@ def _accepts(server: str) -> bool:
 
 
 def _speaks_tls(server: str) -> bool | None:
-    """Say whether it speaks TLS; None if that cannot be told."""
+    """Say whether it speaks TLS; None if that is not known."""
     # Only asks whether TLS is spoken; nothing is sent, so there is nothing to verify.
     context = ssl.create_default_context()
     context.check_hostname = False

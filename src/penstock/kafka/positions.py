@@ -134,7 +134,7 @@ def _listed(
 
 
 def _require_answers(found: dict[tuple[str, int], ListOffsetsResultInfo], doing: str) -> None:
-    """Raise if there is a partition of which nothing was told: its leader died, and librdkafka reports no error."""
+    """Raise if there is a partition of which nothing was reported: its leader died, and librdkafka reports no error."""
     for (topic, partition), each in found.items():
         if each.offset == OFFSET_INVALID:
             raise LeaderNotAvailable(f"{doing}: {topic}/{partition} has no leader", fix="Try again in a moment")

@@ -116,7 +116,7 @@ class Producer:
         self._failures: list[str] = []
         self.sent = 0
         self.failed = 0
-        # Both counts at the last time that somebody was told.
+        # Both counts at the last time that somebody heard of them.
         self._settled = (0, 0)
         settings = {**connection.librdkafka(), **options.librdkafka(), "error_cb": self._causes}
         settings["on_delivery"] = self._delivered
@@ -250,12 +250,12 @@ class Producer:
         )
 
     def _missing(self) -> tuple[int, int]:
-        """Count what has failed or has no answer yet, and all, since somebody was last told or all was flushed."""
+        """Count what has failed or has no answer yet, and all, since somebody last heard of it or all was flushed."""
         # Reports that wait to be heard are answers, and what librdkafka logs waits in the same queue.
         self._client.poll(0)
         sent, failed = self.sent - self._settled[0], self.failed - self._settled[1]
         unknown = min(len(self._client), sent - failed)
-        # What failed was told, and is sent again, perhaps: as a record of its own, which counts on its own.
+        # What failed was reported, and is sent again, perhaps: as a record of its own, which counts on its own.
         self._settled = (self.sent - unknown, self.failed)
         return failed + unknown, sent
 

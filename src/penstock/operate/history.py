@@ -1,7 +1,7 @@
 """The record of runs and batches, in a SQLite file beside the pipelines.
 
 A record, not a position: nothing is decided by it, and a pipeline whose record cannot be written goes on. What is
-missing is told once, on stderr. Batches older than 30 days make room, and runs that have been over for as long.
+missing is reported once, on stderr. Batches older than 30 days make room, and runs that have been over for as long.
 """
 
 import sqlite3

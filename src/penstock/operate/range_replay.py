@@ -140,7 +140,7 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
             fix="Begin a new replay of what is left",
         )
 
-    def tell(progress: Progress) -> None:
+    def show_progress(progress: Progress) -> None:
         account(status, progress)
         show(status)
 
@@ -161,7 +161,7 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
             Ledger(settings.connection()).replace(letters, replay.entry)
             replay = replay.model_copy(update={"is_claimed": True})
             write_versioned(paths.folder / _FILE, REPLAY, replay.model_dump())
-        runner.run(tell)
+        runner.run(show_progress)
     if replay.is_claimed:
         Ledger(settings.connection()).finish(replay.entry)
     write_versioned(paths.folder / _FILE, REPLAY, replay.model_copy(update={"is_done": True}).model_dump())
@@ -288,7 +288,7 @@ def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[De
 
 
 def _place_of(letter: DeadLetter, chosen: Range) -> tuple[SourcePartition, int]:
-    """Tell where the range reads the record of a letter."""
+    """Return where the range reads the record of a letter."""
     return SourcePartition(letter.topic, chosen.source_id(letter.topic_id), letter.partition), letter.offset
 
 

@@ -174,7 +174,7 @@ def _require_begun(checkpoint: Checkpoint) -> None:
         raise Conflict(
             f"pipeline '{checkpoint.pipeline}' has no checkpoint in {checkpoint.folder}: it has not begun, or lost it",
             safe="Nothing was changed",
-            fix="Run it: it begins where `start` in its file says, or tells how to go on",
+            fix="Run it: it begins where `start` in its file says, or says how to go on",
         )
 
 

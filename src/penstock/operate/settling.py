@@ -47,7 +47,7 @@ def untouched(
 ) -> list[DeadLetter]:
     """Return the letters whose records no sink has got by the runner's replay, and that have not failed in it anew.
 
-    `place_of` tells where the replay reads a letter's record. One that some of its sinks have and others lack is left
+    `place_of` says where the replay reads a letter's record. One that some of its sinks have and others lack is left
     out: sent once more, it would be in the former twice.
     """
     places = [(letter, *place_of(letter)) for letter in letters]

@@ -1,7 +1,7 @@
 """A pipeline in the background: its driver is started again after outages and crashes, not after errors that stay.
 
 What decides is the driver's exit code: 4 (an outage that lasted) and death by a signal are tried again, with pauses
-that grow; every other error ends the supervisor, and `penstock pipeline status` tells why.
+that grow; every other error ends the supervisor, and `penstock pipeline status` says why.
 """
 
 import os
@@ -161,7 +161,7 @@ def stop(name: str, settings: Settings, timeout_s: float) -> bool:
             f"pipeline '{name}' is not running: it is {found.state}" + (f": {found.reason}" if found.reason else "")
         )
     with suppress(psutil.NoSuchProcess):
-        processes[0].terminate()  # a supervisor tells its driver
+        processes[0].terminate()  # a supervisor ends its driver
     _, alive = psutil.wait_procs(processes, timeout=timeout_s)
     for process in alive:
         _kill(process)

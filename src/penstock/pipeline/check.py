@@ -36,7 +36,7 @@ def _told(spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def _columns(spec: PipelineSpec) -> list[list[str] | None]:
-    """Return the user's columns in front of each step, and behind the last; None where that cannot be told."""
+    """Return the user's columns in front of each step, and behind the last; None where that is not known."""
     names = None if spec.decode is None else list(spec.decode.arrow_schema.names)
     found = [names]
     for step in spec.steps:

@@ -33,7 +33,7 @@ COORDINATES = ("_topic_id", "_partition", "_offset")
 """The reserved columns that sinks write beside the user's: together they name a record for good."""
 
 SUMMARY = "task_summary"
-"""The stage of a row that is no event: what a task read, told to whoever is at the end of the task."""
+"""The stage of a row that is no event: what a task read, for whoever is at the end of the task."""
 
 
 def whole_schema(columns: pa.Schema) -> pa.Schema:
@@ -53,10 +53,10 @@ def user_columns(names: list[str]) -> list[str]:
 
 
 def rule_column(number: int) -> str:
-    """Name the column that tells whether a row meets an expectation."""
+    """Name the column that says whether a row meets an expectation."""
     return f"_rule_{number}"
 
 
 def where_column(number: int) -> str:
-    """Name the column that tells whether a row meets a sink's condition."""
+    """Name the column that says whether a row meets a sink's condition."""
     return f"_to_{number}"

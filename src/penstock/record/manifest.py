@@ -1,6 +1,6 @@
-"""What a task tells the driver of its offset range: what it read, what it staged, what its handlers did.
+"""What a task reports to the driver of its offset range: what it read, what it staged, what its handlers did.
 
-Inside of a task, those in front tell what they know by a `TaskSummary` in a row of its own, which travels beside the
+Inside of a task, those in front report what they know by a `TaskSummary` in a row of its own, which travels beside the
 events. The end of the task puts it into the `Manifest`. Of a task that ran twice the driver gets one manifest only.
 """
 
@@ -18,7 +18,7 @@ MANIFEST = f"{COLUMN} string"
 
 
 class TaskSummary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one part of a task tells; what it does not know is left out."""
+    """What one part of a task reports; what it does not know is left out."""
 
     read: dict[int, int] = {}
     """How many events were read from each offset on from which some sink still needs them."""
@@ -36,10 +36,10 @@ class TaskSummary(msgspec.Struct, frozen=True, omit_defaults=True):
         return pa.RecordBatch.from_arrays([*columns, pa.array([error], ERROR)], schema=schema)
 
     def with_rows(self, errors: pa.Array) -> "TaskSummary":
-        """Return this with what rows of summaries tell, given their column of errors."""
+        """Return this with what rows of summaries say, given their column of errors."""
         summary = self
-        for told in errors.to_pylist():
-            found = msgspec.json.decode(told["message"], type=TaskSummary)
+        for error in errors.to_pylist():
+            found = msgspec.json.decode(error["message"], type=TaskSummary)
             summary = TaskSummary(
                 read=found.read or summary.read,
                 end=summary.end if found.end is None else found.end,

@@ -22,7 +22,7 @@ class SourcePartition:
 
     @property
     def in_kafka(self) -> bool:
-        """Tell a topic from a file, whose path stands for it: no group can have a position there."""
+        """Return whether it is of a topic; of a file, whose path stands for it, no group can have a position."""
         return "/" not in self.topic
 
     def __str__(self) -> str:

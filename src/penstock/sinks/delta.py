@@ -234,8 +234,8 @@ class DeltaSink(Sink):
     def _withdraw(self, staging: Path) -> None:
         """Remove the files that a driver had put into the table's folder and that its log has never named.
 
-        A position that was reached tells this of files, too, that a compaction has replaced since. One that was not
-        tells nothing: it may have been lost, and without a file that the log names nobody could read the table.
+        A position that was reached says this of files, too, that a compaction has replaced since. One that was not
+        says nothing: it may have been lost, and without a file that the log names nobody could read the table.
         """
         try:
             offered = read_versioned(staging / _OFFERED, DELTA_TABLE)["files"]
@@ -330,7 +330,7 @@ def _within(part: OffsetRange) -> str:
 
 
 def _stats(staged: Staged) -> str:
-    """Tell readers what a file holds: rows, and the coordinates between which they lie, so that they can skip it."""
+    """Say for readers what a file holds: rows, and the coordinates between which they lie, so that they can skip it."""
     stats: dict[str, Any] = {"numRecords": staged.rows}
     if bounds := staged.detail.get("bounds"):
         stats |= {"minValues": bounds[0], "maxValues": bounds[1], "nullCount": dict.fromkeys(bounds[0], 0)}

@@ -85,7 +85,7 @@ class Restores:
         """Find the version that this commit brought back: the last one with exactly the files that there were after it.
 
         What the commit says of itself differs from writer to writer, and may be a time of day. What commits say of
-        files does not tell how it was before them: a file may be added that is there already.
+        files does not say how it was before them: a file may be added that is there already.
         """
         wanted = self._files(version)
         end = version

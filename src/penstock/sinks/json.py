@@ -98,7 +98,7 @@ class JsonSink(Sink):
 
         Whoever puts a file in place writes its name down first, after that of the one before. So the last one that is
         there is the newest, unless an older note was copied over it, and this driver has seen a newer one; if none is
-        there, somebody has removed files, and those that are left tell.
+        there, somebody has removed files, and those that are left say.
         """
         if self._seen is None:
             return self._looked_through()
@@ -106,7 +106,7 @@ class JsonSink(Sink):
         return dict(self._seen)
 
     def _noted(self, seen: dict[str, str]) -> dict[str, str] | None:
-        """Name the newest files by the note and by what this driver has seen; None if these do not tell."""
+        """Name the newest files by the note and by what this driver has seen; None if these do not say."""
         listed = self._last_note()
         if listed is None:
             return None

@@ -327,7 +327,7 @@ class PostgresSink(Sink):
         if connection is None or connection.closed:
             # A new connection would have nothing to commit, and say yes.
             raise SinkUnavailable(f"PostgreSQL at {server} went away before the commit")
-        with outage_is_transient(server, safe="Whether the batch was written, its positions tell at the next try"):
+        with outage_is_transient(server, safe="Whether the batch was written, its positions say at the next try"):
             crash_point("in_commit", self.name)
             self._is_in_doubt = True
             connection.commit()

@@ -2,7 +2,7 @@
 
 A server whose processes hang still acknowledges packets, so neither TCP nor the server's own `statement_timeout` ends
 the wait; the client has to. A connection that was given up is closed: what it was asked to do may still happen, which
-positions tell.
+positions say.
 """
 
 import time

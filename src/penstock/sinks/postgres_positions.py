@@ -3,10 +3,10 @@
 Positions are rows of `penstock_positions`, in the schema of the sink's table. Each names the table that it belongs to
 by its OID and the files that PostgreSQL keeps it in, and one row that was written last, with the number of its batch.
 Dropping, replacing and truncating a table changes OID or files, and so do VACUUM FULL and a restored dump. Which of
-these it was, the rows tell: if they are in the table, the positions are adopted; if not, they belong to a table that is
-gone. Where older rows may be missing, those of the last batch tell: one transaction wrote them, after all others.
+these it was, the rows say: if they are in the table, the positions are adopted; if not, they belong to a table that is
+gone. Where older rows may be missing, those of the last batch say: one transaction wrote them, after all others.
 Results have no coordinates; the transaction that wrote them last is known by its id. Where two sinks write the same
-records to one table, rows tell nothing.
+records to one table, rows say nothing.
 """
 
 from collections.abc import Iterable

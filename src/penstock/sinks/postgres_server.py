@@ -39,7 +39,7 @@ _OUTAGES = ("08", "25", "40", "53", "57", "58", "72", "F0", "HV", "55P03", "XX00
 
 @contextmanager
 def outage_is_transient(server: str, safe: str = _WRITTEN_NOTHING) -> Iterator[None]:
-    """Tell a server that is away, which is waited for, from one that does not let us in, or not do this."""
+    """Distinguish a server that is away, which is waited for, from one that does not let us in, or not do this."""
     import psycopg
 
     try:
@@ -123,7 +123,7 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
 
     @contextmanager
     def _refusal_explained(self) -> Iterator[None]:
-        """Tell a server that does not let us in from one that does not answer: waiting does not help, this does."""
+        """Distinguish a server that does not let us in from one that does not answer: waiting does not help."""
         import psycopg
 
         try:

@@ -56,7 +56,7 @@ def require_fitting(connection: "psycopg.Connection[Any]", table: Any, shown: st
 
     if connection.execute(_NO_TABLE, [table.as_string(connection)]).fetchone() is not None:
         raise Conflict(
-            f"{shown} is no table, but a view or a foreign one: if its rows are lost, nobody could tell",
+            f"{shown} is no table, but a view or a foreign one: if its rows are lost, nobody would know",
             safe="Nothing was written",
             fix="Name the table where the rows are to be",
         )

@@ -174,7 +174,7 @@ class Sink(ABC):
         """Make the table if it is not there; raise if it cannot take this schema."""
 
     def target_id(self) -> str:
-        """Return what tells the target from another one of its name, if positions could be forgotten; or nothing."""
+        """Return what sets the target apart from another of its name, if positions could be forgotten; or nothing."""
         return ""
 
     @abstractmethod

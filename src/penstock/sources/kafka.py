@@ -354,7 +354,7 @@ def _open(connection: Connection) -> tuple[Consumer, Causes]:
 
 
 def _sort(heard: list[Message], offset_range: OffsetRange, connection: Connection) -> tuple[list[Message], int]:
-    """Pick the offset range's own records, and tell how far they reach. Markers and compaction leave holes."""
+    """Pick the offset range's own records, and say how far they reach. Markers and compaction leave holes."""
     if _are_records(heard, offset_range):
         return heard, int(heard[-1].offset() or 0) + 1
     messages: list[Message] = []

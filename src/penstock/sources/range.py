@@ -48,7 +48,7 @@ class Range(BaseModel, frozen=True):
         return range_source_id(self.id, topic_id)
 
     def replaced(self, skipped: Skipped) -> dict[SourcePartition, list[OffsetRange]]:
-        """Tell for each of its source partitions which records are read again; those that were given up are not."""
+        """Return for each of its source partitions which records are read again; those that were given up are not."""
         return {
             source_partition: offset_range.less(
                 skipped.get((offset_range.source_partition.topic_id, offset_range.source_partition.partition), [])
@@ -58,7 +58,7 @@ class Range(BaseModel, frozen=True):
 
     @property
     def real(self) -> dict[SourcePartition, OffsetRange]:
-        """Tell for each of its source partitions where the records lie."""
+        """Return for each of its source partitions where the records lie."""
         return {
             SourcePartition(part.topic, self.source_id(part.topic_id), part.partition): OffsetRange(
                 SourcePartition(part.topic, part.topic_id, part.partition), part.start, part.end

@@ -55,7 +55,7 @@ def _source_id(replay: Replay, topic: str) -> str:
 
 
 def place_of(letter: DeadLetter, replay: Replay) -> tuple[SourcePartition, int]:
-    """Tell where a replay reads a letter."""
+    """Return where a replay reads a letter."""
     source_id = _source_id(replay, letter.dead_topic)
     return SourcePartition(letter.dead_topic, source_id, letter.dead_partition), letter.dead_offset
 

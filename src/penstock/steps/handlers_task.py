@@ -68,7 +68,7 @@ class HandlersTask(UserTask):
             raise BadInput(f"'{self._spec.handlers}' cannot be made: {found['error']}: {found['message']}") from None
 
     def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], notebook: Notebook) -> Iterator[pa.RecordBatch]:
-        """Return each chunk with what the handlers made of it, and at the end one row that tells what they did."""
+        """Return each chunk with what the handlers made of it, and at the end one row that says what they did."""
         handling = _Handling(self._spec, self._columns, self.schema, loaded, notebook)
         for batch in batches:
             # Once told to stop, what is left is read to its end, for Spark expects that, and goes nowhere.
@@ -139,7 +139,7 @@ class _Handling:
                 if message.is_good and self._spec.batchers:
                     gathered = self._gather(message, chunk, offsets[number])
             self._stop_if_told(message, offsets[number])
-            # Of one that went into a batch, which may be through by now, the batch tells.
+            # Of one that went into a batch, which may be through by now, the batch says.
             if message.error is not None and not gathered:
                 failed.append(message)
         self._failed(failed)
@@ -158,7 +158,7 @@ class _Handling:
         self._seconds["handle_message"] += time.perf_counter() - began
 
     def _gather(self, message: Message, chunk: _Chunk, offset: int) -> bool:
-        """Put a message into the batch of its batcher and key; tell whether there is one."""
+        """Put a message into the batch of its batcher and key; return whether there is one."""
         name = message.batcher
         batcher = self._spec.batchers.get(name) if isinstance(name, str) else None
         if batcher is None:

@@ -1,4 +1,4 @@
-"""What handlers see: one event as a message, and what they are told of a batch."""
+"""What handlers see: one event as a message, and what they know of a batch."""
 
 import copy
 import datetime

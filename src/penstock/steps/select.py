@@ -185,7 +185,7 @@ def with_columns_for_stars(expression: str, columns: list[str]) -> str:
 
 
 def mentioned_columns(expression: str) -> set[str]:
-    """Return the names of columns that an expression mentions, as far as a parser can tell; of `s.x` it is `s`."""
+    """Return the names of columns that an expression mentions, as far as a parser knows; of `s.x` it is `s`."""
     tree = _parsed(expression)
     columns = [each for each in tree.find_all(exp.Column) if not each.is_star] if tree is not None else []
     found = [[part.name for part in column.parts] for column in columns]

@@ -44,7 +44,7 @@ class Sql(StepModel, frozen=True):
         return frame.sparkSession.sql(self.sql)
 
     def columns(self, names: list[str] | None) -> list[str] | None:
-        """Return the columns that come out, of those that go in; None if that cannot be told."""
+        """Return the columns that come out, of those that go in; None if that is not known."""
         try:
             return None if names is None else Select(self.sql).columns(names)
         except ValueError:

@@ -57,7 +57,7 @@ class StepModel(BaseModel, frozen=True, extra="forbid"):
     takes_tables: ClassVar[bool] = False
     """Whether it can stand in a stateful pipeline (`on_table`)."""
     has_handlers: ClassVar[bool] = False
-    """Whether it tells the driver what it counted, which one step of a pipeline can."""
+    """Whether it reports to the driver what it counted, which one step of a pipeline can."""
 
     @property
     def user_code(self) -> str | None:
@@ -75,7 +75,7 @@ class StepModel(BaseModel, frozen=True, extra="forbid"):
         return []
 
     def columns(self, names: list[str] | None) -> list[str] | None:
-        """Return the user's columns that come out, given those that go in; None if that cannot be told."""
+        """Return the user's columns that come out, given those that go in; None if that is not known."""
         return names
 
     def problems(self, pipeline: PipelineView, names: list[str] | None) -> Iterable[Problem]:  # noqa: ARG002 - most have none

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on."""
+"""A clock that stands still until it is set."""
 
 import datetime
 from typing import Self
@@ -22,11 +22,11 @@ class FakeClock(Clock):
         self.slept_s: list[float] = []
 
     def now(self) -> datetime.datetime:
-        """Tell the time it stands at."""
+        """Return the time it stands at."""
         return self._start + datetime.timedelta(seconds=self._passed_s)
 
     def monotonic(self) -> float:
-        """Tell the seconds that were let pass."""
+        """Return the seconds that were let pass."""
         return self._passed_s
 
     def sleep(self, seconds: float) -> None:

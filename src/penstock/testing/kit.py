@@ -97,7 +97,7 @@ def _columns(listed: list[Record], partition: int) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class _MemoryReader:
-    """Gives what is in memory; travels to Spark's tasks with it."""
+    """Reads what is in memory; travels to Spark's tasks with it."""
 
     batches: dict[int, pa.RecordBatch]
 

@@ -275,7 +275,7 @@ class QueueSubscription:
         return [self._arrived.popleft() for _ in range(min(max_messages, len(self._arrived)))]
 
     def _raise_if_cancelled(self) -> None:
-        """Say that nothing will come any more: RabbitMQ tells a consumer once, and then keeps silent."""
+        """Say that nothing will come any more: RabbitMQ says it to a consumer once, and then keeps silent."""
         if self._cancelled:
             self.close()
             raise BrokerUnavailable(

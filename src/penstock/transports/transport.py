@@ -52,7 +52,7 @@ class Transport(Protocol):
     def send(self, messages: Sequence[Outgoing]) -> None:
         """Return when the server has accepted all of them, as far as this transport can know.
 
-        Raises `Transient` when it cannot tell: send them again, and some may arrive twice. Raises `RecordsRefused` when
+        Raises `Transient` when it is not sure: send them again, and some may arrive twice. Raises `RecordsRefused` when
         the server can never take some of them: it has accepted all the others.
         """
 

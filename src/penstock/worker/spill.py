@@ -58,7 +58,7 @@ class Aside:
         return pa.schema([*(each for each in schema if each.name not in self.waiting), (NUMBER, pa.int64())])
 
     def made(self) -> tuple[pa.OSFile, Path]:
-        """Make the file of this attempt of this task. Its name tells whose it is: the one who starts the workers."""
+        """Make the file of this attempt of this task. Its name says whose it is: the one who starts the workers."""
         for _, path in self._own():
             path.unlink(missing_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=f"{self._stem()}-{os.getppid()}-", suffix=".arrow")
@@ -70,7 +70,7 @@ class Aside:
         return file, path
 
     def _own(self) -> list[tuple[pa.OSFile, Path]]:
-        """Open the files of this attempt. The folder may be everybody's, so names tell nothing, and come and go."""
+        """Open the files of this attempt. The folder may be everybody's, so names say nothing, and come and go."""
         own = []
         for path in Path(tempfile.gettempdir()).glob(f"{self._stem()}-*.arrow"):
             with suppress(OSError):  # it is gone, or not ours to open
@@ -133,7 +133,7 @@ class SpillColumns:
 
 
 class RestoreColumns:
-    """Gives rows their waiting columns back: the user's in the schema's order, then Penstock's."""
+    """Puts the waiting columns of rows back: the user's in the schema's order, then Penstock's."""
 
     def __init__(self, aside: Aside, schema: pa.Schema) -> None:
         self._aside = aside

@@ -2,7 +2,7 @@
 
 One task handles one offset range of one partition, from its first to its last event, in order. Between them
 lie the user's steps. A task may run twice; it touches nothing but files and rows set aside, and what it did is
-told to the driver in a manifest, of which only the winning attempt's arrives.
+reported to the driver in a manifest, of which only the winning attempt's arrives.
 """
 
 from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ class ReadTask:
     max_bytes: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
-        """Return the events as rows, and at the end one row that tells what was read."""
+        """Return the events as rows, and at the end one row that says what was read."""
         for _ in batches:
             pass
         schema = event_schema(self.decode)
@@ -97,7 +97,7 @@ class ReadTask:
         read = dict.fromkeys(self.counted_from[index], 0)
         reached = offset_range.start
         passed_over = _passed_over(rejected)
-        for raw, reached in self.reader.chunks(offset_range, self.max_bytes, passed_over):  # noqa: B007 - told at the end
+        for raw, reached in self.reader.chunks(offset_range, self.max_bytes, passed_over):  # noqa: B007 - reported at the end
             if not raw.num_rows:
                 continue
             offsets = raw.column("_at").to_numpy()
@@ -149,7 +149,7 @@ class DrainTask:
     """Takes rows and does nothing: to find out whether the steps can take them."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
-        """Reach the end, and tell nothing."""
+        """Reach the end, and report nothing."""
         for _ in batches:
             pass
         yield from ()

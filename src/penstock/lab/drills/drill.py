@@ -52,10 +52,10 @@ class StepResult(BaseModel, frozen=True):
 
 
 class Narrator(Protocol):
-    """Who tells the user."""
+    """Who talks to the user."""
 
     def say(self, line: str) -> None:
-        """Tell one line."""
+        """Say one line."""
 
     def waiting(self, what: str, passed_s: float, limit_s: float) -> None:
         """Show a wait that takes longer than two seconds; called again and again while it lasts."""

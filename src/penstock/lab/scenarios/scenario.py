@@ -28,7 +28,7 @@ from penstock.lab.simulator.truth import read_truth
 class Fact(BaseModel, frozen=True):
     """Something that happened on the way."""
 
-    what: str = Field(description="What is told.")
+    what: str = Field(description="What is reported.")
     value: int | float | str = Field(description="What it was.")
 
 
@@ -68,7 +68,7 @@ class Outcome(BaseModel, frozen=True):
 
 @dataclass
 class Run:
-    """What a scenario is given, and where it tells what happened."""
+    """What a scenario is given, and where it reports what happened."""
 
     arena: Arena
     games: Games
@@ -76,7 +76,7 @@ class Run:
     unmet: list[Difference] = field(default_factory=list)
 
     def fact(self, what: str, value: float | str) -> None:
-        """Tell something for the table at the end."""
+        """Say something for the table at the end."""
         self.facts.append(Fact(what=what, value=value))
 
     def expect(self, what: str, *, found: str, holds: bool) -> None:

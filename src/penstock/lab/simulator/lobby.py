@@ -185,7 +185,7 @@ class Lobby:
 
 
 def _now() -> float:
-    """Tell the time of day: lobbies on several machines share deadlines."""
+    """Return the time of day: lobbies on several machines share deadlines."""
     return clock().now().timestamp()
 
 

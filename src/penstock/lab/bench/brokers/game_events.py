@@ -54,7 +54,7 @@ def marker(topic: str) -> Outgoing:
 
 
 def is_event(number: int) -> bool:
-    """Tell events from markers."""
+    """Return whether this is an event, and no marker."""
     return number >= 0
 
 
