@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from penstock.cli import completion
 from penstock.cli.output import Json, key_values, say
 from penstock.cli.session import session
 from penstock.errors import BadInput
@@ -27,7 +28,7 @@ _GROUP_IDLE_S = 5.0
 
 def consume(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="Topic to read.")],
+    topic: Annotated[str, typer.Argument(help="Topic to read.", autocompletion=completion.topics)],
     from_: Annotated[
         str | None,
         typer.Option("--from", help="earliest, latest, an offset, a time (2026-01-31T12:00) or how long ago (15m)."),

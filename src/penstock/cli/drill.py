@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli import completion
 from penstock.cli.output import Json, print_json, print_table, say
 from penstock.cli.progress import Bar, bar
 from penstock.cli.session import session
@@ -23,7 +24,12 @@ _LIST = "list"
 def drill(
     context: typer.Context,
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Which drills; `all` for every one, `list` to see them.")
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="Which drills; `all` for every one, `list` to see them.",
+            autocompletion=completion.drills,
+        ),
     ],
     as_json: Json = False,
 ) -> None:

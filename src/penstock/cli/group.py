@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli import completion
 from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
 from penstock.cli.session import session
 from penstock.errors import BadInput, Conflict, NotFound
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The group's name.")]
+Name = Annotated[str, typer.Argument(help="The group's name.", autocompletion=completion.groups)]
 
 
 @app.command("list")

@@ -9,6 +9,7 @@ from typing import Annotated, BinaryIO, Literal
 import orjson
 import typer
 
+from penstock.cli import completion
 from penstock.cli.output import Json, key_values, print_json, say
 from penstock.cli.progress import bar
 from penstock.cli.session import session
@@ -19,7 +20,7 @@ _SHOW_EVERY = 1000
 
 def produce(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="Topic to write to.")],
+    topic: Annotated[str, typer.Argument(help="Topic to write to.", autocompletion=completion.topics)],
     file: Annotated[Path | None, typer.Argument(help="File to read; stdin if left out.")] = None,
     format_: Annotated[
         Literal["text", "json"], typer.Option("--format", help="text: a line is a value; json: a line must be JSON.")

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from penstock.cli import completion
 from penstock.cli.output import Json, print_json, print_rows, print_table, say
 from penstock.cli.progress import workplace
 from penstock.cli.session import session
@@ -17,7 +18,10 @@ _LIST = "list"
 
 def scenario(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which scenario; `list` to see them.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="Which scenario; `list` to see them.", autocompletion=completion.scenarios),
+    ],
     sink: Annotated[
         Literal["delta", "json", "kafka", "postgres"],
         typer.Option(help="Where events land, besides the Delta table that the other workers read."),

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli import completion
 from penstock.cli.output import Json, plural, print_json, print_table, say
 from penstock.cli.table_output import Form, Output, plain, write
 
 app = typer.Typer(help="Delta tables that pipelines landed.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(help="Folder of the table.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of the table.", autocompletion=completion.tables)]
 AsOf = Annotated[str, typer.Option(help="A version or a time: the table as it was then.")]
 
 

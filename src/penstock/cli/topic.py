@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli import completion
 from penstock.cli.output import Json, Yes, confirm, key_values, print_json, print_rows, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import session
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Topics.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The topic's name.")]
+Name = Annotated[str, typer.Argument(help="The topic's name.", autocompletion=completion.topics)]
 Retention = Annotated[str | None, typer.Option(help="How long records are kept: 7d, 12h, forever.")]
 RetentionSize = Annotated[str | None, typer.Option(help="Bytes kept per partition: 1GB, unlimited.")]
 Cleanup = Annotated[str | None, typer.Option(help="delete, compact or both.")]

@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli import completion
 from penstock.cli.output import plural, print_table, say
 
 if TYPE_CHECKING:
     from penstock.operate.status import Status
 
 File = Annotated[Path, typer.Argument(help="The pipeline file, YAML or Python.")]
-Which = Annotated[str, typer.Argument(help="The pipeline's name, or its file.")]
-Name = Annotated[str, typer.Argument(help="The pipeline's name.")]
+Which = Annotated[
+    str, typer.Argument(help="The pipeline's name, or its file.", autocompletion=completion.pipelines_and_files)
+]
+Name = Annotated[str, typer.Argument(help="The pipeline's name.", autocompletion=completion.pipelines)]
 Master = Annotated[str, typer.Option(help="Spark's master, such as local[*,4] or spark://host:7077.")]
 
 

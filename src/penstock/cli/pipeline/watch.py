@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli import completion
 from penstock.cli.output import Json, moment, print_json, print_lines, print_rows, print_table, say
 from penstock.cli.pipeline.common import Name, print_account
 from penstock.cli.session import session
@@ -18,7 +19,9 @@ _COLUMNS = ["pipeline", "state", "batch", "events", "dead", "lag", "events_per_s
 
 def status(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="The pipeline's name; all if left out.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="The pipeline's name; all if left out.", autocompletion=completion.pipelines)
+    ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it as it changes, until Ctrl-C.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -1,0 +1,98 @@
+"""What the shell offers when a user presses Tab: names that are there. Quick, and silent about whatever goes wrong."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from penstock.cli.session import Session
+
+if TYPE_CHECKING:
+    from penstock.kafka.admin import Admin
+
+_ANSWER_S = 0.5
+_SUFFIXES = {".yaml", ".yml", ".py"}
+
+
+def _session(context: typer.Context) -> Session:
+    """Return the session that the command would have: Tab runs no callback, so the root's options are read here."""
+    given = context.find_root().params
+    project, home = given.get("project"), given.get("home")
+    return Session(
+        project_file=Path(project) if project else None,
+        home=Path(home) if home else None,
+        bootstrap=given.get("bootstrap"),
+        user=given.get("as_user"),
+    )
+
+
+def _names(look: Callable[[typer.Context], Iterator[str]]) -> Callable[[typer.Context, str], list[str]]:
+    """Offer names with the beginning that was typed; nothing where they cannot be had."""
+
+    def offered(ctx: typer.Context, incomplete: str) -> list[str]:
+        with suppress(Exception):
+            return sorted(name for name in look(ctx) if name.startswith(incomplete))
+        return []
+
+    return offered
+
+
+def _admin(context: typer.Context) -> "Admin":
+    from penstock.kafka.admin import Admin
+
+    return Admin(_session(context).connection(), timeout_s=_ANSWER_S)
+
+
+@_names
+def topics(context: typer.Context) -> Iterator[str]:
+    """Offer the topics that are no internal ones."""
+    found = _admin(context).metadata("listing topics").topics
+    return (name for name in found if not name.startswith("__"))
+
+
+@_names
+def groups(context: typer.Context) -> Iterator[str]:
+    """Offer the consumer groups."""
+    from penstock.kafka.groups import list_groups
+
+    return (each.group for each in list_groups(_admin(context)))
+
+
+@_names
+def pipelines(context: typer.Context) -> Iterator[str]:
+    """Offer the pipelines that have run here."""
+    return (each.name for each in (_session(context).settings.home / "pipelines").iterdir() if each.is_dir())
+
+
+@_names
+def pipelines_and_files(context: typer.Context) -> Iterator[str]:
+    """Offer the pipelines that have run here, and the files that look like one."""
+    with suppress(OSError):
+        yield from (each.name for each in (_session(context).settings.home / "pipelines").iterdir() if each.is_dir())
+    yield from (str(each) for each in Path().iterdir() if each.suffix in _SUFFIXES and each.name != "penstock.yaml")
+
+
+@_names
+def tables(_context: typer.Context) -> Iterator[str]:
+    """Offer the folders of Delta tables here and one or two below."""
+    here = Path()
+    for pattern in ("*/_delta_log", "*/*/_delta_log", "*/*/*/_delta_log"):
+        yield from (str(each.parent) for each in here.glob(pattern))
+
+
+@_names
+def scenarios(_context: typer.Context) -> Iterator[str]:
+    """Offer the scenarios."""
+    from penstock.lab.scenarios.catalog import SCENARIOS
+
+    return iter([*SCENARIOS, "list"])
+
+
+@_names
+def drills(_context: typer.Context) -> Iterator[str]:
+    """Offer the drills."""
+    from penstock.lab.drills.catalog import DRILLS
+
+    return iter([*DRILLS, "list"])
