@@ -7,35 +7,26 @@ read by each task where it runs, so no plan, no UI and no event log of Spark eve
 
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Literal, Self
 
-import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 from pydantic import Field, field_validator, model_validator
 
 from penstock.config.problem import PipelineView, Problem
-from penstock.errors import BadInput, BrokerUnavailable, NotFound, Refused, RetentionPassed
+from penstock.errors import BadInput, NotFound, Refused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import Causes, logger, opening, translate
-from penstock.kafka.headers import read_headers
+from penstock.kafka.failures import translate
 from penstock.kafka.positions import Position, committed_bounds, resolve
-from penstock.kafka.reader import reading
-from penstock.kafka.topic_limits import NO_TIMESTAMP
 from penstock.kafka.topic_spec import NO_TOPIC_NAME, TOPIC_NAME
 from penstock.record.available_range import AvailableRange
-from penstock.record.columns import ERROR
-from penstock.record.decoded import record_error
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
-from penstock.record.records import records
 from penstock.record.target import Target
+from penstock.sources.kafka_reader import PATIENCE_S, SILENCE_S, KafkaReader, open_client
 from penstock.sources.source import Skipped, Source, SourceContext, SourceModel
 
-_CHUNK_EVENTS = 10_000
-_PATIENCE_S = 0.1
-_SILENCE_S = 60.0
 _CUT_OFF = re.compile(r"broker end offset is (-?\d+)")
 
 
@@ -220,7 +211,7 @@ class KafkaSource(Source):
         `read` has, for each partition, how far it was read, and the leader's epoch then. The present leader is asked
         where that epoch ended in its own log: if before what was read, the log was cut off there.
         """
-        client, causes = _open(self.connection)
+        client, causes = open_client(self.connection)
         try:
             client.assign(
                 [
@@ -232,9 +223,9 @@ class KafkaSource(Source):
                 {(source_partition.topic, source_partition.partition): source_partition for source_partition in read},
                 [],
             )
-            deadline = time.monotonic() + _SILENCE_S
+            deadline = time.monotonic() + SILENCE_S
             while waiting:
-                for message in client.consume(len(waiting), _PATIENCE_S):
+                for message in client.consume(len(waiting), PATIENCE_S):
                     # A record or the end: the client has asked for the epoch before it fetches.
                     source_partition = waiting.pop((str(message.topic()), int(message.partition() or 0)), None)
                     if source_partition is None:
@@ -250,7 +241,7 @@ class KafkaSource(Source):
             client.close()
         return found
 
-    def reader(self) -> "KafkaReader":
+    def reader(self) -> KafkaReader:
         """Return what tasks read with."""
         return KafkaReader(self.connection, self._skipped)
 
@@ -265,165 +256,3 @@ def _cut_off_at(message: Message, source_partition: SourcePartition, connection:
     # Retention may have passed meanwhile, which is noticed elsewhere. The rest is in the text alone.
     found = _CUT_OFF.search(error.str())
     return int(found[1]) if found else None
-
-
-class KafkaReader:
-    """Reads offset ranges inside of a task. Travels to the task as it is: it holds no client and no secret."""
-
-    def __init__(self, connection: Connection, skipped: Skipped | None = None) -> None:
-        self._connection = connection
-        self._skipped = skipped or {}
-
-    def chunks(
-        self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = ()
-    ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Return records as columns, each chunk with the offset it reaches.
-
-        Of a record at a rejected offset nothing but the offset is looked at. One that somebody has given up is not even
-        asked for. Ends at the offset range's end, or earlier once `max_bytes` are read.
-        """
-        source_partition, reached, left = offset_range.source_partition, offset_range.start, max_bytes
-        for part in offset_range.less(self._skipped.get((source_partition.topic_id, source_partition.partition), [])):
-            for batch, reached in self._chunks(part, left, rejected):
-                yield batch, reached
-                left = None if max_bytes is None else max(1, (left or 0) - batch.nbytes)
-            if reached < part.end:
-                return
-        if reached < offset_range.end:
-            yield _columns([], source_partition, rejected), offset_range.end
-
-    def _chunks(
-        self, offset_range: OffsetRange, max_bytes: int | None, rejected: Collection[int]
-    ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        client, causes = _client(self._connection)
-        source_partition = offset_range.source_partition
-        client.assign([TopicPartition(source_partition.topic, source_partition.partition, offset_range.start)])
-        try:
-            reached, read_bytes, heard_at = offset_range.start, 0, time.monotonic()
-            while reached < offset_range.end and (max_bytes is None or read_bytes < max_bytes):
-                # Asked for more than there is, the client waits for the rest until its time is over.
-                heard = client.consume(min(_CHUNK_EVENTS, offset_range.end - reached), _PATIENCE_S)
-                messages, reached_now = _sort(heard, offset_range, self._connection)
-                if reached_now > reached:
-                    reached, heard_at = reached_now, time.monotonic()
-                elif time.monotonic() - heard_at > _SILENCE_S:
-                    raise causes.timeout(f"reading {source_partition}")
-                elif not heard and (refusal := causes.refusal()):
-                    raise refusal
-                if messages:
-                    kept, read_bytes = _within(messages, read_bytes, max_bytes)
-                    if len(kept) < len(messages):
-                        yield _columns(kept, source_partition, rejected), int(kept[-1].offset() or 0) + 1
-                        return
-                    yield _columns(messages, source_partition, rejected), reached
-                elif reached >= offset_range.end:
-                    yield _columns([], source_partition, rejected), reached
-        finally:
-            client.unassign()
-
-
-def _within(messages: list[Message], read_bytes: int, max_bytes: int | None) -> tuple[list[Message], int]:
-    """Cut a chunk behind the message that fills the batch; at least one is kept, so that it gets on."""
-    all_bytes = read_bytes + sum(map(len, messages))
-    if max_bytes is None or all_bytes < max_bytes:
-        return messages, all_bytes
-    for number, message in enumerate(messages, 1):
-        read_bytes += len(message)
-        if read_bytes >= max_bytes:
-            return messages[:number], read_bytes
-    return messages, read_bytes
-
-
-_clients: dict[str, tuple[Consumer, Causes]] = {}
-
-
-def _client(connection: Connection) -> tuple[Consumer, Causes]:
-    """Open a client once per worker process: connecting costs more than a small batch."""
-    name = repr(connection)
-    if name not in _clients:
-        _clients[name] = _open(connection)
-    return _clients[name]
-
-
-def _open(connection: Connection) -> tuple[Consumer, Causes]:
-    causes = Causes(connection)
-    # A short wait at the broker: a batch is bounded, and its end must not wait for more.
-    settings = {"fetch.wait.max.ms": 50, **reading(connection, causes)}
-    with opening(connection):
-        return Consumer(settings, logger=logger), causes
-
-
-def _sort(heard: list[Message], offset_range: OffsetRange, connection: Connection) -> tuple[list[Message], int]:
-    """Pick the offset range's own records, and say how far they reach. Markers and compaction leave holes."""
-    if _are_records(heard, offset_range):
-        return heard, int(heard[-1].offset() or 0) + 1
-    messages: list[Message] = []
-    reached = offset_range.start
-    for message in heard:
-        error = message.error()
-        if (message.topic(), message.partition()) != (
-            offset_range.source_partition.topic,
-            offset_range.source_partition.partition,
-        ):
-            if error is not None and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                raise translate(error, connection, f"reading {offset_range.source_partition}")
-            continue
-        offset = int(message.offset() or 0)
-        if error is None and offset_range.start <= offset < offset_range.end:
-            messages.append(message)
-            reached = offset + 1
-        elif error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-            reached = max(reached, min(offset, offset_range.end))
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-            raise RetentionPassed(
-                f"{offset_range.source_partition} no longer holds offset {offset_range.start}",
-                safe="Nothing of this batch was written",
-            )
-        elif error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}:  # noqa: SLF001
-            raise BrokerUnavailable(f"reading {offset_range.source_partition}: {error.str()}")
-        else:
-            raise translate(error, connection, f"reading {offset_range.source_partition}")
-    return messages, reached
-
-
-def _are_records(heard: list[Message], offset_range: OffsetRange) -> bool:
-    """Return whether there is nothing to sort out, as it nearly always is."""
-    return (
-        bool(heard)
-        and not any(map(Message.error, heard))
-        and {offset_range.source_partition.topic} == set(map(Message.topic, heard))
-        and {offset_range.source_partition.partition} == set(map(Message.partition, heard))
-        and offset_range.start <= (heard[0].offset() or 0)
-        and (heard[-1].offset() or 0) < offset_range.end
-    )
-
-
-def _columns(messages: list[Message], source_partition: SourcePartition, rejected: Collection[int]) -> pa.RecordBatch:
-    """Turn messages into columns, whatever is in them; `_error` says of which not everything could be read."""
-    offsets = [int(message.offset() or 0) for message in messages]
-    bare = {number for number, offset in enumerate(offsets) if offset in rejected} if rejected else set()
-    read = [message for number, message in enumerate(messages) if number not in bare] if bare else messages
-    headers, unreadable = read_headers(read)
-    record_errors: list[Any] = [None] * len(read)
-    for number in unreadable:
-        record_errors[number] = record_error("HeadersUnreadable", "the name of a header is no UTF-8: no header is kept")
-    columns: list[list[Any]] = [
-        [at_ms for _, at_ms in map(Message.timestamp, read)],
-        list(map(Message.key, read)),
-        list(map(Message.value, read)),
-        headers,
-        record_errors,
-    ]
-    for number in sorted(bare):
-        for column, nothing in zip(columns, (NO_TIMESTAMP, None, None, None, None), strict=True):
-            column.insert(number, nothing)
-    times_ms, keys, values, headers, record_errors = columns
-    batch = records(
-        source_partition,
-        offsets=pa.array(offsets, pa.int64()),
-        timestamps_ms=pa.array(times_ms, pa.int64()),
-        keys=pa.array(keys, pa.binary()),
-        values=pa.array(values, pa.binary()),
-        headers=headers,
-    )
-    return batch.append_column("_error", pa.array(record_errors, ERROR)) if any(record_errors) else batch

@@ -17,7 +17,8 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position, resolve
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
-from penstock.sources.kafka import Kafka, KafkaReader
+from penstock.sources.kafka import Kafka
+from penstock.sources.kafka_reader import KafkaReader
 from penstock.sources.source import Skipped, Source, SourceContext, SourceModel
 
 

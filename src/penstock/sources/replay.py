@@ -14,7 +14,7 @@ from penstock.delivery.ledger import Replay
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import times
-from penstock.sources.kafka import KafkaReader
+from penstock.sources.kafka_reader import KafkaReader
 from penstock.sources.source import Source, SourceContext
 
 

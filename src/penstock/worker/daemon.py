@@ -12,7 +12,7 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 import penstock.sinks.kafka
-import penstock.sources.kafka
+import penstock.sources.kafka_reader
 import penstock.steps.python
 import penstock.worker.tasks
 

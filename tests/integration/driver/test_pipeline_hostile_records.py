@@ -23,7 +23,8 @@ from penstock.operate import replay as replays
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange
 from penstock.sinks.json import JsonSink
-from penstock.sources.kafka import KafkaReader, KafkaSource
+from penstock.sources.kafka import KafkaSource
+from penstock.sources.kafka_reader import KafkaReader
 
 from support.landing import headers
 from support.pipelines import Lab, record_errors, total
