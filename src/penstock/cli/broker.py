@@ -43,7 +43,17 @@ def up(
     wish = wish.model_copy(update=said.model_dump(exclude_unset=True))
     with bar("looking at what is there") as shown:
         cluster = current.own_cluster(shown.describe)
-        state = cluster.up(wish)
+        try:
+            state = cluster.up(wish)
+        except KeyboardInterrupt:
+            known = cluster.state()
+            alive = [str(node.id) for node in cluster.running(known)] if known else []
+            say(
+                f"node {', '.join(alive)} goes on starting. Stop with: penstock down; wait for it with: penstock up"
+                if alive
+                else "nothing was started"
+            )
+            raise
     if not is_loopback(state.host) and not state.secure:
         say(f"warning: anybody who reaches {state.host} can read and write; use --secure")
     say(f"Kafka {state.kafka_version} is ready at {state.bootstrap_servers}")

@@ -2,7 +2,10 @@
 
 import os
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +23,7 @@ from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 
 from conftest import Cli
+from support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -174,3 +178,14 @@ def test_a_node_joins_takes_its_share_and_leaves_and_no_record_is_lost(cli: Cli,
     assert {1, 2} == spread
     assert 5001 == len({message.value() for message in read_all(local_connection(home / "broker"), "kept")})
     assert [1] == [node["node"] for node in cli("status", "--json", home=home).json["nodes"]]
+
+
+def test_ctrl_c_in_up_says_what_goes_on_starting(home: Path, jar_folder: Path) -> None:
+    command = [sys.executable, "-m", "penstock", "--home", str(home), "up"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as starting:
+        until(lambda: Cluster(home / "broker", jar_folder).node(1).process() is not None)
+        starting.send_signal(signal.SIGINT)
+        said = starting.communicate(timeout=60)[1]
+
+    assert 130 == starting.returncode
+    assert "node 1 goes on starting. Stop with: penstock down; wait for it with: penstock up" in said
