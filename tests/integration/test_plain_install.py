@@ -65,5 +65,5 @@ def test_nothing_of_the_extras_can_be_imported_there_and_a_command_that_needs_on
 def test_the_wheel_has_the_workers_of_the_scenarios_and_no_peers_of_the_bench(installed: PlainInstall) -> None:
     names = zipfile.ZipFile(installed.wheel).namelist()
 
-    assert "penstock/lab/scenarios/superhero/combat.yaml" in names
+    assert "penstock/examples/superhero/combat.yaml" in names
     assert [] == [name for name in names if "peers" in name or not name.startswith("penstock")]

@@ -20,6 +20,7 @@ from penstock.cli import (
     demo,
     doctor,
     drill,
+    examples,
     group,
     init,
     jars,
@@ -156,6 +157,7 @@ app.add_typer(node.app, name="node")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(dead.app, name="dead")
 app.add_typer(table.app, name="table")
+app.add_typer(examples.app, name="examples")
 app.add_typer(jars.app, name="jars")
 app.add_typer(bench.app, name="bench")
 app.add_typer(sim.app, name="sim")

@@ -83,6 +83,14 @@ def tables(_context: typer.Context) -> Iterator[str]:
 
 
 @_names
+def examples(_context: typer.Context) -> Iterator[str]:
+    """Offer the examples."""
+    from penstock.cli.examples import names
+
+    return iter(names())
+
+
+@_names
 def scenarios(_context: typer.Context) -> Iterator[str]:
     """Offer the scenarios."""
     from penstock.lab.scenarios.catalog import SCENARIOS

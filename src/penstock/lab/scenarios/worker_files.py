@@ -10,7 +10,7 @@ _PACKAGE = Path(penstock.__file__).parent
 
 def worker_folder() -> Path:
     """Return the folder that holds `combat.yaml` and its fellows."""
-    folders = (_PACKAGE / "lab" / "scenarios" / "superhero", _PACKAGE.parents[1] / "examples" / "superhero")
+    folders = (_PACKAGE / "examples" / "superhero", _PACKAGE.parents[1] / "examples" / "superhero")
     for folder in folders:
         if (folder / "combat.yaml").is_file():
             return folder
