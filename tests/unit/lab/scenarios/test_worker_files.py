@@ -31,7 +31,7 @@ def test_files_that_came_with_the_package_are_preferred(tmp_path: Path, monkeypa
         worker_folder()
     beside = make_folder(tmp_path / "examples" / "superhero")
     assert beside == worker_folder()
-    inside = make_folder(package / "lab" / "scenarios" / "superhero")
+    inside = make_folder(package / "examples" / "superhero")
     assert inside == worker_folder()
 
 
