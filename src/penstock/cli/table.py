@@ -27,16 +27,16 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show how many rows a table has, and some of them."""
-    from penstock.sinks.table_query import rows_of
+    from penstock.sinks.table_query import count_rows, rows_of
     from penstock.sinks.tables import open_table
 
     table = open_table(path, as_of)
     chosen = [each.strip() for each in columns.split(",") if each.strip()]
     some = rows_of(path, columns=chosen, where=where, limit=limit, as_of=as_of)
     if as_json:
-        print_json({"rows": table.count(), "version": table.version(), "some": plain(some)})
+        print_json({"rows": count_rows(path, as_of), "version": table.version(), "some": plain(some)})
         return
-    say(f"{plural(table.count(), 'row')}, version {table.version()}")
+    say(f"{plural(count_rows(path, as_of), 'row')}, version {table.version()}")
     write(some, form, output)
 
 

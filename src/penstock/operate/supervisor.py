@@ -42,14 +42,16 @@ def _running_already(name: str) -> Conflict:
     return Conflict(f"pipeline '{name}' is running already", fix=f"See it with: penstock pipeline status {name}")
 
 
-def start(name: str, settings: Settings, file: Path, root: list[str], master: str) -> float:
-    """Put a supervisor into the background, with a log of its own; it is there when this returns the time of it."""
+def start(name: str, settings: Settings, file: Path, root: list[str], master: str) -> None:
+    """Put a supervisor into the background, with a log of its own; it is there when this returns."""
     paths = paths_of(settings, name)
     if holder(_lock(settings, name)) is not None or states.driver_of(paths.folder) is not None:
         raise _running_already(name)
     make_private(paths.folder)
     make_missing_private(paths.logs)
-    command, began = [*_command(root, settings), "supervise", str(file.resolve()), "--master", master], time.time()
+    # From the first moment: the state of the run before is nobody's any more.
+    Status(pipeline=name, state="starting", pid=os.getpid(), file=str(file.resolve())).save(paths.folder)
+    command = [*_command(root, settings), "supervise", str(file.resolve()), "--master", master]
     with paths.driver_log.open("ab") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=file.resolve().parent
@@ -62,15 +64,14 @@ def start(name: str, settings: Settings, file: Path, root: list[str], master: st
         raise EnvironmentNotReady(
             f"the supervisor of pipeline '{name}' did not start", fix=f"Read: penstock pipeline logs {name}"
         )
-    return began
 
 
-def wait_for_first_batch(name: str, settings: Settings, began: float, show: Callable[[Status], None]) -> Status:
+def wait_for_first_batch(name: str, settings: Settings, show: Callable[[Status], None]) -> Status:
     """Return the state once the pipeline has done a batch, has nothing to read, has ended, or keeps waiting."""
     folder, waiting_since = paths_of(settings, name).folder, None
     while True:
         status = states.load(folder)
-        if status is not None and status.updated >= began:  # else it is the run before this one
+        if status is not None:
             # A driver that has given up an outage may not be gone yet; its supervisor will start another.
             if status.exit_code == Transient.exit_code and holder(_lock(settings, name)) is not None:
                 status.state = "waiting"

@@ -49,6 +49,8 @@ def test_a_name_that_the_query_makes_is_no_table() -> None:
         ("COPY orders TO 'out.csv'", 2, "one SELECT belongs here"),
         ("SELECT 1; SELECT 2", 2, "one SELECT belongs here"),
         ("SELEC", 2, "one SELECT belongs here"),
+        ("SELECT * FROM read_csv('/etc/passwd')", 2, "not from functions"),
+        ("SELECT * FROM '/etc/passwd'", 3, "there is no Delta table '/etc/passwd' here"),
         ("SELECT nope FROM orders", 2, "the query fails: Schema error: No field named nope"),
         ("SELECT * FROM orders a JOIN orders b ON a.id = b.id", 2, "two columns are called 'id'"),
     ],
@@ -60,6 +62,34 @@ def test_what_cannot_be_asked_is_told_in_one_line(folder: Path, sql: str, exit_c
     assert reason in said.stderr
     assert 1 == len(said.stderr.splitlines())
     assert [folder / "tables"] == list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["Orders", "orders.2026", "select"])
+def test_a_folder_may_have_any_name(folder: Path, name: str) -> None:
+    write_deltalake(folder / name, pa.table({"id": [7]}))
+
+    said = ask("query", f'SELECT max("{name}".id) AS m FROM "{name}"', "--json")  # noqa: S608 - it can only read
+
+    assert {"m": 7} == json.loads(said.stdout), said.stderr
+
+
+def test_rows_are_counted_also_where_files_have_no_statistics(folder: Path) -> None:
+    (log,) = (folder / "tables" / "orders" / "_delta_log").glob("*1.json")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        line.get("add", {}).pop("stats", None)
+    log.write_text("\n".join(map(json.dumps, lines)) + "\n")
+
+    assert 3 == json.loads(ask("show", "tables/orders", "--json").stdout)["rows"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_condition_cannot_take_the_limit_away() -> None:
+    said = ask("show", "tables/orders", "--where", "id > 0 -- ", "--limit", "1", "--json")
+    more = ask("show", "tables/orders", "--where", "1 = 1) UNION (SELECT 1", "--json")
+
+    assert 1 == len(json.loads(said.stdout)["some"])
+    assert 2 == more.exit_code
 
 
 @pytest.mark.usefixtures("folder")

@@ -53,14 +53,14 @@ def start(
     for warning in warnings:
         say(f"warning: {warning}")
     settings = session(context).settings
-    began = supervisor.start(spec.name, settings, file, session(context).arguments(), master)
+    supervisor.start(spec.name, settings, file, session(context).arguments(), master)
     watch = f"Watch it with: penstock pipeline status {spec.name} --watch"
     if not wait:
         say(f"pipeline '{spec.name}' is starting. {watch}")
         return
     with bar("starting") as shown:
         done = supervisor.wait_for_first_batch(
-            spec.name, settings, began, lambda status: shown.describe(f"{status.state} {status.reason}".strip())
+            spec.name, settings, lambda status: shown.describe(f"{status.state} {status.reason}".strip())
         )
     if as_json:
         print_json(done)
