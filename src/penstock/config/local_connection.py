@@ -5,7 +5,7 @@ from pathlib import Path
 
 from penstock.config import cluster_state as state
 from penstock.config.secrets_folder import SecretsFolder
-from penstock.errors import Conflict, NotFound
+from penstock.errors import Conflict, NotFound, Transient
 from penstock.kafka.admin import Admin
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
@@ -15,6 +15,7 @@ from penstock.secret import Secret
 ADMIN_USER = "admin"
 DEFAULT_PORT = 9092
 _ANSWER_S = 1.0
+_ONE_OF_SEVERAL_S = 3.0
 
 
 def local_connection(folder: Path, user: str | None = None, *, planned_port: int = DEFAULT_PORT) -> Connection:
@@ -42,22 +43,41 @@ def local_connection(folder: Path, user: str | None = None, *, planned_port: int
 
 
 def require_own(folder: Path, connection: Connection) -> None:
-    """Raise `Conflict` if another Kafka answers where the one in `folder` would: that of another project, or of nobody.
+    """Raise `Conflict` if another Kafka answers where a node of the one in `folder` would: of another project, say.
 
     Where nothing answers, this says nothing: whoever connects will.
     """
-    if not any(_answers(server) for server in connection.bootstrap_servers.split(",")):
-        return
-    known, found = state.load(folder), cluster_id(Admin(connection))
-    if known is not None and found == known.cluster_id:
-        return
-    ours = "none was started here yet" if known is None else f"this project's is {known.cluster_id}, and it is down"
-    raise Conflict(
-        f"the Kafka at {connection.bootstrap_servers} is not this project's: it is cluster {found}, and {ours}",
-        safe="Nothing was read or written there",
-        fix="Stop the other one, or set another cluster.port in penstock.yaml, and run: penstock up."
-        f" If the other one is meant: --bootstrap {connection.bootstrap_servers}",
-    )
+    answering = [server for server in connection.bootstrap_servers.split(",") if _answers(server)]
+    known = state.load(folder)
+    for server, found in _cluster_ids(connection, answering).items():
+        if known is not None and found == known.cluster_id:
+            continue
+        ours = "none was started here yet" if known is None else f"this project's is {known.cluster_id}, not up there"
+        raise Conflict(
+            f"the Kafka at {server} is not this project's: it is cluster {found}, and {ours}",
+            safe="Nothing was read or written there",
+            fix="Stop the other one, or set another cluster.port in penstock.yaml, and run: penstock up."
+            f" If the other one is meant: --bootstrap {server}",
+        )
+
+
+def _cluster_ids(connection: Connection, servers: list[str]) -> dict[str, str]:
+    """Ask each server alone: a client that knows several believes the first one that answers, and talks to all.
+
+    One that hangs while another one answers is passed over, as every client would.
+    """
+    found: dict[str, str] = {}
+    failure: Transient | None = None
+    for server in servers:
+        alone = connection.model_copy(update={"bootstrap_servers": server})
+        try:
+            admin = Admin(alone) if len(servers) == 1 else Admin(alone, timeout_s=_ONE_OF_SEVERAL_S)
+            found[server] = cluster_id(admin)
+        except Transient as error:
+            failure = error
+    if failure and not found:
+        raise failure
+    return found
 
 
 def _answers(server: str) -> bool:

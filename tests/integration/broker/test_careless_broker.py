@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.config.local_connection import local_connection, require_own
 from penstock.delivery.dead_letters import make_topics
 from penstock.delivery.ledger import TOPIC, Ledger
 from penstock.driver import runner as runners
@@ -36,6 +37,21 @@ def careless(careless_kafka: RunningKafka, spark: "SparkSession", tmp_path: Path
 def settings(kafka: RunningKafka, topic: str, *names: str) -> dict[str, str]:
     found = topics.config(kafka.admin(), topic)
     return {name: found[name][0] for name in names}
+
+
+def test_a_node_whose_port_another_kafka_has_taken_is_named_although_its_own_cluster_answers(
+    kafka: RunningKafka, careless_kafka: RunningKafka, tmp_path: Path
+) -> None:
+    known, stranger = kafka.cluster.existing(), careless_kafka.cluster.existing()
+    gone = known.nodes[0].model_copy(update={"id": 2, "client_port": stranger.nodes[0].client_port})
+    known.model_copy(update={"nodes": (*known.nodes, gone)}).save(tmp_path)
+    server = careless_kafka.connection.bootstrap_servers
+    require_own(kafka.cluster.folder, kafka.connection)
+
+    # A client asks its servers in an order of its own: each time another one may be the first.
+    for _ in range(6):
+        with pytest.raises(Conflict, match=f"the Kafka at {server} is not this project's: .* {stranger.cluster_id}"):
+            require_own(tmp_path, local_connection(tmp_path))
 
 
 def test_looking_for_a_topic_does_not_make_it(careless_kafka: RunningKafka, cli: Cli) -> None:
