@@ -29,6 +29,7 @@ _POSITIONS = """CREATE TABLE IF NOT EXISTS penstock_positions (
     pipeline TEXT, sink TEXT, topic_id TEXT, partition INTEGER, position INTEGER,
     PRIMARY KEY (pipeline, sink, topic_id, partition))"""
 _FOUND = "SELECT position FROM penstock_positions WHERE (pipeline, sink, topic_id, partition) = (?, ?, ?, ?)"
+_FORGET = "DELETE FROM penstock_positions WHERE (pipeline, sink) = (?, ?)"
 
 
 class Sqlite(SinkModel):
@@ -79,10 +80,15 @@ class SqliteSink(Sink):
         columns = ", ".join('"' + name.replace('"', '""') + '"' for name in schema.names)
         self._insert = f'INSERT INTO "{self._spec.table}" VALUES ({", ".join("?" * len(schema.names))})'  # noqa: S608 - a plain name
         with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
             connection.execute(_POSITIONS)
-            connection.execute(f'CREATE TABLE IF NOT EXISTS "{self._spec.table}" ({columns})')
             found = [row[1] for row in connection.execute(f'PRAGMA table_info("{self._spec.table}")')]
-        if found != schema.names:
+            if not found:
+                # Positions that are there belong to a table that was dropped: this one has none of its rows.
+                connection.execute(_FORGET, (self._pipeline, self.name))
+                connection.execute(f'CREATE TABLE "{self._spec.table}" ({columns})')
+            connection.execute("COMMIT")
+        if found and found != schema.names:
             raise Conflict(
                 f"the table {self._spec.table} in {self._spec.path} has the columns {', '.join(found)}",
                 safe="Nothing was written",

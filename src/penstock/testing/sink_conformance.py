@@ -64,6 +64,9 @@ class SinkConformance:
     kills_in_commit: int = 4
     """At how many lines of its commit a driver is killed; 0 if no other process can open the sink."""
 
+    drop: Callable[[], object] | None = None
+    """Drops the target as a user would, who knows nothing of positions; None if that cannot be done."""
+
     # What tasks and driver do.
 
     @property
@@ -270,6 +273,17 @@ class SinkConformance:
                 raise AssertionError("a driver has committed a batch that another one had committed before")
         self.require_landed(10, 4)
         self.require_positions(10, 4)
+
+    def test_a_target_that_was_dropped_is_filled_anew(self) -> None:
+        """Positions go with the rows that they speak of."""
+        if self.drop is None or not self.is_exactly_once:
+            return
+        self.land(10, 4)
+        self.drop()
+        self.require_positions(0, 0)
+        self.land(12, 5)
+        self.require_landed(12, 5)
+        self.require_positions(12, 5)
 
     def test_a_row_that_it_cannot_hold_is_refused_alone(self) -> None:
         """Refusal: by its index in the chunk while it is staged, or by its offset in `prepare`; or it takes the row."""

@@ -59,6 +59,7 @@ class TestPostgres(SinkConformance):
     def _target(self, postgres: RunningPostgres, tmp_path: Path) -> None:
         server = postgres.database()
         self.folder, self.model = tmp_path, Postgres(server=server, table="landed")
+        self.drop = partial(ask, server, "DROP TABLE landed")
         self.read = partial(read_table, server)
 
 

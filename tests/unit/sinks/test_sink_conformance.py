@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -38,6 +39,7 @@ class TestDelta(SinkConformance):
     @pytest.fixture(autouse=True)
     def _target(self, tmp_path: Path) -> None:
         self.folder, self.model = tmp_path / "scratch", Delta(path=tmp_path / "table")
+        self.drop = partial(shutil.rmtree, tmp_path / "table")
         self.read = partial(read_delta, tmp_path / "table")
 
 
@@ -47,6 +49,7 @@ class TestJson(SinkConformance):
     @pytest.fixture(autouse=True)
     def _target(self, tmp_path: Path) -> None:
         self.folder, self.model = tmp_path / "scratch", Json(path=tmp_path / "files", gzip=False)
+        self.drop = partial(shutil.rmtree, tmp_path / "files")
         self.read = partial(read_json, tmp_path / "files")
 
 
@@ -74,7 +77,13 @@ class TestSqliteOfTheExample(SinkConformance):
         monkeypatch.syspath_prepend(Path(__file__).parents[3] / "examples" / "sqlite_sink")
         sqlite = importlib.import_module("penstock_sqlite").Sqlite
         self.folder, self.model = tmp_path / "scratch", sqlite(path=tmp_path / "landed.db", table="orders")
+        self.drop = partial(drop_sqlite, tmp_path / "landed.db")
         self.read = partial(read_sqlite, tmp_path / "landed.db")
+
+
+def drop_sqlite(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE orders")
 
 
 def read_sqlite(path: Path) -> list[Landed]:
