@@ -53,6 +53,9 @@ class Replay(BaseModel, frozen=True):
         description="Of letters: topic, topic id, partition and sink (none: all) of their records, and the offset after"
         " the last of those.",
     )
+    sinks: list[str] = Field(
+        default=[], description="The sinks that it has rows for; only a file with all of them goes on with it."
+    )
     letters: dict[str, dict[int, list[int]]] = Field(
         default={}, exclude=True, description="Offsets by dead-letter topic and partition."
     )
@@ -211,23 +214,29 @@ class Ledger:
         return self._settle(letters, Settlement(state="replaced", by=replay.id), replay, require_free)
 
     def finish(self, replay: Replay) -> None:
-        """Record that a replay got to its end."""
-        with Producer(self._connection) as producer:
-            _record(producer, replay.model_copy(update={"state": "done"}))
+        """Record that a replay got to its end; raise `Conflict` if it was given up, and its letters are anybody's."""
+        options = ProducerOptions(transactional_id=TOPIC)
+        with Producer(self._connection, options) as producer, producer.transaction() as transaction:
+            known = self.entries().replays.get(replay.id, replay)
+            require_not_given_up(known)
+            _record(transaction, known.model_copy(update={"state": "done"}))
 
     def give_up(self, replay: Replay, letters: Iterable[DeadLetter]) -> int:
         """Record that a replay will not get to its end, and open these of its letters again; give how many those are.
 
-        To be called with letters alone that no sink has got by it.
+        To be called with letters alone that no sink has got by it. Raise `Conflict` if it got to its end meanwhile.
         """
         keys = {self.key_of(letter) for letter in letters}
         options = ProducerOptions(transactional_id=TOPIC)
         with Producer(self._connection, options) as producer, producer.transaction() as transaction:
-            settled = self.entries().settled
-            own = [key for key in keys if key in settled and settled[key].by == replay.id]
+            entries = self.entries()
+            known = entries.replays.get(replay.id, replay)
+            if known.state == "done":
+                raise Conflict(f"the replay {replay.id} is done already", safe="Nothing was changed")
+            own = [key for key in keys if key in entries.settled and entries.settled[key].by == replay.id]
             for key in own:
                 transaction.send(TOPIC, None, key=orjson.dumps(["letter", *key]))
-            _record(transaction, replay.model_copy(update={"state": "given_up"}))
+            _record(transaction, known.model_copy(update={"state": "given_up"}))
         return len(own)
 
     def _settle(
@@ -258,7 +267,17 @@ def range_source_id(replay_id: str, topic_id: str) -> str:
     return f"range-{replay_id}-{topic_id}"
 
 
-def _record(to: Producer | Transaction, replay: Replay) -> None:
+def require_not_given_up(replay: Replay) -> None:
+    """Raise `Conflict` if somebody has ended the replay before its end."""
+    if replay.state == "given_up":
+        raise Conflict(
+            f"the replay {replay.id} was given up",
+            safe="What it had not written then is open again",
+            fix="Begin a new one",
+        )
+
+
+def _record(to: Transaction, replay: Replay) -> None:
     to.send(TOPIC, replay.model_dump_json(), key=orjson.dumps(["replay", replay.id]), headers=_FORMAT)
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+from pydantic import BaseModel, Field
 
 from penstock.config.settings import HOME_NAME
 from penstock.delivery.checkpoint import Checkpoint
@@ -16,20 +17,47 @@ from penstock.record.formats import PIPELINE_FILES
 _FILE = "pipeline.json"
 
 
+class LastRun(BaseModel, frozen=True):
+    """What a pipeline was run from last. The file may have been edited since, so what ran is here, too."""
+
+    file: Path = Field(description="The pipeline file.")
+    sinks: list[str] = Field(default=[], description="The sinks it ran with; none if it has never been opened.")
+
+
 def write_file(folder: Path, file: Path) -> None:
-    """Put on record which file the pipeline in `folder` is run from."""
-    write_versioned(folder / _FILE, PIPELINE_FILES, {"file": str(file.resolve())})
+    """Put on record which file the pipeline in `folder` is run from; its sinks are those of the last run until then."""
+    try:
+        sinks = last_run(folder).sinks
+    except FileNotFoundError:
+        sinks = []
+    write_sinks(folder, file, sinks)
 
 
-def file_of(folder: Path) -> Path:
-    """Return the file that the pipeline in `folder` was last run from; raise `FileNotFoundError` if it never was."""
-    return Path(read_versioned(folder / _FILE, PIPELINE_FILES)["file"])
+def write_sinks(folder: Path, file: Path, sinks: list[str]) -> None:
+    """Put on record which sinks the pipeline in `folder` runs with, once they are open."""
+    last = LastRun(file=file.resolve(), sinks=sinks)
+    write_versioned(folder / _FILE, PIPELINE_FILES, last.model_dump(mode="json"))
+
+
+def last_run(folder: Path) -> LastRun:
+    """Return what the pipeline in `folder` was last run from.
+
+    Raise `FileNotFoundError` if it never was, `Conflict` if that cannot be told any more.
+    """
+    try:
+        return LastRun.model_validate(read_versioned(folder / _FILE, PIPELINE_FILES))
+    except ValueError:
+        raise Conflict(
+            f"{folder / _FILE} is damaged: it does not say which file the pipeline was run from",
+            safe="Nothing was read or written; positions are kept elsewhere",
+            fix="Remove it, and run the pipeline by its file",
+        ) from None
 
 
 def require_own_name(folder: Path, name: str, file: Path) -> None:
     """Raise `Conflict` if another file that is still there has this name: positions and tables are its."""
     try:
-        owner = file_of(folder)
+        owner = last_run(folder).file
     except FileNotFoundError:
         return
     if owner != file.resolve() and _is_called(owner, name):

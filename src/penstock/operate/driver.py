@@ -52,7 +52,7 @@ def file_of(settings: Settings, which: str) -> Path:
     if Path(which).is_file() and ("/" in which or Path(which).suffix in _SUFFIXES):
         return Path(which)
     try:
-        return belonging.file_of(paths_of(settings, which).folder)
+        return belonging.last_run(paths_of(settings, which).folder).file
     except OSError:
         if "/" in which or Path(which).suffix in _SUFFIXES:
             raise missing(Path(which)) from None
@@ -142,6 +142,7 @@ def run(
                 metrics = stack.enter_context(MetricsServer(spec.metrics, status, paths.folder))
                 listeners.append(metrics.on_progress)
             stack.enter_context(runner)
+            belonging.write_sinks(paths.folder, file, spec.sink_names)
             is_open, status.reason = True, ""
             status.save(paths.folder)
             show(status)

@@ -21,7 +21,7 @@ from penstock.driver.runner import Runner
 from penstock.errors import BadInput, ClusterReplaced, Conflict, Discontinuity, NotFound
 from penstock.operate.driver import MASTER, Show, account, paths_of
 from penstock.operate.repair import rebuild
-from penstock.operate.settling import by_sink, left_out, untouched
+from penstock.operate.settling import by_sink, left_out, require_sinks, untouched
 from penstock.operate.status import Status
 from penstock.pipeline.check import problems
 from penstock.pipeline.load import load
@@ -132,7 +132,9 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
         status.state = "finished"
         return status
     # The ledger hears of it first: a crash may have kept it from being written here.
-    known = Ledger(settings.connection()).entries().replays.get(replay.range.id) if replay.is_claimed else None
+    known = Ledger(settings.connection()).entries().replays.get(replay.range.id) if replay.range.replaces else None
+    if known is not None:
+        require_sinks(known, spec, path)
     if replay.given_up or (known is not None and known.state == "given_up"):
         raise Conflict(
             f"the replay {replay.range.id} was given up: {replay.given_up or 'it could not get to its end'}",
@@ -158,7 +160,8 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
             # replaced. From here on nobody replays the old letters, too, which would double what is about to land.
             letters = _letters(settings, spec, replay.range)
             _require_all_sinks(settings, spec, replay.range.id, letters)
-            Ledger(settings.connection()).replace(letters, replay.entry)
+            entry = replay.entry.model_copy(update={"sinks": spec.sink_names})
+            Ledger(settings.connection()).replace(letters, entry)
             replay = replay.model_copy(update={"is_claimed": True})
             write_versioned(paths.folder / _FILE, REPLAY, replay.model_dump())
         runner.run(show_progress)

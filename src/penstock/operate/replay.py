@@ -9,12 +9,12 @@ from pydantic import BaseModel, Field
 from penstock.delivery.checkpoint import Checkpoint
 from penstock.delivery.dead_letters import DeadLetter, read
 from penstock.delivery.durable import read_versioned, write_versioned
-from penstock.delivery.ledger import Ledger, Replay
+from penstock.delivery.ledger import Ledger, Replay, require_not_given_up
 from penstock.driver import session
 from penstock.driver.runner import Runner
-from penstock.errors import BadInput, Conflict, NotFound, TopicRecreated
+from penstock.errors import BadInput, Conflict, NotFound, PositionsMoved, TopicRecreated
 from penstock.operate.driver import MASTER, account, paths_of
-from penstock.operate.settling import by_sink, left_out, untouched
+from penstock.operate.settling import by_sink, left_out, require_sinks, untouched
 from penstock.operate.status import Status
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import NAME, PipelineSpec
@@ -77,7 +77,8 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
         source = (letter.topic, letter.topic_id, letter.partition, letter.sink)
         ends[source] = max(letter.offset + 1, ends.get(source, 0))
     listed = [(*source, end) for source, end in ends.items()]
-    replay = Replay(id=secrets.token_hex(4), pipeline=spec.name, letters=chosen, ends=listed)
+    sinks = spec.sink_names if for_all else sorted({str(letter.sink) for letter in letters})
+    replay = Replay(id=secrets.token_hex(4), pipeline=spec.name, letters=chosen, ends=listed, sinks=sinks)
     paths = paths_of(settings, spec.name).replay(replay.id)
     write_versioned(paths.folder / _FILE, REPLAY, _Begun(file=file.resolve()).model_dump(mode="json"))
     Ledger(settings.connection()).claim(letters, replay)
@@ -98,8 +99,8 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
     if replay.state == "done":
         status.state = "finished"
         return status
-    if replay.state == "given_up":
-        raise Conflict(f"the replay {replay.id} was given up", safe="Nothing was changed", fix="Begin a new one")
+    require_not_given_up(replay)
+    ledger = Ledger(settings.connection())
     with Runner(
         spec,
         settings.connection(),
@@ -109,8 +110,12 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
         replay=replay,
     ) as runner:
         _require_landed(runner, replay, Checkpoint(paths_of(settings, spec.name).checkpoint, spec.name))
-        runner.run(lambda progress: account(status, progress))
-    Ledger(settings.connection()).finish(replay)
+        try:
+            runner.run(lambda progress: account(status, progress))
+        except PositionsMoved:
+            require_not_given_up(ledger.entries().replays.get(replay.id, replay))
+            raise
+    ledger.finish(replay)
     status.state = "finished"
     return status
 
@@ -138,6 +143,7 @@ def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> t
     ]
     start = session.starter(spec, paths.logs, MASTER)
     with Runner(spec, settings.connection(), paths, start, path.resolve().parent, replay=replay) as runner:
+        runner.take_over()  # somebody may be at it in another home folder, and must not write what is opened here
         left = untouched(runner, letters, lambda letter: place_of(letter, replay))
         return ledger.give_up(replay, left), replay.count - len(left)
 
@@ -185,4 +191,5 @@ def _its_pipeline(path: Path, replay: Replay) -> PipelineSpec:
     spec = load(path)
     if spec.name != replay.pipeline:
         raise BadInput(f"the replay {replay.id} is one of pipeline '{replay.pipeline}', and the file is '{spec.name}'")
+    require_sinks(replay, spec, path)
     return spec

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.delivery.checkpoint import Checkpoint
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetter
+from penstock.delivery.ledger import Replay
 from penstock.driver.runner import Runner
-from penstock.errors import CheckpointLost, PenstockError
-from penstock.operate.driver import file_of, paths_of
-from penstock.pipeline.load import load
+from penstock.errors import BadInput, CheckpointLost
+from penstock.operate.belonging import last_run
+from penstock.operate.driver import paths_of
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
@@ -30,16 +32,29 @@ def by_sink(letters: Iterable[DeadLetter], spec: PipelineSpec) -> tuple[list[Dea
 def left_out(settings: "Settings", spec: PipelineSpec) -> list[str]:
     """Name the sinks of the live pipeline that the file does not have: what failed for all failed for them, too.
 
-    The live pipeline's sinks are those of the file that ran last; if that is gone, those that the checkpoint knows.
+    The live pipeline's sinks are those that it ran with last, whatever its file says now; if that is not on record,
+    those that the checkpoint knows.
     """
-    try:
-        known = set(load(file_of(settings, spec.name)).sink_names)
-    except PenstockError:
-        checkpoint = Checkpoint(paths_of(settings, spec.name).checkpoint, spec.name)
-        known = set()
+    paths = paths_of(settings, spec.name)
+    known: set[str] = set()
+    with suppress(FileNotFoundError):
+        known = {*last_run(paths.folder).sinks}
+    checkpoint = Checkpoint(paths.checkpoint, spec.name)
+    if not known and checkpoint.exists:
         with suppress(CheckpointLost):
-            known = set(checkpoint.load().sinks) - {SINK_NAME} if checkpoint.exists else set()
+            known = {*checkpoint.load().sinks} - {SINK_NAME}
     return sorted(known - set(spec.sink_names))
+
+
+def require_sinks(replay: Replay, spec: PipelineSpec, file: Path) -> None:
+    """Raise `BadInput` if the file lacks a sink of the replay: that would never get its rows, nor say what it has."""
+    missed = sorted(set(replay.sinks) - set(spec.sink_names))
+    if missed:
+        raise BadInput(
+            f"the replay {replay.id} has rows for sink '{missed[0]}', which {file} does not have",
+            safe="Nothing was changed",
+            fix="Add it to the file, under this name",
+        )
 
 
 def untouched(

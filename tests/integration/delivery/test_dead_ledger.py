@@ -9,12 +9,15 @@ import yaml
 from penstock.config import settings
 from penstock.delivery.dead_letters import DeadLetter
 from penstock.delivery.ledger import TOPIC, Ledger, Replay
-from penstock.errors import BadInput, NotFound, TopicRecreated
+from penstock.errors import BadInput, Conflict, NotFound, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.producer import Producer
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.operate import range_replay
 from penstock.operate import replay as replays
+from penstock.operate.range_replay import RangeReplay
 from penstock.record.formats import HEADER
+from penstock.sources.range import Range
 
 from conftest import Cli, RunningKafka
 
@@ -125,6 +128,56 @@ def test_a_replay_goes_on_with_a_file_of_its_own_pipeline_only(kafka: RunningKaf
 
     with pytest.raises(BadInput, match="is one of pipeline 'orders', and the file is 'payments'"):
         replays.run(given, replays.find(given, "00facade"), other)
+
+
+def test_a_replay_goes_on_and_is_given_up_only_with_a_file_that_has_its_sinks(
+    kafka: RunningKafka, tmp_path: Path
+) -> None:
+    given = settings.load(home=kafka.home)
+    dead_topic = kafka.topic("ledger-sinks-dead")
+    ledger = Ledger(kafka.connection)
+    ledger.claim([letter(dead_topic, 0)], Replay(id="00005111", pipeline="orders", sinks=["a", "b"]))
+    document = {
+        "name": "orders",
+        "source": {"type": "kafka", "topics": ["orders"]},
+        "decode": {"type": "raw"},
+        "sinks": [{"type": "console", "name": "a"}],
+        "speed": "scheduled",
+    }
+    fewer = tmp_path / "fewer.yaml"
+    fewer.write_text(yaml.safe_dump(document))
+    of_range = RangeReplay(
+        pipeline="orders", file=str(fewer), into={}, range=Range(id="00005222", parts=[], replaces=True)
+    )
+    ledger.replace([], of_range.entry.model_copy(update={"sinks": ["a", "b"]}))
+
+    with pytest.raises(BadInput, match="has rows for sink 'b'"):
+        replays.run(given, replays.find(given, "00005111"), fewer)
+    with pytest.raises(BadInput, match="has rows for sink 'b'"):
+        replays.give_up(given, "00005111", fewer)
+    with pytest.raises(BadInput, match="has rows for sink 'b'"):
+        range_replay.run(given, of_range, show=lambda _status: None)
+
+    assert {"started"} == {ledger.entries().replays[each].state for each in ("00005111", "00005222")}
+
+
+def test_a_replay_ends_once_by_its_end_or_by_being_given_up(kafka: RunningKafka) -> None:
+    dead_topic = kafka.topic("ledger-ends-dead")
+    ledger = Ledger(kafka.connection)
+    first, second = Replay(id="0000e001", pipeline="orders"), Replay(id="0000e002", pipeline="orders", sinks=["a"])
+    ledger.claim([letter(dead_topic, 0)], first)
+    ledger.claim([letter(dead_topic, 1)], second)
+
+    ledger.give_up(first, [letter(dead_topic, 0)])
+    with pytest.raises(Conflict, match="0000e001 was given up"):
+        ledger.finish(first)
+    ledger.finish(second)
+    with pytest.raises(Conflict, match="0000e002 is done already"):
+        ledger.give_up(second, [letter(dead_topic, 1)])
+
+    found = ledger.entries()
+    assert ("given_up", "done") == (found.replays[first.id].state, found.replays[second.id].state)
+    assert {1} == {key[3] for key in found.settled if key[0] == dead_topic}
 
 
 def test_letters_of_a_dead_letter_topic_that_was_recreated_are_not_looked_for_in_the_new_one(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+import penstock
 from penstock.config import settings
 from penstock.delivery.ledger import Replay
 from penstock.delivery.selection import Filter, select
@@ -273,3 +274,47 @@ def test_letters_of_a_replay_that_is_given_up_are_open_again_if_no_sink_has_them
     assert [(23, 2), (33, 1)] == [(offset, attempt) for offset, _, attempt in left]
     assert list(range(40)) == lab.ids()
     assert [] == open_letters(lab, topic)
+
+
+def test_letters_that_are_given_up_elsewhere_while_their_replay_runs_are_written_once(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lab.kafka.topic("dead-fenced")
+    lab.send_ids(topic, range(4))
+    failing = "SELECT id, string(1 / (id - id)) AS name FROM events"
+    lab.run(lab.spec(topic, steps=[{"sql": failing}]))
+    file = write(lab, lab.document(topic, batch={"max_events": 2}))
+    given = settings.load(home=lab.kafka.home)
+    elsewhere = settings.load(home=lab.folder / "elsewhere", bootstrap=lab.connection.bootstrap_servers)
+    begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
+    opened: list[tuple[int, int]] = []
+
+    def give_up_elsewhere(*_: object) -> None:
+        opened.append(replays.give_up(elsewhere, begun.id, file))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replays, "account", give_up_elsewhere)
+        with pytest.raises(Conflict, match=f"the replay {begun.id} was given up"):
+            replays.run(given, begun)
+    replay(lab, file, pipeline=topic)
+
+    assert [(2, 2)] == opened
+    assert list(range(4)) == lab.ids()
+    assert [] == open_letters(lab, topic)
+
+
+def test_a_sink_that_was_taken_out_of_the_file_after_the_last_run_still_has_to_get_its_letters(lab: Lab) -> None:
+    topic = lab.kafka.topic("dead-edited")
+    tables = {name: lab.folder / name for name in ("a", "b")}
+    sinks = [{"type": "delta", "name": name, "path": str(path)} for name, path in tables.items()]
+    lab.send_ids(topic, range(3))
+    file = write(lab, lab.document(topic, steps=[{"sql": SHARE}], sinks=sinks))
+    penstock.run(file, home=lab.kafka.home)
+
+    write(lab, lab.document(topic, steps=[{"sql": FIXED}], sinks=sinks[:1]))
+    with pytest.raises(BadInput, match=r"failed for all sinks, and .* does not have sink 'b'"):
+        replay(lab, file, pipeline=topic)
+    write(lab, lab.document(topic, steps=[{"sql": FIXED}], sinks=sinks))
+    replay(lab, file, pipeline=topic)
+
+    assert {"a": [0, 1, 2], "b": [0, 1, 2]} == {name: lab.ids(path) for name, path in tables.items()}

@@ -42,6 +42,27 @@ def test_a_name_is_free_for_its_own_file_and_for_one_that_takes_its_place(
     belonging.require_own_name(home, "orders", first if change == "its own" else second)
 
 
+def test_the_sinks_that_ran_stay_on_record_until_others_are_open(home: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    before = belonging.last_run(home)
+    belonging.write_sinks(home, first, ["a", "b"])
+    belonging.write_file(home, second)
+    starting = belonging.last_run(home)
+    belonging.write_sinks(home, second, ["a"])
+
+    assert (first, []) == (before.file, before.sinks)
+    assert (second, ["a", "b"]) == (starting.file, starting.sinks)
+    assert ["a"] == belonging.last_run(home).sinks
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"format": 1, "file": 7}'])
+def test_a_damaged_record_of_the_file_is_named_and_nothing_is_taken_for_it(home: Path, content: str) -> None:
+    (home / "pipeline.json").write_text(content)
+
+    with pytest.raises(Conflict, match=f"{home}/pipeline.json is damaged"):
+        belonging.require_own_name(home, "orders", home / "orders.yaml")
+
+
 def test_a_pipeline_that_ran_from_another_home_is_told_which(tmp_path: Path) -> None:
     file, there = tmp_path / "orders.yaml", tmp_path / ".penstock"
     Checkpoint(there / "pipelines" / "orders" / "checkpoint", "orders").create(Committed(batch=0, starts={}))
