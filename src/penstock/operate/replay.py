@@ -14,7 +14,7 @@ from penstock.driver import session
 from penstock.driver.runner import Runner
 from penstock.errors import BadInput, Conflict, NotFound, PositionsMoved, TopicRecreated
 from penstock.operate.driver import MASTER, account, paths_of
-from penstock.operate.settling import by_sink, left_out, require_sinks, untouched
+from penstock.operate.settling import by_sink, left_out, require_no_batch_between, require_sinks, untouched
 from penstock.operate.status import Status
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import NAME, PipelineSpec
@@ -144,6 +144,7 @@ def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> t
     start = session.starter(spec, paths.logs, MASTER)
     with Runner(spec, settings.connection(), paths, start, path.resolve().parent, replay=replay) as runner:
         runner.take_over()  # somebody may be at it in another home folder, and must not write what is opened here
+        require_no_batch_between(runner, {place_of(letter, replay)[0] for letter in letters})
         left = untouched(runner, letters, lambda letter: place_of(letter, replay))
         return ledger.give_up(replay, left), replay.count - len(left)
 

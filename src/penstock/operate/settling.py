@@ -9,7 +9,7 @@ from penstock.delivery.checkpoint import Checkpoint
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetter
 from penstock.delivery.ledger import Replay
 from penstock.driver.runner import Runner
-from penstock.errors import BadInput, CheckpointLost
+from penstock.errors import BadInput, CheckpointLost, Conflict
 from penstock.operate.belonging import last_run
 from penstock.operate.driver import paths_of
 from penstock.pipeline.spec import PipelineSpec
@@ -55,6 +55,27 @@ def require_sinks(replay: Replay, spec: PipelineSpec, file: Path) -> None:
             safe="Nothing was changed",
             fix="Add it to the file, under this name",
         )
+
+
+def require_no_batch_between(runner: Runner, source_partitions: Iterable[SourcePartition]) -> None:
+    """Raise `Conflict` if the replay may be between the commit of its dead letters and that of a sink, elsewhere.
+
+    It was fenced from the former, and the latter knows no fence: what the sink lacks now, it may have in a moment.
+    """
+    if runner.checkpoint.exists:
+        return  # it ran from this folder, and the lock of that is held here
+    judged = runner.dead.positions(source_partitions)
+    for sink in runner.sinks:
+        found = sink.positions(judged)
+        if found is None or sink.positions_expire:
+            continue
+        behind = next((at for at, end in judged.items() if found.get(at, 0) < end), None)
+        if behind is not None:
+            raise Conflict(
+                f"a batch of the replay at {behind} is not in sink '{sink.name}' yet: it may be on its way there",
+                safe="Nothing was opened again",
+                fix="Try again in a moment; if it was killed there, go on with it or give it up in its own home folder",
+            )
 
 
 def untouched(

@@ -8,8 +8,10 @@ import yaml
 
 import penstock
 from penstock.config import settings
+from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.ledger import Replay
 from penstock.delivery.selection import Filter, select
+from penstock.driver import batch
 from penstock.errors import BadInput, Conflict
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.operate import repair
@@ -300,6 +302,31 @@ def test_letters_that_are_given_up_elsewhere_while_their_replay_runs_are_written
 
     assert [(2, 2)] == opened
     assert list(range(4)) == lab.ids()
+    assert [] == open_letters(lab, topic)
+
+
+def test_a_replay_that_is_about_to_commit_to_its_sinks_cannot_be_given_up_elsewhere(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lab.kafka.topic("dead-between")
+    lab.send_ids(topic, range(2))
+    lab.run(lab.spec(topic, steps=[{"sql": "SELECT id, string(1 / (id - id)) AS name FROM events"}]))
+    file = write(lab, lab.document(topic))
+    given = settings.load(home=lab.kafka.home)
+    elsewhere = settings.load(home=lab.folder / "elsewhere", bootstrap=lab.connection.bootstrap_servers)
+    begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
+
+    def give_up_elsewhere(point: str, sink: str = "") -> None:
+        if (point, sink) == ("sink_committed", SINK_NAME):
+            with pytest.raises(Conflict, match="not in sink 'delta' yet: it may be on its way there"):
+                replays.give_up(elsewhere, begun.id, file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "crash_point", give_up_elsewhere)
+        status = replays.run(given, begun)
+
+    assert "finished" == status.state
+    assert [0, 1] == lab.ids()
     assert [] == open_letters(lab, topic)
 
 
