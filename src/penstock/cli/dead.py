@@ -180,11 +180,13 @@ def give_up(
     from penstock.operate import replay as replays
 
     confirm(f"Nobody will be able to go on with the replay {replay}. Give it up?", yes=yes)
-    opened, settled = replays.give_up(session(context).settings, replay, file)
+    opened, settled, warning = replays.give_up(session(context).settings, replay, file)
     if as_json:
-        print_json({"replay": replay, "open_again": opened, "settled": settled})
+        print_json({"replay": replay, "open_again": opened, "settled": settled, "warning": warning})
     else:
         say(f"replay {replay} given up: {opened} letter(s) are open again, {settled} stay settled")
+        if warning:
+            say(warning)
 
 
 @app.command()

@@ -21,7 +21,7 @@ from penstock.driver.runner import Runner
 from penstock.errors import BadInput, ClusterReplaced, Conflict, Discontinuity, NotFound
 from penstock.operate.driver import MASTER, Show, account, paths_of
 from penstock.operate.repair import rebuild
-from penstock.operate.settling import by_sink, left_out, require_sinks, untouched
+from penstock.operate.settling import by_sink, left_of, left_out, require_sinks
 from penstock.operate.status import Status
 from penstock.pipeline.check import problems
 from penstock.pipeline.load import load
@@ -232,13 +232,18 @@ def _way_out(settings: "Settings", runner: Runner) -> Iterator[None]:
     except Discontinuity as error:
         kept = runner.paths.folder / _FILE
         replay = RangeReplay.model_validate(read_versioned(kept, REPLAY))
+        what = error.what
         if replay.is_claimed:
             # It will never get further: what it has judged is anybody's, and what it has not got to is open again.
+            ledger = Ledger(settings.connection())
+            settled = ledger.entries().settled
             letters = _letters(settings, runner.spec, replay.range)
-            left = untouched(runner, letters, lambda letter: _place_of(letter, replay.range))
-            Ledger(settings.connection()).give_up(replay.entry, left)
-        write_versioned(kept, REPLAY, replay.model_copy(update={"given_up": error.what}).model_dump())
-        raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
+            own = [each for each in letters if (by := settled.get(ledger.key_of(each))) and by.by == replay.range.id]
+            left = left_of(runner, own, lambda letter: _place_of(letter, replay.range))
+            ledger.give_up(replay.entry, left.untouched)
+            what = "; ".join(filter(None, [what, left.warning()]))
+        write_versioned(kept, REPLAY, replay.model_copy(update={"given_up": what}).model_dump())
+        raise type(error)(what, safe=error.safe, fix="Begin a new replay of what is left") from None
 
 
 def _target_key(sink: SinkModel) -> str:

@@ -14,7 +14,7 @@ from penstock.driver import session
 from penstock.driver.runner import Runner
 from penstock.errors import BadInput, Conflict, NotFound, PositionsMoved, TopicRecreated
 from penstock.operate.driver import MASTER, account, paths_of
-from penstock.operate.settling import by_sink, left_out, require_no_batch_between, require_sinks, untouched
+from penstock.operate.settling import by_sink, left_of, left_out, require_no_batch_between, require_sinks
 from penstock.operate.status import Status
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import NAME, PipelineSpec
@@ -120,8 +120,11 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
     return status
 
 
-def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> tuple[int, int]:
-    """End a replay before its end: letters that no sink has got are open again. Give how many, and how many are not."""
+def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> tuple[int, int, str]:
+    """End a replay before its end: letters that no sink has got are open again.
+
+    Give how many, how many are not, and a warning if a sink lacks some of those.
+    """
     ledger = Ledger(settings.connection())
     known = ledger.entries().replays.get(replay_id)
     if known is None or known.what != "letters":
@@ -131,7 +134,7 @@ def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> t
     try:
         replay = ledger.find(replay_id)
     except TopicRecreated:
-        return ledger.give_up(known, []), 0  # nobody has the letters any more
+        return ledger.give_up(known, []), 0, ""  # nobody has the letters any more
     path = file or _file_of(settings, replay)
     spec = _its_pipeline(path, replay)
     paths = paths_of(settings, spec.name).replay(replay_id)
@@ -145,8 +148,8 @@ def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> t
     with Runner(spec, settings.connection(), paths, start, path.resolve().parent, replay=replay) as runner:
         runner.take_over()  # somebody may be at it in another home folder, and must not write what is opened here
         require_no_batch_between(runner, {place_of(letter, replay)[0] for letter in letters})
-        left = untouched(runner, letters, lambda letter: place_of(letter, replay))
-        return ledger.give_up(replay, left), replay.count - len(left)
+        left = left_of(runner, letters, lambda letter: place_of(letter, replay))
+        return ledger.give_up(replay, left.untouched), replay.count - len(left.untouched), left.warning()
 
 
 def _require_landed(runner: Runner, replay: Replay, live: Checkpoint) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,29 @@ from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
 if TYPE_CHECKING:
     from penstock.config.settings import Settings
+
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a replay that is given up leaves behind of its letters."""
+
+    untouched: list[DeadLetter]
+    """Those that no sink has got by it, and that have not failed in it anew."""
+    lacking: list[tuple[DeadLetter, str]]
+    """Those that some of their sinks have, each with one that lacks it: sent once more, they would be there twice."""
+
+    def warning(self) -> str:
+        """Name what stays settled although a sink lacks it; nothing if there is none."""
+        named = [
+            f"{letter.dead_topic}/{letter.dead_partition} offset {letter.dead_offset} (sink '{sink}')"
+            for letter, sink in self.lacking[:_MOST_NAMED]
+        ]
+        more = len(self.lacking) - len(named)
+        listed = ", ".join(named) + (f" and {more} more" if more else "")
+        return f"dead letters that one sink has and another lacks stay settled: {listed}" if named else ""
 
 
 def by_sink(letters: Iterable[DeadLetter], spec: PipelineSpec) -> tuple[list[DeadLetter], list[DeadLetter]]:
@@ -78,14 +102,10 @@ def require_no_batch_between(runner: Runner, source_partitions: Iterable[SourceP
             )
 
 
-def untouched(
+def left_of(
     runner: Runner, letters: Iterable[DeadLetter], place_of: Callable[[DeadLetter], tuple[SourcePartition, int]]
-) -> list[DeadLetter]:
-    """Return the letters whose records no sink has got by the runner's replay, and that have not failed in it anew.
-
-    `place_of` says where the replay reads a letter's record. One that some of its sinks have and others lack is left
-    out: sent once more, it would be in the former twice.
-    """
+) -> Left:
+    """Return what the runner's replay leaves of its letters; `place_of` says where it reads a letter's record."""
     places = [(letter, *place_of(letter)) for letter in letters]
     offsets: dict[SourcePartition, list[int]] = {}
     for _, source_partition, offset in places:
@@ -93,12 +113,17 @@ def untouched(
     reached = _reached(runner, list(offsets))
     judged = runner.dead.recorded([OffsetRange(at, min(found), max(found) + 1) for at, found in offsets.items()])
     failed = {(at, offset) for at, found in judged.items() for offset, _ in found}
-    return [
-        letter
-        for letter, at, offset in places
-        if (at, offset) not in failed
-        and all(offset >= positions.get(at, 0) for name, positions in reached.items() if letter.sink in (None, name))
-    ]
+    left = Left([], [])
+    for letter, at, offset in places:
+        if (at, offset) in failed:
+            continue
+        sinks = [name for name in reached if letter.sink in (None, name)]
+        without = [name for name in sinks if offset >= reached[name].get(at, 0)]
+        if without == sinks:
+            left.untouched.append(letter)
+        else:
+            left.lacking.extend((letter, name) for name in without)
+    return left
 
 
 def _reached(runner: Runner, source_partitions: list[SourcePartition]) -> dict[str, Positions]:

@@ -289,7 +289,7 @@ def test_letters_that_are_given_up_elsewhere_while_their_replay_runs_are_written
     given = settings.load(home=lab.kafka.home)
     elsewhere = settings.load(home=lab.folder / "elsewhere", bootstrap=lab.connection.bootstrap_servers)
     begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
-    opened: list[tuple[int, int]] = []
+    opened: list[tuple[int, int, str]] = []
 
     def give_up_elsewhere(*_: object) -> None:
         opened.append(replays.give_up(elsewhere, begun.id, file))
@@ -300,7 +300,7 @@ def test_letters_that_are_given_up_elsewhere_while_their_replay_runs_are_written
             replays.run(given, begun)
     replay(lab, file, pipeline=topic)
 
-    assert [(2, 2)] == opened
+    assert [(2, 2, "")] == opened
     assert list(range(4)) == lab.ids()
     assert [] == open_letters(lab, topic)
 
@@ -328,6 +328,24 @@ def test_a_replay_that_is_about_to_commit_to_its_sinks_cannot_be_given_up_elsewh
     assert "finished" == status.state
     assert [0, 1] == lab.ids()
     assert [] == open_letters(lab, topic)
+
+
+def test_letters_that_one_sink_has_and_another_lacks_are_named_when_their_replay_is_given_up(lab: Lab) -> None:
+    topic = lab.kafka.topic("dead-halved")
+    sinks = [{"type": "delta", "name": name, "path": str(lab.folder / name)} for name in ("a", "b")]
+    lab.send_ids(topic, range(3))
+    lab.run(lab.spec(topic, steps=[{"sql": SHARE}], sinks=sinks))
+    file = write(lab, lab.document(topic, steps=[{"sql": FIXED}], sinks=sinks))
+    given = settings.load(home=lab.kafka.home)
+    begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
+    with dying("sink_committed:a"):
+        replays.run(given, begun)
+
+    said = replays.give_up(given, begun.id)
+
+    named = f"{topic}.dead/0 offset 0 (sink 'b')"
+    assert (0, 1, f"dead letters that one sink has and another lacks stay settled: {named}") == said
+    assert ([0, 1, 2], [1, 2]) == (lab.ids(lab.folder / "a"), lab.ids(lab.folder / "b"))
 
 
 def test_a_sink_that_was_taken_out_of_the_file_after_the_last_run_still_has_to_get_its_letters(lab: Lab) -> None:
