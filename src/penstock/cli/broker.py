@@ -66,9 +66,14 @@ def up(
 
 def down(context: typer.Context, as_json: Json = False) -> None:
     """Stop Kafka; the data stay."""
+    from penstock.operate.status import load_all
+
     with bar("stopping") as shown:
         stopped = session(context).own_cluster(shown.describe).down()
     say(f"stopped node(s) {', '.join(map(str, stopped))}" if stopped else "Kafka was not running")
+    for each in load_all(session(context).settings.home):
+        if each.state in {"starting", "running", "waiting"}:
+            say(f"pipeline '{each.pipeline}' still runs. Stop it with: penstock pipeline stop {each.pipeline}")
     if as_json:
         print_json({"stopped": stopped})
 

@@ -9,6 +9,7 @@ import typer
 from penstock.cli import schemas
 from penstock.cli.output import Json, print_json, say
 from penstock.errors import BadInput, Conflict
+from penstock.private import distrust
 
 
 def init(
@@ -20,11 +21,16 @@ def init(
     from penstock.config.settings import HOME_NAME
 
     path = folder / project.FILE_NAME
+    home = folder.resolve() / HOME_NAME
+    if os.path.lexists(home) and (why := distrust(home)) is not None:
+        raise BadInput(f"{home} {why}, so it is not trusted", safe="Nothing was written")
+    if path.exists():
+        raise Conflict(f"{path} is there already", safe="It was not touched")
     try:
+        schema_file = schemas.put(home, "penstock", folder)
         # Whatever the umask: a file that others may write to is not trusted when it is found.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            schema_file = schemas.put(folder.resolve() / HOME_NAME, "penstock", folder)
             file.write(f"# yaml-language-server: $schema={schema_file}\n{project.TEMPLATE}")
     except FileExistsError:
         raise Conflict(f"{path} is there already", safe="It was not touched") from None

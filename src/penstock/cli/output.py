@@ -10,7 +10,7 @@ import orjson
 import typer
 from pydantic import BaseModel
 
-from penstock.errors import BadInput
+from penstock.errors import BadInput, one_line
 from penstock.terminal import colours_wanted, visible, write_data
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
@@ -26,8 +26,8 @@ def say(text: str) -> None:
 def say_error(text: str, *, exit_code: int, as_json: bool, detail: dict[str, str] | None = None) -> None:
     """Say what went wrong: a line for each mistake, or one JSON object on a line of standard error."""
     if as_json:
-        said = {"error": text, "exit_code": exit_code, **(detail or {})}
-        sys.stderr.buffer.write(orjson.dumps(said) + b"\n")
+        said = {"error": one_line(text), "exit_code": exit_code, **{k: one_line(v) for k, v in (detail or {}).items()}}
+        sys.stderr.write(json.dumps(said) + "\n")
         sys.stderr.flush()
         return
     is_coloured = sys.stderr.isatty() and colours_wanted()

@@ -1,5 +1,6 @@
 """Rows of a table as people and programs want them: a table, CSV, JSON lines, Parquet."""
 
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -8,6 +9,7 @@ import typer
 
 from penstock.cli.output import plural, print_json_line, print_table, say
 from penstock.errors import BadInput
+from penstock.terminal import write_data
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +40,9 @@ def write(rows: "pa.Table", form: Kind, output: Path | None) -> None:
         for row in plain(rows):
             print_json_line(row)
     else:
-        _write_csv(rows, sys.stdout.buffer)
+        content = io.BytesIO()
+        _write_csv(rows, content)
+        write_data(content.getvalue())
         sys.stdout.flush()
 
 
@@ -61,7 +65,6 @@ def _to_file(rows: "pa.Table", form: Kind, output: Path) -> None:
 def _write_csv(rows: "pa.Table", file: Any) -> None:
     """Write CSV; what has no place in it, a list or a struct, as JSON."""
     import csv
-    import io
 
     import orjson
 

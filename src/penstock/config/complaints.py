@@ -23,6 +23,7 @@ _WORDS = {
     "model_attributes_type": "keys with values belong here",
     "model_type": "keys with values belong here",
     "path_type": "it must be a path",
+    "string_pattern_mismatch": "it does not have the form that is asked for, {pattern}",
     "string_type": "it must be text",
     "too_short": "it must have at least {min_length} of them",
     "union_tag_not_found": "the key {discriminator} is missing",

@@ -17,7 +17,7 @@ KeyPath = tuple[str | int, ...]
 
 _BOOL = "tag:yaml.org,2002:bool"
 _CONTRADICTION = "contradiction"
-_QUOTED = re.compile(r"""(['"])(?!<).{2,}\1""")
+_QUOTED = re.compile(r"""(['"])((?:\\.|(?!\1).)*)\1""")
 """What PyYAML repeats of a file, such as a tag: a password that begins with ! is one. Its own words are in <>."""
 
 
@@ -63,6 +63,12 @@ class _NotPlainError(yaml.MarkedYAMLError):
 
 def _refuse(problem: str, mark: Any) -> _NotPlainError:
     return _NotPlainError(problem=problem, problem_mark=mark)
+
+
+def _unquoted(match: "re.Match[str]") -> str:
+    """Leave PyYAML's own words and single characters; of the file nothing is repeated."""
+    said = match[2]
+    return match[0] if len(said) == 1 or said == "\\t" or said.startswith("<") else "that stands there"
 
 
 def _read(path: Path) -> str:
@@ -164,9 +170,7 @@ def load_with_lines(path: Path, model: type[Model]) -> tuple[Model, dict[KeyPath
         data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        problem = (
-            error.problem if isinstance(error, _NotPlainError) else _QUOTED.sub("that stands there", str(error.problem))
-        )
+        problem = error.problem if isinstance(error, _NotPlainError) else _QUOTED.sub(_unquoted, str(error.problem))
         raise BadInput(f"{path}:{line}: not valid YAML: {problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None

@@ -51,7 +51,7 @@ class Settings:
         if not self.home_is_named:
             parent = self.home_folder.parent
             _require_trusted(parent, f"--home {self.home_folder}")
-            if parent.stat().st_mode & stat.S_IWOTH:
+            if parent.stat().st_mode & (stat.S_IWOTH | stat.S_IWGRP):
                 # Others may make it, too, as in /tmp: it is made before anybody relies on whose it is.
                 make_missing_private(self.home_folder)
             if os.path.lexists(self.home_folder):

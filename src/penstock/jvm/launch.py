@@ -61,6 +61,7 @@ class Jvm:
                 [*command, "--load-spark-defaults", "pyspark-shell"],
                 # It ends when this pipe does, which is when this process ends, however that happens.
                 stdin=subprocess.PIPE,
+                stdout=log,  # not ours: whoever captures this program would wait for the JVM, too
                 stderr=log,
                 env=environment,
                 preexec_fn=_leave_interrupts_alone,  # noqa: PLW1509 - as PySpark does it

@@ -31,7 +31,7 @@ def explain_silence(connection: Connection, doing: str) -> Silence:
     if not reachable:
         nobody = BrokerUnavailable(
             f"{doing}: no Kafka answers at {servers}",
-            fix="Start the local one with: penstock up; or see penstock status"
+            fix="Start the local one with: penstock up"
             if all(is_loopback(server.rpartition(":")[0]) for server in servers.split(","))
             else "Check the address, the network, and whether it runs",
         )

@@ -1,7 +1,7 @@
 """Which file a pipeline's name belongs to, and which home folder: what people mix up when they move or copy files."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import yaml
@@ -12,6 +12,7 @@ from penstock.delivery.checkpoint import Checkpoint
 from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.driver.paths import PipelinePaths
 from penstock.errors import CheckpointLost, Conflict
+from penstock.private import distrust
 from penstock.record.formats import PIPELINE_FILES
 
 _FILE = "pipeline.json"
@@ -87,7 +88,7 @@ def other_home_named(name: str, file: Path, home: Path) -> Iterator[None]:
     except CheckpointLost as lost:
         above = [file.resolve().parent, *file.resolve().parent.parents]
         homes = [folder / HOME_NAME for folder in above if folder / HOME_NAME != home]
-        found = next((each for each in homes if _has_checkpoint(each, name)), None)
+        found = next((each for each in homes if distrust(each) is None and _has_checkpoint(each, name)), None)
         if found is None or _has_checkpoint(home, name):
             raise
         raise CheckpointLost(
@@ -98,4 +99,6 @@ def other_home_named(name: str, file: Path, home: Path) -> Iterator[None]:
 
 
 def _has_checkpoint(home: Path, name: str) -> bool:
-    return Checkpoint(PipelinePaths(home / "pipelines" / name).checkpoint, name).exists
+    with suppress(OSError, Conflict):
+        return Checkpoint(PipelinePaths(home / "pipelines" / name).checkpoint, name).exists
+    return False

@@ -166,6 +166,11 @@ def stop(name: str, settings: Settings, timeout_s: float) -> bool:
     _, alive = psutil.wait_procs(processes, timeout=timeout_s)
     for process in alive:
         _kill(process)
+    left = states.saved(folder)
+    if alive and left is not None and not left.has_ended:
+        left.end("stopped")
+        left.reason = "ended by force"
+        left.save(folder)
     return bool(alive)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.config.problem import Problem
 from penstock.errors import BadInput
 from penstock.pipeline.spec import SINKS, PipelineSpec
+from penstock.private import distrust
 from penstock.record.target import Target
 from penstock.steps.select import unknown_columns
 from penstock.steps.user_code import load_function
@@ -84,6 +85,9 @@ def _about_functions(spec: PipelineSpec, folder: Path, *, import_code: bool) -> 
             if not beside and top not in sys.modules and importlib.util.find_spec(top) is None:
                 text = f"there is no module '{top}', neither beside the file nor installed"
                 yield Problem.error(text, "steps", number, step.keyword)
+            elif import_code and beside and (why := distrust(folder)) is not None:
+                text = f"'{top}' is not imported: {folder} {why}"
+                yield Problem.warning(text, "steps", number, step.keyword)
             elif import_code:
                 try:
                     load_function(step.user_code, folder)

@@ -8,11 +8,14 @@ from typing import Any
 
 import orjson
 
+from penstock.record.schema import parse
+
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _LARGEST_BIGINT = 2**63 - 1
 _ENOUGH = 100
+_MOST_COLUMNS = 1000
 
 
 @dataclass
@@ -56,7 +59,9 @@ class _Seen:
         """Count what a column of this type could not take: dead letters, for nothing is coerced."""
         base = re.split("[<(]", self.type)[0]
         fitting = {"double": {"double", "bigint"}, "string": {"string", "timestamp", "date"}}.get(base, {base})
-        return sum(count for kind, count in self.kinds.items() if kind not in {*fitting, "null"})
+        inner = [*self.fields.values(), *([self.items] if self.items else [])] if base in {"array", "struct"} else []
+        below = sum(each.misfits() for each in inner)
+        return below + sum(count for kind, count in self.kinds.items() if kind not in {*fitting, "null"})
 
 
 def _kind(value: Any) -> str:
@@ -117,12 +122,22 @@ def infer(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sample:
         whole.add(document)
         for name, each in document.items():
             keys[name] = keys.get(name, True) and key is not None and str(each).encode() == key
-    names = [name for name in whole.fields if _PLAIN_NAME.fullmatch(name)]
-    names = [name for number, name in enumerate(names) if name.lower() not in map(str.lower, names[:number])]
-    columns = [_column(name, whole.fields[name], whole.count) for name in names]
-    always = [name for name in names if keys[name] and whole.fields[name].count == whole.count]
-    left_out = [name for name in whole.fields if name not in names]
+    names = {name.lower(): name for name in reversed(whole.fields) if _PLAIN_NAME.fullmatch(name)}
+    found = [_column(name, seen, whole.count) for name, seen in whole.fields.items() if names.get(name.lower()) == name]
+    columns = [each for each in found[:_MOST_COLUMNS] if _is_understood(each)]
+    chosen = [each.name for each in columns]
+    always = [name for name in chosen if keys[name] and whole.fields[name].count == whole.count]
+    left_out = [name for name in whole.fields if name not in set(chosen)]
     return Sample(len(listed), whole.count, columns, left_out, always[0] if always else None)
+
+
+def _is_understood(column: Column) -> bool:
+    """Return whether a schema may have it: a reserved word of SQL, or a nest without end, may not stand there."""
+    try:
+        parse(column.definition)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:

@@ -1,5 +1,7 @@
 """What `penstock pipeline new` writes: a pipeline that runs, with every choice explained."""
 
+import yaml
+
 from penstock.pipeline.infer import Sample
 
 _HEAD = """\
@@ -66,6 +68,11 @@ speed: stream              # or scheduled: read what is there now, then end
 """
 
 
+def _text(word: str) -> str:
+    """Write a word that YAML would take for a number, a time or nothing in quotes."""
+    return word if isinstance(yaml.safe_load(word), str) else f'"{word}"'
+
+
 def template(name: str, topic: str, schema_file: str, sample: Sample | None = None) -> str:
     """Fill in the names, and what a sample of the topic suggests."""
     if sample is None:
@@ -78,8 +85,8 @@ def template(name: str, topic: str, schema_file: str, sample: Sample | None = No
     width = max((len(each.name) + len(each.type) for each in columns), default=0) + 1
     text = _HEAD + decode + _TAIL
     return text.format(
-        name=name,
-        topic=topic,
+        name=_text(name),
+        topic=_text(topic),
         table=name.replace("-", "_"),
         schema_file=schema_file,
         records=f"{sample.records:,} records" if sample else "",

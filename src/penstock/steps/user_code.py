@@ -1,5 +1,6 @@
 """The user's own code in steps: finding it, opening it inside of a task, and what is known of it when it fails."""
 
+import difflib
 import importlib
 import os
 import struct
@@ -37,11 +38,14 @@ def load_function(reference: str, folder: Path | None) -> Callable[..., Any]:
     module, _, name = reference.partition(":")
     try:
         function = getattr(importlib.import_module(module), name, None)
-    except Exception as error:  # noqa: BLE001 - a module runs when it is imported, and may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module runs when it is imported, and may raise anything
         reason = f"{type(error).__name__}: {error}{line_of(error)}"
         raise BadInput(f"the step '{reference}' cannot be imported: {reason}") from None
     if not callable(function):
-        raise BadInput(f"the module '{module}' has no function '{name}'")
+        known = [each for each, value in vars(sys.modules[module]).items() if callable(value)]
+        nearest = difflib.get_close_matches(name, known, n=1)
+        meant = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        raise BadInput(f"the module '{module}' has no function '{name}'{meant}")
     return function  # type: ignore[no-any-return]
 
 

@@ -101,6 +101,8 @@ def dry_run(
 
 def _look_first_in(folder: Path, spec: PipelineSpec) -> None:
     """Let a module beside the pipeline file be its own, and not one of the same name that another test has loaded."""
+    if not any(step.user_code for step in spec.steps):
+        return  # nothing of this folder is named, so nothing of it is imported
     sys.path[:] = [str(folder), *(each for each in sys.path if each != str(folder))]
     for step in spec.steps:  # a name of Python's own stays Python's, as it does in production
         name = (step.user_code or "").partition(":")[0].partition(".")[0]

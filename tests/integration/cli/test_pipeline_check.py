@@ -157,7 +157,7 @@ def test_a_new_file_is_accepted_by_check_is_not_overwritten_and_runs(lab: Lab, c
     lab.run(load(file))
 
     assert (0, 0, 6) == (made.code, checked.code, again.code)
-    assert {"pipeline": "first-try", "warnings": []} == checked.json
+    assert {"pipeline": "first-try", "warnings": [], "looked_at": []} == checked.json
     assert [(1, True), (2, False)] == [(row["id"], row["large"]) for row in lab.rows(lab.folder / "tables/first-try")]
     assert ["ExpectationFailed"] == [letter.error for letter in lab.letters(topic)]
     assert "stream" not in yaml.safe_load(file.read_text())["speed"]

@@ -162,7 +162,7 @@ def test_a_file_with_no_class_or_several_is_refused(file: Path, code: str, count
         ("batchers = {'default': {'size': 5}}", ["batchers.default.size: it is not known"]),
         ("batchers = ['default']", ["batchers: keys with values belong here"]),
         ("returns = 'id nothing'", ["returns: the column 'id': there is no type 'nothing'"]),
-        ("batcher_column = '_queue'", ["batcher_column: String should match pattern"]),
+        ("batcher_column = '_queue'", ["batcher_column: it does not have the form"]),
         ("name, speed = 'Combat', 'slow'", ["name: a pipeline's name", "speed: it must be"]),
     ],
 )
@@ -262,8 +262,8 @@ def test_a_class_named_in_yaml_needs_none_of_the_handlers(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        ('{handlers: "json"}', "6: steps.0.handlers: String should match pattern"),
-        ('{handlers: "json:a.b"}', "6: steps.0.handlers: String should match pattern"),
+        ('{handlers: "json"}', "6: steps.0.handlers: it does not have the form"),
+        ('{handlers: "json:a.b"}', "6: steps.0.handlers: it does not have the form"),
         ('{handlers: "json:H", batcher: {}}', "6: steps.0.batcher: "),
         ('{handlers: "json:H", batchers: {a: {batch_size: 0}}}', "6: steps.0.batchers.a.batch_size: "),
         ('{handlers: "json:H", batchers: {a: {batch_size: 1000001}}}', "6: steps.0.batchers.a.batch_size: "),

@@ -143,7 +143,7 @@ def test_what_a_python_step_works_on_can_be_said_in_yaml(file: Path, on: str) ->
             (5, "sinks.0.were", "this key is not known; did you mean 'where'"),
         ),
         (SINK, "  - {type: kafka, topic: hits}", (5, "sinks.0.topic", "the sink writes to the source's topic")),
-        (SINK, "  - {type: spark, format: 'x;y', path: t}", (5, "sinks.0.format", "String should match pattern")),
+        (SINK, "  - {type: spark, format: 'x;y', path: t}", (5, "sinks.0.format", "it does not have the form t")),
     ],
 )
 def test_what_contradicts_is_refused_with_file_line_and_key(

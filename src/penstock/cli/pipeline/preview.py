@@ -3,10 +3,12 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import ValidationError
 
 from penstock.cli.output import Json, plural, print_json, print_table, say
 from penstock.cli.pipeline.common import File
 from penstock.cli.session import session
+from penstock.config.complaints import in_words
 from penstock.errors import BadInput
 
 if TYPE_CHECKING:
@@ -51,7 +53,10 @@ def _from(spec: "PipelineSpec", since: str) -> "PipelineSpec":
     if not spec.source.in_kafka:
         raise BadInput("--from goes with topics: of another source, the last records are shown")
     source = {**spec.source.model_dump(exclude={"offsets"}), "start": since}
-    return spec.model_copy(update={"source": type(spec.source).model_validate(source)})
+    try:
+        return spec.model_copy(update={"source": type(spec.source).model_validate(source)})
+    except ValidationError as error:
+        raise BadInput(f"--from: {in_words(error.errors(include_input=False)[0])}") from None
 
 
 def _ranges(source: "Source", events: int, *, from_start: bool) -> list["OffsetRange"]:
