@@ -34,16 +34,18 @@ def read_topic(kafka: RunningKafka, topic: str) -> Iterator[Landed]:
         headers: Any = message.headers()
         told = {name: value.decode() for name, value in headers}
         row = json.loads(message.value() or b"")
-        yield Landed(int(told["penstock.partition"]), int(told["penstock.offset"]), row["id"])
+        yield Landed(int(told["penstock.partition"]), int(told["penstock.offset"]), row["id"], row["text"])
 
 
 def read_table(server: Server) -> list[Landed]:
     if not ask(server, "SELECT 1 FROM pg_class WHERE relname = 'landed'"):
         return []
-    return [Landed(*row) for row in ask(server, "SELECT _partition, _offset, id FROM landed")]
+    return [Landed(*row) for row in ask(server, "SELECT _partition, _offset, id, text FROM landed")]
 
 
 class TestKafka(SinkConformance):
+    kills_in_commit = 4
+
     @pytest.fixture(autouse=True)
     def _target(self, kafka: RunningKafka, tmp_path: Path) -> None:
         source, target = kafka.topic("conformance", partitions=2), kafka.topic("conformance-out", partitions=2)
@@ -55,6 +57,8 @@ class TestKafka(SinkConformance):
 
 
 class TestPostgres(SinkConformance):
+    kills_in_commit = 4
+
     @pytest.fixture(autouse=True)
     def _target(self, postgres: RunningPostgres, tmp_path: Path) -> None:
         server = postgres.database()
@@ -74,7 +78,7 @@ class TestSparkFormat(SinkConformance):
         path = tmp_path / "files"
         self.folder, self.model = tmp_path / "scratch", SparkFormat(format="parquet", path=path)
         self.read = lambda: (
-            Landed(row["_partition"], row["_offset"], row["id"])
+            Landed(row["_partition"], row["_offset"], row["id"], row["text"])
             for file in path.glob("*.parquet")
             for row in pq.read_table(file).to_pylist()
         )

@@ -1,4 +1,4 @@
-"""Our own sinks of files keep what the conformance suite asks for, and three that do not are found out."""
+"""Our own sinks of files keep what the conformance suite asks for, and those that do not are found out."""
 
 import importlib
 import json
@@ -32,10 +32,12 @@ def read_json(path: Path) -> list[Landed]:
 
 
 def landed(row: dict[str, Any]) -> Landed:
-    return Landed(row["_partition"], row["_offset"], row["id"])
+    return Landed(row["_partition"], row["_offset"], row["id"], row["text"])
 
 
 class TestDelta(SinkConformance):
+    kills_in_commit = 4
+
     @pytest.fixture(autouse=True)
     def _target(self, tmp_path: Path) -> None:
         self.folder, self.model = tmp_path / "scratch", Delta(path=tmp_path / "table")
@@ -44,7 +46,7 @@ class TestDelta(SinkConformance):
 
 
 class TestJson(SinkConformance):
-    kills_in_commit = 2
+    kills_in_commit = 4
 
     @pytest.fixture(autouse=True)
     def _target(self, tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ class TestConsole(SinkConformance):
 
 
 class TestSqliteOfTheExample(SinkConformance):
-    kills_in_commit = 2
+    kills_in_commit = 8
 
     @pytest.fixture(autouse=True)
     def _target(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,11 +90,12 @@ def drop_sqlite(path: Path) -> None:
 
 def read_sqlite(path: Path) -> list[Landed]:
     with closing(sqlite3.connect(path)) as connection:
-        return [Landed(*row) for row in connection.execute("SELECT _partition, _offset, id FROM orders")]
+        return [Landed(*row) for row in connection.execute("SELECT _partition, _offset, id, text FROM orders")]
 
 
 def over(model: type[Delta], tmp_path: Path) -> SinkConformance:
     checks = SinkConformance()
+    checks.kills_in_commit = 4
     checks.folder, checks.model = tmp_path / "scratch", model(path=tmp_path / "table")
     checks.read = partial(read_delta, tmp_path / "table")
     return checks
@@ -100,6 +103,9 @@ def over(model: type[Delta], tmp_path: Path) -> SinkConformance:
 
 KILLED = SinkConformance.test_a_driver_that_is_killed_at_any_point_loses_and_doubles_nothing
 SECOND = SinkConformance.test_a_second_driver_keeps_the_first_from_writing_what_is_there
+OWN = SinkConformance.test_positions_are_those_of_one_topic_one_pipeline_and_one_sink
+ELSEWHERE = SinkConformance.test_rows_are_there_although_the_process_that_staged_them_is_gone
+REPLACED = SinkConformance.test_rows_of_a_range_take_the_place_of_those_that_its_records_gave_before
 LANDED = SinkConformance.test_every_row_of_a_batch_is_there_once_and_the_positions_are_behind_it
 
 
@@ -109,6 +115,13 @@ LANDED = SinkConformance.test_every_row_of_a_batch_is_there_once_and_the_positio
         pytest.param(sabotaged_sinks.DataFirst, KILLED, "rows are there more than once", id="data before position"),
         pytest.param(sabotaged_sinks.NoPosition, SECOND, "has committed a batch that another one", id="no position"),
         pytest.param(sabotaged_sinks.LosesLast, LANDED, "rows are lost", id="loses the last row"),
+        pytest.param(sabotaged_sinks.LosesText, LANDED, "rows have other values", id="loses a column"),
+        pytest.param(sabotaged_sinks.NoJson, LANDED, "is changed by JSON", id="detail is no JSON"),
+        pytest.param(sabotaged_sinks.ComparesEarly, SECOND, "has committed a batch that another one", id="too early"),
+        pytest.param(sabotaged_sinks.ByTopicName, OWN, "a topic with another id stands at", id="topic's name"),
+        pytest.param(sabotaged_sinks.OneForAll, OWN, "another pipeline stands at", id="positions are shared"),
+        pytest.param(sabotaged_sinks.ReplacesNothing, REPLACED, "rows are there that nobody|values", id="appends"),
+        pytest.param(sabotaged_sinks.KeepsInMemory, ELSEWHERE, "rows are lost", id="rows in memory"),
     ],
 )
 def test_a_sink_that_breaks_its_promise_is_found_out(
