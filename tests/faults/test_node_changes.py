@@ -192,7 +192,7 @@ def test_a_node_whose_data_were_deleted_is_reported_and_filled_again_by_the_othe
     asked = cli("node", "replace", 2, home=home)
     replaced = cli("node", "replace", 2, "--yes", home=home)
 
-    assert (6, 0, 0) == (refused.code, asked.code, replaced.code), replaced.err
+    assert (6, 1, 0) == (refused.code, asked.code, replaced.code), replaced.err
     assert "penstock node replace 2" in refused.error_lines[0]
     assert "Nothing was changed" in asked.err
     assert ("they are lost" in replaced.err, "single/0" in replaced.err) == (True, True)

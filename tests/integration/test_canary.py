@@ -266,6 +266,7 @@ def test_no_secret_is_where_it_does_not_belong(scene: Scene, postgres: RunningPo
     tagged = fail_to_log_in(scene, broker)
     pipelines = [pipeline(scene, postgres, each) for each in (given["wrong"], postgres_password)]
     scene.run("pipeline", "run", pipelines[0], "--master", "local[1,4]", fails=True)
+    pipelines[0].unlink()  # the other one takes over its name
     scene.run("pipeline", "run", pipelines[1], "--master", "local[1,4]")
     dead = scene.run("dead", "list", "--letters", "--json")
     messages = [

@@ -7,7 +7,7 @@ import typer
 
 from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
 from penstock.cli.session import session
-from penstock.errors import BadInput, NotFound
+from penstock.errors import BadInput, FormatNotUnderstood, NotFound
 
 if TYPE_CHECKING:
     from penstock.delivery.selection import Filter
@@ -41,7 +41,7 @@ def list_(
     from penstock.delivery.selection import reasons, select
 
     wanted = _filter(topic, pipeline, error, stage, since, until)
-    found = select(session(context).connection(), wanted)
+    found = select(session(context).connection(), wanted, _not_listed)
     if letters:
         rows = list(found)
         if not rows:
@@ -67,6 +67,10 @@ def list_(
     if not counted:
         _require_known(context, pipeline)
     print_rows(counted, as_json=as_json, empty="no dead letters")
+
+
+def _not_listed(error: FormatNotUnderstood) -> None:
+    say(f"warning: left out: {error}")
 
 
 def _require_known(context: typer.Context, pipeline: str | None) -> None:
@@ -144,7 +148,7 @@ def replay(
             raise BadInput("say which: --pipeline NAME, --file FILE, or --resume ID")
         path = file or file_of(settings, pipeline or "")
         name = pipeline or load(path).name
-        letters = list(select(settings.connection(), _filter(topic, name, error, stage, since, until)))
+        letters = list(select(settings.connection(), _filter(topic, name, error, stage, since, until), _not_listed))
         if not letters:
             say("no dead letters to replay")
             return
@@ -206,7 +210,7 @@ def discard(
     from penstock.delivery.selection import select
 
     connection = session(context).connection()
-    letters = list(select(connection, _filter(topic, pipeline, error, stage, since, until)))
+    letters = list(select(connection, _filter(topic, pipeline, error, stage, since, until), _not_listed))
     if not letters:
         _require_known(context, pipeline)
     done = 0

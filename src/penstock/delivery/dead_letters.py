@@ -11,7 +11,7 @@ whatever a second try of the same batch would say.
 import hashlib
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 
 from penstock.delivery.outbox import RECORDS, Outbox, OutboxFile
 from penstock.delivery.verdicts import Verdict, Verdicts
-from penstock.errors import BadInput, Refused
+from penstock.errors import BadInput, FormatNotUnderstood, Refused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -351,16 +351,36 @@ def understand(message: Message) -> DeadLetter | None:
 
 
 def read(
-    connection: Connection, *topics: str, pipeline: str | None = None, wait_for_open_transactions: bool = False
+    connection: Connection,
+    *topics: str,
+    pipeline: str | None = None,
+    wait_for_open_transactions: bool = False,
+    on_unknown: Callable[[FormatNotUnderstood], None] | None = None,
 ) -> Iterator[DeadLetter]:
     """Read the dead letters in one topic or several, of one pipeline or of all.
 
-    Letters behind somebody's open transaction are left out, unless they are waited for.
+    Letters behind somebody's open transaction are left out, unless they are waited for. One of another version raises
+    `FormatNotUnderstood`, or is handed to `on_unknown`; one that says it is of another pipeline is nobody's business.
     """
     if not topics:
         return
     with Reader(connection, *topics, wait_for_open_transactions=wait_for_open_transactions) as reader:
         for message in reader:
-            letter = understand(message)
+            if pipeline is not None and _pipeline_of(message) not in (None, pipeline):
+                continue
+            try:
+                letter = understand(message)
+            except FormatNotUnderstood as error:
+                if on_unknown is None:
+                    raise
+                on_unknown(error)
+                continue
             if letter is not None and pipeline in (None, letter.pipeline):
                 yield letter
+
+
+def _pipeline_of(message: Message) -> str | None:
+    """Return whose letter this says it is, in whatever version."""
+    listed: Any = message.headers() or ()
+    said = [value for name, value in listed if name == f"{PREFIX}pipeline"]
+    return (said[-1] or b"").decode(errors="replace") if said else None

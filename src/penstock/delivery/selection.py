@@ -2,13 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pydantic import BaseModel, Field
 
 from penstock.delivery.dead_letters import DeadLetter, read
 from penstock.delivery.ledger import Ledger
-from penstock.errors import BadInput
+from penstock.errors import BadInput, FormatNotUnderstood
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -59,12 +59,19 @@ class Reason(BaseModel, frozen=True):
     topic: str = Field(description="The dead-letter topic.")
 
 
-def select(connection: Connection, wanted: Filter) -> Iterator[DeadLetter]:
-    """Return the open dead letters that fit."""
+def select(
+    connection: Connection, wanted: Filter, on_unknown: Callable[[FormatNotUnderstood], None] | None = None
+) -> Iterator[DeadLetter]:
+    """Return the open dead letters that fit.
+
+    Of all topics, those of another format are handed to `on_unknown`: anybody may have a topic called so. Of one that
+    is named they are an error.
+    """
     ledger = Ledger(connection)
     settled = ledger.entries().settled
     names = [wanted.topic] if wanted.topic else dead_topics(connection)
-    for letter in wanted.chosen(read(connection, *names)):
+    unknown = None if wanted.topic else on_unknown
+    for letter in wanted.chosen(read(connection, *names, pipeline=wanted.pipeline, on_unknown=unknown)):
         if ledger.key_of(letter) not in settled:
             yield letter
 

@@ -60,7 +60,7 @@ def test_a_consumer_that_cannot_work_is_reported_with_its_reason(stage: Stage) -
         try:
             member.entries()
         except BrokerUnavailable as error:
-            return "consumer ann stopped" in str(error) and "does not exist" in str(error)
+            return "consumer ann stopped" in str(error) and "there is no topic" in str(error)
         return False
 
     until(lambda: stopped(member))
