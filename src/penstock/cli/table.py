@@ -32,11 +32,11 @@ def show(
 
     table = open_table(path, as_of)
     chosen = [each.strip() for each in columns.split(",") if each.strip()]
-    some = rows_of(path, columns=chosen, where=where, limit=limit, as_of=as_of)
+    some = rows_of(table, columns=chosen, where=where, limit=limit)
     if as_json:
-        print_json({"rows": count_rows(path, as_of), "version": table.version(), "some": plain(some)})
+        print_json({"rows": count_rows(table), "version": table.version(), "some": plain(some)})
         return
-    say(f"{plural(count_rows(path, as_of), 'row')}, version {table.version()}")
+    say(f"{plural(count_rows(table), 'row')}, version {table.version()}")
     write(some, form, output)
 
 

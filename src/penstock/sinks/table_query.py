@@ -34,18 +34,18 @@ def query(sql: str, base: Path, as_of: str = "") -> pa.Table:
     return _run(statement, opened)
 
 
-def rows_of(path: Path, *, columns: list[str], where: str, limit: int, as_of: str = "") -> pa.Table:
-    """Return some rows of one table."""
+def rows_of(table: Any, *, columns: list[str], where: str, limit: int) -> pa.Table:
+    """Return some rows of an opened table."""
     statement = exp.select(*(exp.column(each, quoted=True) for each in columns) if columns else "*").from_("t")
     if where:
         condition = _parsed(f"SELECT 1 WHERE {where}", f"'{where}' is no condition").args["where"].this
         statement = statement.where(condition)
-    return _run(statement.limit(limit), {"t": open_table(path, as_of)})
+    return _run(statement.limit(limit), {"t": table})
 
 
-def count_rows(path: Path, as_of: str = "") -> int:
-    """Count the rows; the statistics of files, which a writer may leave out, are not asked."""
-    found = _run(exp.select("count(*) AS rows").from_("t"), {"t": open_table(path, as_of)})
+def count_rows(table: Any) -> int:
+    """Count the rows of an opened table; the statistics of files, which a writer may leave out, are not asked."""
+    found = _run(exp.select("count(*) AS rows").from_("t"), {"t": table})
     return int(found.column("rows")[0].as_py())
 
 
