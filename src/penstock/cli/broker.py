@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import live
-from penstock.cli.output import Json, print_json, print_lines, print_table, say
+from penstock.cli.output import Json, print_json, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import Session, session
 from penstock.config.complaints import in_words
@@ -151,12 +151,7 @@ def logs(
     path = session(context).own_cluster().node(node).log
     if not path.is_file():
         raise NotFound(f"node {node} has no log at {path}", fix="Start it with: penstock up")
-    recent = path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
     if as_json:
-        print_json({"node": node, "path": str(path), "lines": recent})
+        print_json({"node": node, "path": str(path), "lines": live.last_lines(path, lines)})
         return
-    if not follow:
-        print_lines(recent)
-        return
-    for line in live.follow(path, lines=lines):
-        print_lines([line])
+    live.print_log(path, lines=lines, goes_on=follow)

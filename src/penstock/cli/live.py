@@ -16,7 +16,11 @@ Rows = list[list[Any]]
 
 
 def watch(
-    columns: list[str], look: Callable[[], Rows], *, is_over: Callable[[], bool] = lambda: False, as_json: bool = False
+    columns: list[str],
+    look: Callable[[], Rows],
+    *,
+    is_over: Callable[[Rows], bool] = lambda _rows: False,
+    as_json: bool = False,
 ) -> None:
     """Show rows, known by their first column, until it is over or Ctrl-C."""
     if sys.stdout.isatty() and not as_json:
@@ -26,20 +30,20 @@ def watch(
     if not as_json:
         print_lines(["\t".join(columns)])
     while True:
-        over = is_over()  # asked first, so that the last change is shown
-        for row in look():
+        rows = look()
+        for row in rows:
             if seen.get(row[0]) != row:
                 seen[row[0]] = row
                 if as_json:
                     print_json_line(dict(zip(columns, row, strict=True)))
                 else:
                     print_lines(["\t".join(str(value).replace("\n", " ") for value in row)])
-        if over:
+        if is_over(rows):
             return
         time.sleep(_LOOK_EVERY_S)
 
 
-def _redraw(columns: list[str], look: Callable[[], Rows], is_over: Callable[[], bool]) -> None:
+def _redraw(columns: list[str], look: Callable[[], Rows], is_over: Callable[[Rows], bool]) -> None:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -47,11 +51,25 @@ def _redraw(columns: list[str], look: Callable[[], Rows], is_over: Callable[[], 
     console = Console(highlight=False)
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
-            over = is_over()
-            live.update(Text.from_ansi("\n".join(render(columns, look()))), refresh=True)
-            if over:
+            rows = look()
+            live.update(Text.from_ansi("\n".join(render(columns, rows))), refresh=True)
+            if is_over(rows):
                 return
             time.sleep(_LOOK_EVERY_S)
+
+
+def print_log(path: Path, *, lines: int, goes_on: bool) -> None:
+    """Print the last lines of a log, and if it goes on, each new one until Ctrl-C."""
+    if not goes_on:
+        print_lines(last_lines(path, lines))
+        return
+    for line in follow(path, lines=lines):
+        print_lines([line])
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """Return the last lines of a log."""
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()[-count:]
 
 
 def follow(path: Path, *, lines: int) -> Iterator[str]:

@@ -16,7 +16,7 @@ from penstock.record.formats import PIPELINE_FILES
 State = Literal["starting", "running", "waiting", "finished", "stopped", "failed", "crashed"]
 SUPERVISOR_LOCK = "supervisor.lock"
 _FILE = "status.json"
-_ENDED = {"finished", "stopped", "failed"}
+ENDED = {"finished", "stopped", "failed"}
 
 
 class SinkTotals(BaseModel):
@@ -58,7 +58,7 @@ class Status(BaseModel):
     @property
     def has_ended(self) -> bool:
         """Return whether the driver has said how it ended."""
-        return self.state in _ENDED
+        return self.state in ENDED
 
     def end(self, state: State) -> None:
         """Say that it ended well."""

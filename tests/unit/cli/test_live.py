@@ -21,7 +21,7 @@ def test_a_pipe_gets_each_change_once_and_the_last_one_too(monkeypatch: pytest.M
     looks = iter(states)
     overs = iter([False, False, False, True])
 
-    live.watch(["name", "state"], lambda: [["orders", next(looks)]], is_over=lambda: next(overs), as_json=as_json)
+    live.watch(["name", "state"], lambda: [["orders", next(looks)]], is_over=lambda _rows: next(overs), as_json=as_json)
 
     lines = pipe.getvalue().decode().splitlines()
     if as_json:

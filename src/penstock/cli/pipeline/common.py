@@ -10,6 +10,7 @@ from penstock.cli.output import plural, print_table, say
 
 if TYPE_CHECKING:
     from penstock.operate.status import Status
+    from penstock.pipeline.spec import PipelineSpec
 
 File = Annotated[Path, typer.Argument(help="The pipeline file, YAML or Python.")]
 Which = Annotated[
@@ -17,6 +18,16 @@ Which = Annotated[
 ]
 Name = Annotated[str, typer.Argument(help="The pipeline's name.", autocompletion=completion.pipelines)]
 Master = Annotated[str, typer.Option(help="Spark's master, such as local[*,4] or spark://host:7077.")]
+
+
+def load_and_warn(file: Path, *, once: bool = False) -> "PipelineSpec":
+    """Read a pipeline file, and say what in it looks like a mistake."""
+    from penstock.pipeline.load import load_with_warnings
+
+    spec, warnings = load_with_warnings(file, once=once)
+    for warning in warnings:
+        say(f"warning: {warning}")
+    return spec
 
 
 def print_account(status: "Status") -> None:

@@ -6,7 +6,7 @@ import typer
 from pydantic import ValidationError
 
 from penstock.cli.output import Json, plural, print_json, print_table, say
-from penstock.cli.pipeline.common import File
+from penstock.cli.pipeline.common import File, load_and_warn
 from penstock.cli.session import session
 from penstock.config.complaints import in_words
 from penstock.errors import BadInput
@@ -29,13 +29,10 @@ def preview(
     as_json: Json = False,
 ) -> None:
     """Show what a pipeline would make of real records: rows by sink, what fails and why. Nothing is written."""
-    from penstock.pipeline.load import load_with_warnings
     from penstock.sources.source import SourceContext
     from penstock.testing.dry_run import dry_run, needs_spark
 
-    spec, warnings = load_with_warnings(file)
-    for warning in warnings:
-        say(f"warning: {warning}")
+    spec = load_and_warn(file)
     source = _from(spec, since).source.open(SourceContext(session(context).connection()))
     ranges = _ranges(source, events, from_start=bool(since))
     if not ranges:

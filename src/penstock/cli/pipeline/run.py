@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.output import Json, plural, print_json, say, say_error
-from penstock.cli.pipeline.common import File, Master, Name, print_account
+from penstock.cli.pipeline.common import File, Master, Name, load_and_warn, print_account
 from penstock.cli.progress import bar
 from penstock.cli.session import session
 from penstock.errors import BadInput, Transient
@@ -26,11 +26,8 @@ def run(
     """Run a pipeline here, until it has caught up (speed scheduled, or --once) or Ctrl-C (speed stream)."""
     from penstock.cli.run_display import RunDisplay
     from penstock.operate.driver import run as drive
-    from penstock.pipeline.load import load_with_warnings
 
-    spec, warnings = load_with_warnings(file, once=once)
-    for warning in warnings:
-        say(f"warning: {warning}")
+    spec = load_and_warn(file, once=once)
     with RunDisplay() as display:
         status = drive(spec, session(context).settings, file, show=display.show, master=master)
     print_json(status) if as_json else print_account(status)
@@ -47,11 +44,8 @@ def start(
 ) -> None:
     """Run a pipeline in the background: restarted after outages, stopped by errors that need a person."""
     from penstock.operate import supervisor
-    from penstock.pipeline.load import load_with_warnings
 
-    spec, warnings = load_with_warnings(file)
-    for warning in warnings:
-        say(f"warning: {warning}")
+    spec = load_and_warn(file)
     settings = session(context).settings
     supervisor.start(spec.name, settings, file, session(context).arguments(), master)
     watch = f"Watch it with: penstock pipeline status {spec.name} --watch"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import completion
-from penstock.cli.output import Json, moment, print_json, print_lines, print_rows, print_table, say
+from penstock.cli.output import Json, moment, print_json, print_rows, print_table, say
 from penstock.cli.pipeline.common import Name, print_account
 from penstock.cli.session import session
 from penstock.errors import NotFound
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.operate.status import Status
 
 _COLUMNS = ["pipeline", "state", "batch", "events", "dead", "lag", "events_per_s", "batch_seconds"]
+_STATE = _COLUMNS.index("state")
 
 
 def status(
@@ -61,15 +62,15 @@ def _watch(settings: "Settings", name: str, *, as_json: bool) -> None:
 
     folders = [known_paths(settings, name).folder] if name else None
 
-    def look() -> list["Status"]:
-        if folders is None:
-            return states.load_all(settings.home)
-        return [each for each in map(states.load, folders) if each is not None]
+    def look() -> list[list[object]]:
+        found = states.load_all(settings.home) if folders is None else map(states.load, folders)
+        return [[*_row(each), each.reason] for each in found if each is not None]
 
+    over = {*states.ENDED, "crashed"}
     live.watch(
         [*_COLUMNS, "reason"],
-        lambda: [[*_row(each), each.reason] for each in look()],
-        is_over=lambda: bool(name) and all(each.has_ended or each.state == "crashed" for each in look()),
+        look,
+        is_over=lambda rows: bool(name) and all(row[_STATE] in over for row in rows),
         as_json=as_json,
     )
 
@@ -105,11 +106,7 @@ def logs(
     path = known_paths(session(context).settings, name).logs / file
     if not path.exists():
         raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
-    if not follow:
-        print_lines(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
-        return
-    for line in live.follow(path, lines=lines):
-        print_lines([line])
+    live.print_log(path, lines=lines, goes_on=follow)
 
 
 def history(
