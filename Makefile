@@ -1,4 +1,4 @@
-# make demo: the main job, end to end.   make test: everything, on real servers.
+# make up: everything, with games playing.   make demo: the main job, end to end.   make test: everything, on real servers.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
@@ -11,11 +11,18 @@ setup:  ## Install what is missing: Java, the locked environment, the jars
 demo: setup  ## Start Kafka, play superhero combat while pipelines land it, compare with the truth, stop
 	@$(BIN)/penstock demo
 
-setup-tests: setup  ## Install what the tests need beyond that: PostgreSQL, Redis and RabbitMQ servers
+SYSTEM := $(BIN)/penstock --project examples/superhero/penstock.yaml
+up: setup  ## Start everything: Kafka and all services, games in the background, pipelines on Spark, the console
+	@$(SYSTEM) up
+
+down: setup  ## Stop what `make up` has started; the data stay
+	@$(SYSTEM) down
+
+setup-tests: setup  ## Install what the tests need beyond that: PostgreSQL, Redis and RabbitMQ servers, chromium
 	@scripts/setup tests
 
 test: setup-tests check  ## Lint, types, then every test, against real servers that the tests start and stop
-	$(BIN)/pytest --numprocesses 2 --dist worksteal
+	$(BIN)/pytest --numprocesses 3 --dist worksteal
 
 test-fast: setup  ## The unit tests alone: no broker and no JVM, under two minutes
 	$(BIN)/pytest tests/unit --numprocesses 2 --dist worksteal
@@ -39,6 +46,10 @@ check: setup  ## ruff, mypy strict, the layers, and whether the generated refere
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python scripts/generate_reference.py --check
 
+docs: setup  ## The documentation as a site in .docs/site, for a browser without a network
+	@scripts/setup docs
+	@$(BIN)/python scripts/docs_site.py
+
 bench: setup  ## Our clients beside Kafka's own Java tools
 	$(BIN)/penstock bench broker
 
@@ -47,6 +58,8 @@ lock: setup  ## Resolve Python packages and jars anew
 	  --no-header --no-annotate --group dev --all-extras pyproject.toml --output-file requirements/dev.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --constraints requirements/dev.txt - --output-file requirements/bootstrap.txt
+	echo mkdocs-material | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate - --output-file requirements/docs.txt
 	$(BIN)/python scripts/lock_jars.py
 
-.PHONY: soak histories help setup setup-tests demo test test-fast test-kafka-3.9 check bench lock
+.PHONY: up down docs soak histories help setup setup-tests demo test test-fast test-kafka-3.9 check bench lock

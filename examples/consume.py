@@ -1,6 +1,6 @@
 """The simplest consumer: a group whose position moves by itself.
 
-    python examples/consume.py --topic orders --group my-first-group
+    python consume.py --topic orders --group my-first-group
 
 Run it again and it goes on where it stopped. Run it twice at once, and the two share the partitions.
 

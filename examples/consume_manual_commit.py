@@ -1,6 +1,6 @@
 """Process in batches, and commit only what is processed.
 
-    python examples/consume_manual_commit.py --topic orders --group billing
+    python consume_manual_commit.py --topic orders --group billing
 
 Start it in two terminals and watch the partitions move between them. Ctrl-C ends it in order.
 
@@ -37,7 +37,7 @@ def main() -> None:
 
     connection = penstock.connection(bootstrap=args.bootstrap)
 
-    cents_of: dict[str, int] = {}
+    amount_of: dict[int, float] = {}
     committed = 0
     with Consumer(
         connection,
@@ -51,8 +51,11 @@ def main() -> None:
         signal.signal(signal.SIGINT, lambda *_: consumer.stop())  # finish the batch at hand, then leave the group
         for batch in consumer.batches(max_events=args.batch_size, max_wait_s=args.batch_seconds, idle_s=args.idle):
             for message in batch:
-                order = json.loads(message.value() or b"{}")
-                cents_of[order["order"]] = order["cents"]
+                try:
+                    order = json.loads(message.value() or b"")
+                    amount_of[order["id"]] = float(order["amount"])
+                except (ValueError, TypeError, KeyError) as error:
+                    print(f"no order at {message.partition()}@{message.offset()}: {error!r}", flush=True)
             try:
                 batch.commit()
             except OwnershipLost as lost:
@@ -63,7 +66,7 @@ def main() -> None:
             committed += len(batch)
             print(f"committed a batch of {len(batch)}, {committed} in all", flush=True)
 
-    print(f"{committed} records committed; {len(cents_of)} orders over {sum(cents_of.values())} cents")
+    print(f"{committed} records committed; {len(amount_of)} orders over {sum(amount_of.values()):.2f}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """At most once, at least once, exactly once: what a crash does to each, counted on a real Kafka.
 
-    python examples/delivery_semantics.py
+    python delivery_semantics.py
 
 A worker processes events: it copies them to another topic. Half way it is killed (SIGKILL: no goodbye, no clean-up)
 at the worst moment for its kind, and a second worker finishes. Then the results are counted against what was sent:

@@ -1,7 +1,7 @@
 """Send orders as JSON, with a key and headers, and print what Kafka acknowledged.
 
     penstock up                                        # or name your own Kafka with --bootstrap host:port
-    python examples/produce_json.py --count 100
+    python produce_json.py --count 100
 
 Guarantee: an order that is reported as acknowledged is in the topic exactly once. Orders of one customer are
 in one partition, in the order they were sent. If any order is not in the topic, the program says how many
@@ -12,8 +12,8 @@ import argparse
 import contextlib
 import json
 import sys
-import uuid
 from collections import Counter
+from datetime import UTC, datetime
 
 from confluent_kafka import KafkaError, Message
 
@@ -48,12 +48,12 @@ def main() -> None:
     # Leaving the block waits for every acknowledgement, and raises DeliveryFailed if one did not come.
     with Producer(connection, on_delivery=on_delivery) as producer:
         for number in range(args.count):
-            customer = f"customer-{number % CUSTOMERS}"
-            order = {"order": str(uuid.uuid4()), "number": number, "customer": customer, "cents": 500 + number}
+            name, at = f"customer-{number % CUSTOMERS}", datetime.now(UTC).isoformat()
+            order = {"id": number, "name": name, "amount": 5.0 + number, "at": at}
             producer.send(
                 args.topic,
                 json.dumps(order),
-                key=customer,  # the key chooses the partition, and order holds inside a partition
+                key=name,  # the key chooses the partition, and order holds inside a partition
                 headers={"content-type": "application/json", "sent-by": "produce_json.py"},
             )
 

@@ -9,7 +9,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from penstock.jvm.jars import ivy_jar, resolve_with_ivy
+from penstock.jvm.archives import content_digest, unpack
+from penstock.jvm.jars import Jar, ivy_jar, resolve_with_ivy
 
 LOCK = Path(__file__).parent.parent / "src/penstock/jvm/jars.lock.json"
 
@@ -54,8 +55,30 @@ SETS: dict[str, list[str]] = {
             inner='<exclude org="org.roaringbitmap"/><exclude org="commons-logging"/>',
         )
     ],
+    # Connect comes with Kafka's tools; its own connectors and its login are apart.
+    "connect": [
+        dependency("org.apache.kafka", "kafka-tools", "4.3.1"),
+        dependency("org.apache.kafka", "connect-file", "4.3.1"),
+        dependency("org.apache.kafka", "connect-mirror", "4.3.1"),
+        dependency("org.apache.kafka", "connect-basic-auth-extension", "4.3.1"),
+        dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+    ],
+    # One jar with all that it needs; the first versions for Scala 2.13 do not know Spark 4.
+    "openlineage": [dependency("io.openlineage", "openlineage-spark_2.13", "1.53.0", transitive=False)],
+    # For the bench alone; the newest that is published, which works with PySpark's version.
+    "spark-avro": [dependency("org.apache.spark", "spark-avro_2.13", "4.0.1", transitive=False)],
 }
-INTO_SPARK = {"spark-kafka", "delta"}
+ARCHIVES = {
+    "registry": Jar(
+        organisation="io.apicurio",
+        name="apicurio-registry-app",
+        revision="3.3.3",
+        classifier="all",
+        type="tar.gz",
+        sha256="",
+    )
+}
+INTO_SPARK = {"spark-kafka", "delta", "openlineage", "spark-avro"}
 
 
 def name_and_revision(stem: str) -> tuple[str, str]:
@@ -80,10 +103,25 @@ def resolve(roots: list[str], *, without: set[str]) -> list[dict[str, str]]:
     return found
 
 
+def archived(archive: Jar) -> list[dict[str, str]]:
+    """Fetch an archive and describe it and what is in it."""
+    with tempfile.TemporaryDirectory() as place:
+        aside = Path(place)
+        resolve_with_ivy(archive.dependency(), aside, lambda _there: None)
+        path = aside / archive.file_name
+        unpack(path, aside / "unpacked")
+        found = {
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "content_sha256": content_digest(aside / "unpacked"),
+        }
+    return [archive.model_copy(update=found).model_dump()]
+
+
 def main() -> None:
     """Write the lock file and say how many jars each set has."""
     spark_has = {name_and_revision(path.stem)[0] for path in ivy_jar().parent.glob("*.jar")}
     lock = {name: resolve(roots, without=spark_has if name in INTO_SPARK else set()) for name, roots in SETS.items()}
+    lock |= {name: archived(archive) for name, archive in ARCHIVES.items()}
     LOCK.write_text(json.dumps(lock, indent=1) + "\n")
     for name, jars in lock.items():
         print(f"{name}: {len(jars)} jars")

@@ -4,11 +4,9 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,11 +17,14 @@ import pytest
 from penstock.broker.cluster import Cluster
 from penstock.broker.properties import server_properties
 from penstock.config import settings
+from penstock.config.local_services import ServiceAddress
 from penstock.config.project import LocalCluster
-from penstock.errors import EnvironmentNotReady
+from penstock.config.services import ConnectService, RegistryService, Services
+from penstock.connect.cdc import DEBEZIUM_POSTGRES
+from penstock.errors import EnvironmentNotReady, Refused, Transient
 from penstock.jvm.jars import KAFKA, JarSet, ensure
 from penstock.jvm.java_properties import properties_text
-from penstock.kafka import topics
+from penstock.kafka import groups, topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.topic_spec import TopicSpec
@@ -32,6 +33,14 @@ from penstock.lab.bench.throwaway import running
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.lab.bench.throwaway_rabbitmq import RunningRabbitMQ
 from penstock.lab.bench.throwaway_redis import RunningRedis
+from penstock.services import control
+from penstock.services.surroundings import Surroundings
+
+from support.forked_commands import Forker
+from support.leftovers import Watcher
+from support.own_ports import keep_to_own_ports
+from support.schedule import Planned, ordered
+from support.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +52,7 @@ _numbers = itertools.count(1)
 
 # Brokers under test live for seconds: half of their start is the compiling of code that never gets hot.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+keep_to_own_ports()
 
 
 def pytest_configure() -> None:
@@ -58,11 +68,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--histories-folder", default=".histories", help="Where each history is written down.")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Workers of pytest-xdist have to agree on the order; it follows from the shuffled one, which is the same in each.
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        tests = [
+            Planned(place, item.nodeid.partition("::")[0], frozenset(getattr(item, "fixturenames", ())))
+            for place, item in enumerate(items)
+        ]
+        items[:] = [items[place] for place in ordered(tests, workers)]
+
+
 @pytest.fixture(autouse=True)
 def no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests see no PENSTOCK_ variable but the ones they set themselves; the jar cache stays."""
     for name in [name for name in os.environ if name.startswith("PENSTOCK_") and name != "PENSTOCK_CACHE"]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_outlives_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have everything that tests start in two folders, and ended if this process is killed."""
+    # Spark's JVM lives longer than this, and may be about to write there.
+    made = tempfile.TemporaryDirectory(prefix="penstock-tests-", ignore_cleanup_errors=True)
+    with made as place, pytest.MonkeyPatch.context() as patch:
+        Path(place).chmod(0o711)  # PostgreSQL passes through it as another user
+        watcher = Watcher(tmp_path_factory.getbasetemp(), Path(place))
+        patch.setattr(tempfile, "tempdir", place)
+        yield
+        watcher.dismiss()
 
 
 @pytest.fixture(scope="session")
@@ -89,6 +124,29 @@ class RunningKafka:
         unique = f"{name}-{next(_numbers)}"
         topics.create(self.admin(), unique, TopicSpec(**spec))
         return unique
+
+    def restart(self) -> None:
+        """Restart every node, and wait until all of it answers again."""
+        self.cluster.restart()
+        self._wait_for_coordinators()
+
+    def start_again(self) -> None:
+        """Start what was stopped or killed, and wait until all of it answers again."""
+        self.cluster.up(LocalCluster())
+        self._wait_for_coordinators()
+
+    def _wait_for_coordinators(self) -> None:
+        """Wait until every group is known again; a node that has just started takes records before it is."""
+        admin = self.admin()
+
+        def is_known() -> bool:
+            try:
+                groups.list_groups(admin)
+            except (Transient, Refused):
+                return False
+            return True
+
+        until(is_known)
 
 
 def _run(wish: LocalCluster, jar_folder: Path, kafka: JarSet) -> Iterator[RunningKafka]:
@@ -147,6 +205,45 @@ def postgres() -> Iterator[RunningPostgres]:
         yield server
 
 
+@contextmanager
+def _service(home: Path, jar_folder: Path, connection: Connection, wished: Services) -> Iterator[ServiceAddress]:
+    around = Surroundings(home, jar_folder, connection, nodes=1, secure=False)
+    (name,) = wished.named()
+    try:
+        yield control.LocalServices(around).up(wished)[name]
+    finally:
+        control.stop(home, name)
+
+
+@pytest.fixture(scope="session")
+def registry_home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="penstock-registry-") as place:
+        yield Path(place)
+
+
+@pytest.fixture(scope="session")
+def registry(jar_folder: Path, registry_home: Path) -> Iterator[ServiceAddress]:
+    """One schema registry; subjects are shared, so each test names its own."""
+    nowhere = Connection(bootstrap_servers="127.0.0.1:1")
+    with _service(registry_home, jar_folder, nowhere, Services(registry=RegistryService(port=0))) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def connect(kafka: RunningKafka, jar_folder: Path) -> Iterator[ServiceAddress]:
+    """One worker of Kafka Connect on the plaintext broker; `kafka.home` has its folder."""
+    wished = ConnectService(port=0, plugins=(DEBEZIUM_POSTGRES,))
+    with _service(kafka.home, jar_folder, kafka.connection, Services(connect=wished)) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def logical_postgres() -> Iterator[RunningPostgres]:
+    """One PostgreSQL whose changes can be captured."""
+    with running(partial(RunningPostgres, logical=True)) as server:
+        yield server
+
+
 def _skip_without(find_server: Callable[[], object]) -> None:
     try:
         find_server()
@@ -178,6 +275,8 @@ def spark(jar_folder: Path) -> Iterator["SparkSession"]:
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as place:
         jars = [*ensure("delta", jar_folder), *ensure("spark-kafka", jar_folder)]
         started = session.start("tests", Path(place), master="local[2,4]", jars=jars)
+        # Tables of a test are small: by default their logs are read in fifty tasks.
+        started.conf.set("spark.databricks.delta.snapshotPartitions", "1")
         yield started
         started.stop()
 
@@ -210,8 +309,15 @@ class Said:
 Cli = Callable[..., Said]
 
 
+@pytest.fixture(scope="session")
+def forker() -> Iterator[Forker]:
+    """Give what commands are forked off."""
+    with closing(Forker()) as started:
+        yield started
+
+
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(forker: Forker, tmp_path: Path) -> Cli:
     """Run `penstock` as a user would, in an empty folder unless `home` or `cwd` says otherwise."""
 
     def run(
@@ -221,16 +327,12 @@ def cli(tmp_path: Path) -> Cli:
         stdin: str | bytes = "",
         **env: str,
     ) -> Said:
-        command = [sys.executable, "-m", "penstock", *(["--home", str(home)] if home else []), *map(str, arguments)]
-        content = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            command,
+        done = forker.run(
+            [*(["--home", str(home)] if home else []), *map(str, arguments)],
             cwd=cwd or tmp_path,
-            input=content,
-            capture_output=True,
-            timeout=180,
-            check=False,
             env={**os.environ, **env},
+            stdin=stdin.encode() if isinstance(stdin, str) else stdin,
+            timeout_s=480,
         )
         return Said(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 

@@ -3,9 +3,9 @@
     penstock up
     penstock topic create numbers --partitions 3
     for number in 0 1 2; do seq $number 3 999 | penstock produce numbers --partition $number; done
-    penstock pipeline run examples/numbers/doubles.py
+    penstock pipeline run numbers/doubles.py
     penstock pipeline logs numbers --steps
-    penstock table show examples/numbers/tables/numbers
+    penstock table show numbers/tables/numbers
 
 Guarantee: every number in the topic is in the table doubled, exactly once, however often this is run or killed. A line
 that is no number becomes a dead letter: penstock dead list. What is printed may be printed again after a crash.

@@ -1,4 +1,4 @@
-"""A table in an SQLite file as a source, and lines with commas as columns.
+"""A source and a decoder of your own: a table in an SQLite file, and lines of CSV as columns.
 
 Guarantee: each row of the table once, in the order of its `id`. Rows are added, and never changed or deleted; `id` is
 an INTEGER PRIMARY KEY AUTOINCREMENT, and rows become visible in its order. Needs a file that the driver and all workers

@@ -1,4 +1,4 @@
-"""A table in an SQLite file.
+"""A sink of your own: a table in an SQLite file.
 
 Guarantee: exactly once. Tasks write rows aside; the driver inserts those of the winning attempts and moves the
 positions in one transaction. Needs a file system that the driver and all workers share.

@@ -1,4 +1,7 @@
-"""The podium on Spark: one state per game, given out and forgotten when the game has ended."""
+"""Six pipelines over the events of a game, and a whole system around them: penstock up.
+
+Here the podium: one state per game, forgotten when the game has ended.
+"""
 
 import json
 from collections.abc import Iterator

@@ -14,6 +14,10 @@ from penstock.pipeline.rate import Rate
 from penstock.pipeline.realtime import Realtime
 from penstock.pipeline.spec import Batch, DeadLetters, Decode, PipelineSpec, Retry, SinkSpec, Source, Step
 from penstock.pipeline.template import template
+from penstock.schemas.registry import Registry
+from penstock.sinks.compaction import Compact, CompactFiles
+from penstock.sinks.iceberg_catalog import Catalog
+from penstock.sinks.kafka_encoding import Encode
 from penstock.sinks.postgres_server import Server
 from penstock.sources.delta import Watermark
 from penstock.steps.handlers import Batcher, OnFailure
@@ -37,10 +41,15 @@ COMPONENTS: dict[str, tuple[Model, ...]] = {
 }
 PARTS: tuple[Model, ...] = (
     Watermark,
+    Registry,
     Batcher,
     OnFailure,
     Expectation,
+    Catalog,
     Server,
+    Encode,
+    Compact,
+    CompactFiles,
     Batch,
     DeadLetters,
     Rate,
@@ -62,7 +71,7 @@ comments:
 ```yaml
 $template```
 
-An unknown key, a key that stands twice, a YAML alias and a number without its unit are refused, with the file, the line
+An unknown key, a key that occurs twice, a YAML alias and a number without its unit are refused, with the file, the line
 and the key. Paths in a YAML file count from the file's own folder. A `-` in the column Default means: nothing, or what
 the description or the part's own table says.
 
@@ -88,6 +97,10 @@ $watermark
 The `type` is required. Whatever the decoder, the record itself travels along, byte for byte.
 
 $decoder
+
+### Registry
+
+$registry
 
 ## Steps
 
@@ -115,9 +128,25 @@ The `type` is required. Two sinks of one type need a `name` each.
 
 $sink
 
+### Catalog
+
+$catalog
+
 ### Server
 
 $server
+
+### Encode
+
+$encode
+
+### Compact
+
+$compact
+
+### CompactFiles
+
+$compact_files
 
 ## The rest
 
@@ -219,9 +248,14 @@ def page(schema: dict[str, Any]) -> str:
     return TEXT.substitute(
         template=template("orders", "orders", ".penstock/schemas/pipeline.json"),
         pipeline=_part(PipelineSpec, schema),
+        registry=_part(Registry, schema),
         watermark=_part(Watermark, schema),
         expectation=_part(Expectation, schema),
+        catalog=_part(Catalog, schema),
         server=_part(Server, schema),
+        encode=_part(Encode, schema),
+        compact=_part(Compact, schema),
+        compact_files=_part(CompactFiles, schema),
         batch=_part(Batch, schema),
         batcher=_part(Batcher, schema),
         on_failure=_part(OnFailure, schema),

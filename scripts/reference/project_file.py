@@ -9,10 +9,13 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from penstock.config import settings
-from penstock.config.project import FILE_NAME, TEMPLATE, ExternalCluster, LocalCluster, Project
+from penstock.config.pipelines import ProjectPipeline
+from penstock.config.project import FILE_NAME, TEMPLATE, ExternalCluster, LineageReports, LocalCluster, Project
+from penstock.config.services import MODELS, RegistryDatabase, RegistryService, Services
 from penstock.kafka.connection import TUNABLE_SETTINGS
 from penstock.kafka.security import Security
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.schemas.registry import Registry
 from penstock.secret import Secret
 
 from reference.tables import keys, sentence, table, tidy
@@ -25,7 +28,21 @@ ENVIRONMENT = {
     "PENSTOCK_PROJECT": "Path of the project file.",
     "PENSTOCK_HOME": "Folder for the local cluster: data, logs, secrets.",
     "PENSTOCK_CACHE": "Folder of the jars, shared by all projects; `penstock` in the user's cache folder if unset.",
+    "PENSTOCK_LINEAGE_STORE": "The lineage store: an SQLite file, or `postgresql://USER@HOST:PORT/DATABASE`.",
+    "PENSTOCK_LINEAGE_PASSWORD_FROM": "Where the password of its PostgreSQL is: `env:NAME` or `file:PATH`.",
+    "PENSTOCK_LINEAGE_CA_FILE": "PEM file of the CA of its PostgreSQL's server.",
     "PENSTOCK_IVY_SETTINGS": "An `ivysettings.xml`, to fetch the jars from a mirror.",
+    "PENSTOCK_LINEAGE_URL": "Address of a lineage service that the commands ask instead of a store.",
+    "PENSTOCK_LINEAGE_TOKEN": "A personal token for that service, unless `--token-file` names a file.",
+    "PENSTOCK_GATEWAY_TOKEN": "What clients have to show to `penstock gateway`, unless `--token-file` names a file.",
+    "PENSTOCK_REGISTRY_URL": "Address of the schema registry that the commands ask.",
+    "PENSTOCK_REGISTRY_USERNAME": "User name for that registry.",
+    "PENSTOCK_REGISTRY_PASSWORD": "That user's password.",
+    "PENSTOCK_REGISTRY_TOKEN": "Bearer token for that registry, instead of user name and password.",
+    "PENSTOCK_REGISTRY_CA_FILE": "PEM file of the CA of that registry's certificate.",
+    "PENSTOCK_REGISTRY_CERTIFICATE_FILE": "PEM file of the certificate that this client shows to it.",
+    "PENSTOCK_REGISTRY_KEY_FILE": "PEM file of that certificate's private key.",
+    "PENSTOCK_REGISTRY_KEY_PASSWORD": "Password of that private key.",
     "PENSTOCK_CRASH_AT": "For tests: the point of a batch at which a driver dies, as `kill -9` would end it.",
     "PENSTOCK_CRASH_AFTER": "For tests: how often that point is passed first.",
     "PENSTOCK_DEBUG": "Any value: show the traceback of a defect in Penstock.",
@@ -39,13 +56,14 @@ TEXT = Template("""\
 
 <!-- Written by scripts/generate_reference.py from the models. Change those, and run it again. -->
 
-One file for the cluster and the topics of a project. `penstock init` writes it, with comments:
+One file for the cluster and the topics of a project, and all that runs around them. `penstock init` writes it, with
+comments:
 
 ```yaml
 $template```
 
-`cluster` and `topics` may each be left out; without a file the defaults hold. An unknown key, a key that
-stands twice, a YAML alias and a number without its unit are refused, with the file, the line and the key. Paths
+Every key may be left out; without a file the defaults hold. An unknown key, a key that
+occurs twice, a YAML alias and a number without its unit are refused, with the file, the line and the key. Paths
 in the file count from the file's own folder. A `-` in the column Default means: left to Kafka, to the system,
 or to what the description says.
 
@@ -89,6 +107,40 @@ The `type` decides which keys there are. More in [security](security.md).
 
 $security
 
+## Registry
+
+$registry
+
+More in [schemas](schemas.md).
+
+## LineageReports
+
+$lineage
+
+More in [lineage](lineage.md).
+
+## Services
+
+$services
+
+### RegistryService
+
+$own_registry
+
+### RegistryDatabase
+
+$database
+
+$other_services
+
+More in [services](services.md) and [the whole system](system.md).
+
+## ProjectPipeline
+
+$pipeline
+
+A name alone stands for `NAME.yaml`, and `NAME: FILE` for a pipeline that needs nothing.
+
 ## TopicSpec
 
 $topic
@@ -107,6 +159,11 @@ def file_schema() -> dict[str, Any]:
             model["required"] = ["type", *model.get("required", [])]
     made["$defs"]["ExternalCluster"]["properties"]["client_settings"]["propertyNames"] = {
         "enum": sorted(TUNABLE_SETTINGS)
+    }
+    # A pipeline may be a file, or a name alone.
+    pipelines = made["properties"]["pipelines"]
+    pipelines["additionalProperties"] = {
+        "anyOf": [pipelines["additionalProperties"], {"type": "string"}, {"type": "null"}]
     }
     tidy(made)
     return {"$schema": GenerateJsonSchema.schema_dialect, **made, "title": FILE_NAME}
@@ -156,5 +213,16 @@ def page(schema: dict[str, Any]) -> str:
         external=_keys(ExternalCluster, schema),
         tunable=", ".join(f"`{name}`" for name in sorted(TUNABLE_SETTINGS)),
         security="\n\n".join(f"### {model.__name__}\n\n{_keys(model, schema)}" for model in MECHANISMS),
+        registry=_keys(Registry, schema),
+        lineage=_keys(LineageReports, schema),
+        services=_keys(Services, schema),
+        own_registry=_keys(RegistryService, schema),
+        database=_keys(RegistryDatabase, schema),
+        other_services="\n\n".join(
+            f"### {model.__name__}\n\n{_keys(model, schema)}"
+            for model in MODELS.values()
+            if model is not RegistryService
+        ),
+        pipeline=_keys(ProjectPipeline, schema),
         topic=_keys(TopicSpec, schema),
     )

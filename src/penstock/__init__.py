@@ -30,7 +30,9 @@ from penstock.errors import (
     QueueFull,
     RecordsRefused,
     Refused,
+    RegistryUnavailable,
     RetentionPassed,
+    SchemaChanged,
     SinkUnavailable,
     SparkDied,
     StateOutdated,
@@ -40,7 +42,7 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock import kafka, logging, testing, transports
+    from penstock import errors, kafka, logging, testing, transports
     from penstock.config.settings import connection
     from penstock.kafka.admin import Admin
     from penstock.kafka.connection import Connection
@@ -53,6 +55,9 @@ if TYPE_CHECKING:
     from penstock.pipeline.handlers import Pipeline
     from penstock.pipeline.load import load
     from penstock.pipeline.spec import PipelineSpec
+    from penstock.schemas.registry import Registry
+    from penstock.schemas.schema import Schema
+    from penstock.schemas.serializer import Deserializer, Serializer
     from penstock.secret import Secret
     from penstock.steps.handlers import Batcher, OnFailure
     from penstock.steps.message import BatchInfo, Message
@@ -77,6 +82,7 @@ __all__ = [
     "Consumer",
     "ConsumerOptions",
     "DeliveryFailed",
+    "Deserializer",
     "Discontinuity",
     "EnvironmentNotReady",
     "FormatNotUnderstood",
@@ -100,8 +106,13 @@ __all__ = [
     "Reader",
     "RecordsRefused",
     "Refused",
+    "Registry",
+    "RegistryUnavailable",
     "RetentionPassed",
+    "Schema",
+    "SchemaChanged",
     "Secret",
+    "Serializer",
     "SinkUnavailable",
     "SparkDied",
     "StateOutdated",
@@ -110,6 +121,7 @@ __all__ = [
     "TopicSpec",
     "Transient",
     "connection",
+    "errors",
     "kafka",
     "load",
     "logging",
@@ -130,6 +142,7 @@ _DEFINED_IN = {
     "Connection": "kafka.connection",
     "Consumer": "kafka.consumer",
     "ConsumerOptions": "kafka.consumer",
+    "Deserializer": "schemas.serializer",
     "Message": "steps.message",
     "OnFailure": "steps.handlers",
     "Pipeline": "pipeline.handlers",
@@ -138,14 +151,17 @@ _DEFINED_IN = {
     "Producer": "kafka.producer",
     "ProducerOptions": "kafka.producer",
     "Reader": "kafka.reader",
+    "Registry": "schemas.registry",
+    "Schema": "schemas.schema",
     "Secret": "secret",
+    "Serializer": "schemas.serializer",
     "TopicSpec": "kafka.topic_spec",
     "connection": "config.settings",
     "load": "pipeline.load",
     "read_all": "kafka.reader",
     "run": "operate.run",
 }
-_MODULES = {"kafka", "logging", "testing", "transports"}
+_MODULES = {"errors", "kafka", "logging", "testing", "transports"}
 
 
 def __getattr__(name: str) -> Any:

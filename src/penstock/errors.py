@@ -7,6 +7,8 @@ PenstockError
 │   ├── QueueFull               the producer's queue stayed full: slow down, nothing was dropped
 │   ├── OwnershipLost           a rebalance moved the partitions: the batch is delivered again elsewhere
 │   ├── SinkUnavailable         a database or a disk that a pipeline writes to does not answer
+│   ├── RegistryUnavailable     a schema registry does not answer
+│   ├── SchemaChanged           the registry has a newer schema than the one that a batch was begun with
 │   └── BatchAborted            Spark lost tasks or staged rows for a reason that is no record's fault
 │       └── SparkDied           Spark's JVM was killed or ran out of memory: a new driver goes on
 └── Terminal                    the same call will fail again
@@ -34,8 +36,9 @@ The number is the command line's exit code. 0 is success, 1 means that the comma
 something wrong (`penstock doctor`), 70 is a defect in Penstock, 130 is Ctrl-C.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar
+import json
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
 
 
 class PenstockError(Exception):
@@ -146,6 +149,29 @@ class SinkUnavailable(Transient):
     """A database or a disk that a pipeline writes to does not answer; no record is to blame."""
 
 
+class RegistryUnavailable(Transient):
+    """A schema registry does not answer, or only with errors of its own; no record is to blame."""
+
+
+class SchemaChanged(Transient):
+    """A record's schema is newer than the columns of the batch; the batch runs again with the new columns."""
+
+    _BROUGHT = "records bring new columns: "
+
+    @classmethod
+    def by_records(cls, columns: Mapping[str, str]) -> Self:
+        """Return what a task raises for columns that only the records tell: their names with types of Spark SQL's."""
+        return cls(cls._BROUGHT + json.dumps(dict(columns)))
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that records have brought, also if the error came out of Spark as text; none of a registry's."""
+        if not self.what.startswith(self._BROUGHT):
+            return {}
+        brought: dict[str, str] = json.loads(self.what.removeprefix(self._BROUGHT))
+        return brought
+
+
 class BatchAborted(Transient):
     """Spark lost tasks, or what they had staged is gone; the batch runs again from its start."""
 
@@ -200,3 +226,12 @@ class PipelineHalted(Terminal):
     """An expectation with `otherwise: fail`, or a step that fails on every record."""
 
     exit_code = 10
+
+
+def interruption_in(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the Ctrl-C, or whatever a signal's handler raised in its place, that an error stands for; None if none.
+
+    confluent-kafka runs Python inside of its calls. What a handler raises there comes out as a `SystemError`.
+    """
+    found = error.__cause__ if isinstance(error, SystemError) else error
+    return found if isinstance(found, KeyboardInterrupt) else None

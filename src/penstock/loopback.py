@@ -9,3 +9,10 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def host_name(server: str) -> str:
+    """Return the name in HOST:PORT, as in a Host header; an IPv6 address stands in brackets there."""
+    if server.startswith("["):
+        return server[1:].partition("]")[0]
+    return server.rpartition(":")[0] or server

@@ -3,6 +3,7 @@
 import grp
 import os
 import pwd
+import secrets
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -10,6 +11,7 @@ from typing import BinaryIO
 from penstock.errors import Conflict
 
 OWNER_ONLY = 0o600
+_AS_UMASK_SAYS = 0o666
 _OWNER_ONLY_FOLDER = 0o700
 _OWNER_WRITES_FOLDER = 0o755
 _ROOT = 0
@@ -27,6 +29,20 @@ def write_private(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file that its user has named, whole, with the mode that the umask gives; a link there is not followed.
+
+    Whoever may write to the folder could have put one there, to have a file of the user's overwritten.
+    """
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _AS_UMASK_SAYS), "wb") as file:
+            file.write(content)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def open_private(path: Path) -> BinaryIO:

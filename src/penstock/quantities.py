@@ -24,6 +24,7 @@ _BYTES_PER = {
     "GiB": 2**30,
     "TiB": 2**40,
 }
+_BARE = re.compile(r"\s*\d+(\.\d+)?\s*")
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 
 
@@ -34,6 +35,8 @@ def _parse(text: str, units: dict[str, int], kind: str, example: str) -> int:
     by_lower = {unit.lower(): factor for unit, factor in units.items()}
     if match is None or match[2].lower() not in by_lower:
         known = ", ".join(units)
+        if _BARE.fullmatch(text):  # what was meant, if a day or a gigabyte was
+            example = text.strip() + example.lstrip("0123456789")
         raise ValueError(f"{text!r} is not a {kind}: write a number and one of {known}, such as {example}")
     amount = round(Decimal(match[1]) * by_lower[match[2].lower()])
     if amount > _LARGEST:

@@ -16,17 +16,25 @@ from pydantic_core import CoreSchema, core_schema
 from penstock.errors import BadInput, NotFound
 
 _SECRET_SETTING = re.compile(
-    r"(secret|password|passwd|passphrase|pwd|[._-]pass|(?-i:[a-z0-9]Pass)|token|credentials?|[._-]creds?|"
-    r"jaas[.]config|[.]sas|connection[._-]?string|"
-    r"(access|secret|account|encryption|private|provided|api|shared|master|signing|storage)[._-]?key)"
+    r"(secrets?|passwords?|passwd|passphrases?|pwd|(?<!by)(?<!com)pass|(?<!max)(?<!max[._-])tokens?|credentials?|"
+    r"[._-]creds?|auth[._-]?user[._-]?info|keystore[._-]?key|jaas[._-]?config|[.]sas|connection[._-]?string|database[._-]?url|[._-]dsn|authorization|bearer|"
+    r"(?-i:_AUTH|_PAT|(?<!PUBLIC)_KEYS?)|secret[._-]?key[._-]?base|encryption[._-]?key[._-]?list|"
+    r"(access|secret|account|encryption|private|provided|api|app|shared|master|signing|storage|hmac|ssh|session)"
+    r"[._-]?keys?([._-]?v?\d+)?)"
     r"(([.][\w-]+){1,2}([.]z\d+)?[.](blob|dfs)[.][\w.-]+)?$",  # the end is an account of Azure's, or OneLake
     re.IGNORECASE,
 )
+_LOGIN_IN_URL = re.compile(r"://[^/\s@]*:[^/\s]*@|[?&;](password|passwd|pwd|token)=", re.IGNORECASE)
 
 
 def holds_secret(setting: str) -> bool:
     """Return whether, by its name, the value of somebody else's setting, such as one of Spark's, is a secret."""
     return _SECRET_SETTING.search(setting) is not None
+
+
+def is_url_with_login(value: str) -> bool:
+    """Return whether this is an address that holds a password, whatever its setting is called."""
+    return _LOGIN_IN_URL.search(value) is not None
 
 
 def base_folder(info: ValidationInfo) -> Path:

@@ -41,7 +41,6 @@ def test_every_drill_passes_one_after_the_other_and_nothing_is_left_behind(tmp_p
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
 def test_ctrl_c_in_the_middle_of_a_drill_stops_the_cluster_and_removes_its_folder(tmp_path: Path) -> None:
     home, said = tmp_path / "home", tmp_path / "said"
     drill = start(home, said, "rebalance")

@@ -93,7 +93,6 @@ _BROKEN: list[tuple[str, str, Fault, str]] = [
 
 
 @pytest.mark.histories
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("sabotage", "kind", "fault", "found"), _BROKEN, ids=[each[0] for each in _BROKEN])
 def test_the_judge_finds_what_is_wrong_with_a_pipeline_that(
     sabotage: str, kind: str, fault: Fault, found: str, servers: Servers, tmp_path: Path
@@ -104,7 +103,6 @@ def test_the_judge_finds_what_is_wrong_with_a_pipeline_that(
 
 
 @pytest.mark.histories
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", [_CALM, _PURGED, _RECREATED], ids=lambda fault: fault.name)
 def test_the_judge_is_content_with_the_same_history_of_a_sound_pipeline(
     fault: Fault, servers: Servers, tmp_path: Path

@@ -24,7 +24,11 @@ from support.waiting import until
 def place(kafka: RunningKafka, topic: str, *replicas: list[int]) -> None:
     """Make a topic on these nodes, as Kafka may by chance, with a record in it."""
     admin = kafka.admin()
-    new = NewTopic(topic, len(replicas), replica_assignment=list(replicas), config={"min.insync.replicas": "1"})
+    # As `topic create` has it: otherwise the node that stops last may be the only one that Kafka believes afterwards.
+    in_sync = 2 if all(len(each) > 2 for each in replicas) else 1
+    new = NewTopic(
+        topic, len(replicas), replica_assignment=list(replicas), config={"min.insync.replicas": str(in_sync)}
+    )
     admin.results(admin.client.create_topics([new]), "making a topic")
     until(lambda: topic in admin.metadata("looking").topics)
     with Producer(kafka.connection) as producer:
@@ -74,7 +78,7 @@ def test_topics_that_are_made_while_a_node_leaves_are_not_stranded(
     monkeypatch.setattr(rebalance, "unregister", unregister)
     four_nodes.cluster.remove_node(node, four_nodes.cluster.plan_removal(node), progress)
 
-    assert {1, 2, 3} == holders(four_nodes)
+    until(lambda: {1, 2, 3} == holders(four_nodes))
     for name in ("before", "while-moving", "after-the-stop"):
         assert [b"kept"] == values(four_nodes, f"{name}-{node}")
     assert 3 == len(four_nodes.cluster.existing().nodes)
@@ -146,11 +150,13 @@ def test_a_rebalance_that_was_killed_is_taken_over_without_another_copy(three_no
     admin = three_nodes.admin()
     place(three_nodes, "uneven", *[[1] for _ in range(12)])
 
-    def begun() -> bool:
-        parts = admin.metadata("looking").topics["uneven"].partitions.values()
-        return any(part.replicas != [1] for part in parts)
+    def give_up(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
 
-    kill_when(three_nodes, begun, "topic", "rebalance", "--topic", "uneven", "--yes")
+    # As a kill leaves it: told to Kafka, and looked after by nobody.
+    classpath = three_nodes.cluster.classpath()
+    with pytest.raises(KeyboardInterrupt):
+        rebalance.execute(admin, rebalance.plan(admin, classpath, topics=["uneven"]), classpath, give_up)
     again = cli("topic", "rebalance", "--topic", "uneven", "--yes", home=three_nodes.home)
 
     placed = [part.replicas for part in admin.metadata("looking").topics["uneven"].partitions.values()]
@@ -164,12 +170,12 @@ def test_of_two_ups_at_once_one_works_and_the_other_is_told(three_nodes: Running
     process = three_nodes.cluster.node(3).process()
     assert process is not None
     process.kill()
-    process.wait(30)
+    process.wait(60)
 
     with command(three_nodes, "up") as first:
         until(lambda: three_nodes.cluster.node(3).process() is not None)
         second = cli("up", home=three_nodes.home)
-        assert 0 == first.wait(120)
+        assert 0 == first.wait(480)
 
     assert second.code in {0, 6}, second.err
     assert 0 == cli("status", home=three_nodes.home).code
@@ -198,5 +204,5 @@ def test_a_node_whose_data_were_deleted_is_reported_and_filled_again_by_the_othe
     assert ("they are lost" in replaced.err, "single/0" in replaced.err) == (True, True)
     assert [] == values(three_nodes, "single")
     assert [b"kept"] == while_away == values(three_nodes, "copied")
-    assert [] == kafka_cluster.describe(three_nodes.admin()).under_replicated
+    until(lambda: [] == kafka_cluster.describe(three_nodes.admin()).under_replicated)
     assert 0 == cli("up", home=home).code

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import psutil
-import pytest
 import yaml
 
 from penstock.lab.scenarios.spark_cluster import running
@@ -29,7 +28,6 @@ def command_line(pid: int) -> list[str]:
         return []
 
 
-@pytest.mark.timeout(600)
 def test_a_worker_killed_in_mid_batch_costs_nothing_but_time(kafka: RunningKafka, tmp_path: Path) -> None:
     chain = make_chain(["delta", "json", "kafka"], kafka, None, tmp_path, max_events=3000)
     document = yaml.safe_load(chain.file.read_text())
@@ -52,6 +50,6 @@ def test_a_worker_killed_in_mid_batch_costs_nothing_but_time(kafka: RunningKafka
     assert any("CoarseGrainedExecutorBackend" in line for line in lines)
     assert [] == [line for line in lines if secret in line]
     assert secret not in (kafka.home / "pipelines" / chain.name / "logs" / "spark.log").read_text()
-    assert landed_at_the_kill < 24_000
+    assert landed_at_the_kill < 29_000, "all had landed before the worker was killed"
     assert 0 == code, driver.said
     assert [] == chain.faults()

@@ -12,10 +12,10 @@ from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import Cli, RunningKafka
 from support.chains import landed_so_far, make_chain
+from support.drivers import is_locked
 from support.waiting import until
 
 
-@pytest.mark.timeout(600)
 def test_a_database_killed_in_mid_batch_is_waited_for_and_a_row_it_refuses_is_a_dead_letter(
     kafka: RunningKafka, postgres: RunningPostgres, tmp_path: Path
 ) -> None:
@@ -26,24 +26,23 @@ def test_a_database_killed_in_mid_batch_is_waited_for_and_a_row_it_refuses_is_a_
             "CREATE TABLE landed (n bigint CHECK (n % 1000 <> 13), key text, sha text,"
             " _topic_id text, _partition integer, _offset bigint)"
         )
-    chain.journal.send(12_000)
+    chain.journal.send(6000)
 
     driver = chain.drive()
     driver.reach(lambda: landed_so_far(chain, "postgres") > 1000)
     postgres.kill()
-    until(lambda: "waiting: PostgreSQL" in driver.said, 120)
+    until(lambda: "waiting: PostgreSQL" in driver.said)
     postgres.start()
 
     assert 0 == driver.wait(), driver.said
     assert [] == chain.faults(refused=lambda n: n % 1000 == 13)
 
 
-@pytest.mark.timeout(720)
 def test_a_leader_killed_under_a_running_pipeline_costs_time_only(three_nodes: RunningKafka, tmp_path: Path) -> None:
     three_nodes.cluster.up(LocalCluster())
     until(lambda: not kafka_cluster.describe(three_nodes.admin()).under_replicated)
     chain = make_chain(["delta", "kafka"], three_nodes, None, tmp_path, replication=3)
-    chain.journal.send(9000)
+    chain.journal.send(5000)
 
     driver = chain.drive()
     driver.reach(lambda: landed_so_far(chain, "delta") > 1000)
@@ -52,8 +51,8 @@ def test_a_leader_killed_under_a_running_pipeline_costs_time_only(three_nodes: R
     process = three_nodes.cluster.node(leader).process()
     assert process is not None
     process.kill()
-    process.wait(30)
-    code = driver.wait(480)
+    process.wait(60)
+    code = driver.wait()
     three_nodes.cluster.up(LocalCluster())
     until(lambda: not kafka_cluster.describe(three_nodes.admin()).under_replicated)
 
@@ -61,20 +60,19 @@ def test_a_leader_killed_under_a_running_pipeline_costs_time_only(three_nodes: R
     assert [] == chain.faults()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.soak
 def test_a_broker_restarted_under_a_running_pipeline_costs_time_only(kafka: RunningKafka, tmp_path: Path) -> None:
     chain = make_chain(["json"], kafka, None, tmp_path)
     chain.journal.send(4000)
 
     driver = chain.drive()
     driver.reach(lambda: landed_so_far(chain, "json") > 500)
-    kafka.cluster.restart()
+    kafka.restart()
 
     assert 0 == driver.wait(), driver.said
     assert [] == chain.faults()
 
 
-@pytest.mark.timeout(600)
 def test_a_checkpoint_is_rebuilt_at_once_although_a_killed_driver_left_a_transaction_open(
     kafka: RunningKafka, cli: Cli, tmp_path: Path
 ) -> None:
@@ -92,7 +90,6 @@ def test_a_checkpoint_is_rebuilt_at_once_although_a_killed_driver_left_a_transac
     assert [] == chain.faults()
 
 
-@pytest.mark.timeout(600)
 def test_a_driver_that_hung_while_another_took_over_elsewhere_writes_nothing_more(
     kafka: RunningKafka, cli: Cli, tmp_path: Path
 ) -> None:
@@ -102,7 +99,11 @@ def test_a_driver_that_hung_while_another_took_over_elsewhere_writes_nothing_mor
 
     hung = chain.drive()
     hung.reach(lambda: landed_so_far(chain, "delta") > 1000)
+    # One that hangs with a sink's lock keeps the other out, which then says so; here it hangs at any other moment.
     hung.pause()
+    while any(is_locked(tmp_path / sink / ".penstock.lock") for sink in ("delta", "json")):
+        hung.resume()
+        hung.pause()
     other = chain.drive(tmp_path / "other-home", **elsewhere)
     assert CheckpointLost.exit_code == other.wait(), other.said
     assert 0 == cli("pipeline", "rebuild", chain.file, home=tmp_path / "other-home", **elsewhere).code

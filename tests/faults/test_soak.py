@@ -40,7 +40,7 @@ def restart_the_database(chain: Chain, dice: random.Random, postgres: RunningPos
 
 def restart_the_broker(chain: Chain, dice: random.Random, _postgres: RunningPostgres) -> None:
     driver = _started(chain, dice)
-    chain.kafka.cluster.restart()
+    chain.kafka.restart()
     assert 0 == driver.wait(), driver.said
 
 

@@ -1,5 +1,6 @@
 """Drivers of a stateful pipeline, killed at every point; the results are those of a batch query over the table."""
 
+import os
 import random
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,18 +21,19 @@ from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.sinks.postgres_server import Server
 
 from support.drivers import Driver, start_driver
+from support.iceberg_tables import iceberg_rows
 from support.postgres_driver import ask
 from support.waiting import until
 
 KILLED = -9
 COUNTS = "SELECT name, count(*) AS events, sum(id) AS total FROM events GROUP BY name"
-POINTS = ["planned", "in_commit:delta", "in_commit:postgres", "sink_committed:postgres"]
+POINTS = ["planned", "in_commit:delta", "in_commit:iceberg", "in_commit:postgres", "sink_committed:iceberg"]
 Results = list[tuple[str, int, int]]
 
 
 @dataclass
 class Counting:
-    """A landed table, and a pipeline that counts its rows into two sinks."""
+    """A landed table, and a pipeline that counts its rows into three sinks."""
 
     folder: Path
     postgres: RunningPostgres
@@ -51,6 +54,7 @@ class Counting:
             "steps": [{"sql": COUNTS}],
             "sinks": [
                 {"type": "delta", "path": str(made.results), "key": ["name"]},
+                {"type": "iceberg", "path": str(made.results_in_iceberg), "key": ["name"]},
                 {"type": "postgres", "table": "results", "server": login, "mode": "upsert", "key": ["name"]},
             ],
             "speed": "scheduled",
@@ -67,6 +71,10 @@ class Counting:
     @property
     def results(self) -> Path:
         return self.folder / "results"
+
+    @property
+    def results_in_iceberg(self) -> Path:
+        return self.folder / "iceberg" / "results"
 
     @property
     def file(self) -> Path:
@@ -94,7 +102,7 @@ class Counting:
         return start_driver(self.home, self.file, self.folder / "driver.log", **environment)
 
     def finish(self) -> None:
-        """Run until caught up, then compare both sinks with a batch query."""
+        """Run until caught up, then compare all sinks with a batch query."""
         driver = self.drive()
         assert 0 == driver.wait(), driver.said
         rows = DeltaTable(str(self.table)).to_pyarrow_table()
@@ -102,26 +110,29 @@ class Counting:
         counted = rows.group_by("name").aggregate([("id", "count"), ("id", "sum")]).to_pylist()
         expected = sorted((row["name"], row["id_count"], row["id_sum"]) for row in counted)
 
-        assert expected == self._in_delta()
+        assert expected == self._in(DeltaTable(str(self.results)).to_pyarrow_table().to_pylist())
+        assert expected == self._in(iceberg_rows(self.results_in_iceberg))
         assert expected == ask(self.server, "SELECT name, events, total::bigint FROM results ORDER BY name")
 
-    def _in_delta(self) -> Results:
-        rows = DeltaTable(str(self.results)).to_pyarrow_table().to_pylist()
+    @staticmethod
+    def _in(rows: list[dict[str, Any]]) -> Results:
         return sorted((row["name"], row["events"], row["total"]) for row in rows)
 
-    def rebuild(self) -> "subprocess.Popen[bytes]":
+    def rebuild(self, **environment: str) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "penstock", "--home", str(self.home), "pipeline", "rebuild", "counting"]
         with (self.folder / "rebuild.log").open("ab") as log:
-            return subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+            return subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, env={**os.environ, **environment})
 
 
-@pytest.mark.timeout(600)
-def test_drivers_killed_at_every_point_of_a_batch_leave_what_a_batch_query_gives(
-    postgres: RunningPostgres, tmp_path: Path
+@pytest.mark.parametrize(
+    "points", [pytest.param(POINTS[2:4], id="commits"), pytest.param(POINTS, id="all", marks=pytest.mark.soak)]
+)
+def test_drivers_killed_in_a_batch_leave_what_a_batch_query_gives(
+    postgres: RunningPostgres, tmp_path: Path, points: list[str]
 ) -> None:
     counting = Counting.make(tmp_path, postgres, seed=1)
     counting.put_file([f"{number:040}" for number in range(50_000)])
-    for point in POINTS:
+    for point in points:
         counting.put(2)
         driver = counting.drive(PENSTOCK_CRASH_AT=point, PENSTOCK_CRASH_AFTER="1")
         assert KILLED == driver.wait(), driver.said
@@ -162,6 +173,14 @@ def delete_a_part(counting: Counting) -> None:
     refused_until_rebuilt(counting)
 
 
+def crash_a_rebuild(counting: Counting) -> None:
+    counting.finish()
+    assert KILLED == counting.rebuild(PENSTOCK_CRASH_AT="checkpoint_cleared").wait()
+    counting.put(1)
+    refused_until_rebuilt(counting)
+    assert KILLED == counting.rebuild(PENSTOCK_CRASH_AT="checkpoint_begun").wait()
+
+
 def kill_a_rebuild(counting: Counting) -> None:
     counting.finish()
     rebuilding = counting.rebuild()
@@ -186,6 +205,7 @@ FAULTS: list[Callable[[Counting], None]] = [
     kill_while_it_runs,
     restore_an_old_copy,
     delete_a_part,
+    crash_a_rebuild,
     kill_a_rebuild,
 ]
 

@@ -1,24 +1,15 @@
 """A secret in every place where one can be given, then looked for in every place where none belongs.
 
 Everything runs as a user has it, with a umask of 000, failures on the way, and modules of a stranger's in the working
-folder.
+folder. What services get is in `test_canary_services.py`.
 """
 
-import itertools
-import os
-import socket
-import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 
-from penstock.broker.cluster import Cluster
 from penstock.config.local_connection import local_connection
 from penstock.interpreter import SAFE_PYTHON
 from penstock.kafka import acls, topics
@@ -29,10 +20,10 @@ from penstock.kafka.topic_spec import TopicSpec
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.private import write_private
 
-from conftest import Said
+from support.canary import CANARY, Scene, canary, greeting, made_scene
+from support.files import contents_under, paths_under
+from support.registry_stub import registry_stub
 
-CANARY = "canary-5e1f"
-_numbers = itertools.count(1)
 TRANSPORTS = """
 from penstock.errors import PenstockError
 from penstock.transports.address import open_transport
@@ -44,114 +35,10 @@ for address in ("redis://app@127.0.0.1:1/0?password=env:IN_ADDRESS", "amqp://app
 """
 
 
-def canary() -> str:
-    """Give a secret that is like no other and known as one at a glance."""
-    return f"{CANARY}-{next(_numbers)}"
-
-
-class Watch(threading.Thread):
-    """Looks at the command lines of all processes, and at the ports and environments of those that we started."""
-
-    def __init__(self, temporary: Path) -> None:
-        super().__init__(daemon=True)
-        self._temporary = temporary
-        self.lines: set[str] = set()
-        self.addresses: set[str] = set()
-        self.nodes: dict[int, dict[str, str]] = {}
-        self.passing: dict[str, int] = {}
-        """What was in the temporary folder, with its mode."""
-        self.command: int | None = None
-        """The process whose ports are looked at, with those that it started."""
-        self._over = threading.Event()
-
-    def run(self) -> None:
-        while not self._over.wait(0.3):
-            for process in psutil.process_iter():
-                self._look_at(process)
-            for entry in os.scandir(self._temporary):
-                with suppress(FileNotFoundError):
-                    self.passing[entry.name] = entry.stat(follow_symlinks=False).st_mode & 0o777
-            with suppress(psutil.Error):
-                for process in psutil.Process(self.command).children(recursive=True) if self.command else ():
-                    self._look_at_ports(process)
-
-    def _look_at(self, process: psutil.Process) -> None:
-        with suppress(psutil.Error):  # it has ended, or belongs to somebody else
-            line = process.cmdline()
-            self.lines.add("\0".join(line))
-            if "kafka.Kafka" in line and process.pid not in self.nodes:
-                self.nodes[process.pid] = {**process.environ(), "line": " ".join(line)}
-
-    def _look_at_ports(self, process: psutil.Process) -> None:
-        with suppress(psutil.Error):
-            found = process.net_connections("inet")
-            self.addresses |= {each.laddr[0] for each in found if each.status == psutil.CONN_LISTEN}
-
-    def stop(self) -> None:
-        self._over.set()
-        self.join(30)
-
-
-@dataclass
-class Scene:
-    """A project with a cluster of its own, whose commands hold secrets that they need and secrets that they do not."""
-
-    folder: Path
-    environment: dict[str, str]
-    watch: Watch
-    said: list[Said] = field(default_factory=list)
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "project" / ".penstock"
-
-    def run(self, *arguments: str | Path, fails: bool = False, stdin: str = "", **environment: str) -> Said:
-        command = [*SAFE_PYTHON, "-m", "penstock", *map(str, arguments)]
-        return self.program(command, fails=fails, stdin=stdin, environment=environment)
-
-    def program(self, command: list[str], *, fails: bool = False, stdin: str = "", environment: dict[str, str]) -> Said:
-        with subprocess.Popen(
-            command,
-            cwd=self.folder / "project",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            umask=0,
-            env={**os.environ, **self.environment, **environment},
-        ) as process:
-            self.watch.command = process.pid
-            out, err = process.communicate(stdin, timeout=180)
-        said = Said(process.returncode, out, err)
-        self.said.append(said)
-        assert fails == (said.code != 0), said.err.replace(CANARY, "(secret)")
-        return said
-
-
 @pytest.fixture
 def scene(tmp_path: Path, jar_folder: Path) -> Iterator[Scene]:
-    for name in ("project", "tmp", "given"):
-        (tmp_path / name).mkdir(mode=0o755)
-    environment = {
-        "TMPDIR": str(tmp_path / "tmp"),
-        "KAFKA_PASSWORD": canary(),
-        "IN_ADDRESS": canary(),
-        "ACCOUNT_KEY": canary(),
-        "AWS_SECRET_ACCESS_KEY": canary(),
-        "PENSTOCK_DEBUG": "1",
-    }
-    for name in ("penstock", "pandas", "pyarrow", "pyspark", "yaml"):
-        planted = tmp_path / "project" / name / "__init__.py"
-        planted.parent.mkdir()
-        planted.write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n")
-    watch = Watch(tmp_path / "tmp")
-    watch.start()
-    made = Scene(tmp_path, environment, watch)
-    yield made
-    watch.stop()
-    cluster = Cluster(made.home / "broker", jar_folder)
-    if cluster.state() is not None:
-        cluster.down()
+    with made_scene(tmp_path, jar_folder) as made:
+        yield made
 
 
 def pipeline(scene: Scene, postgres: RunningPostgres, password: Path) -> Path:
@@ -190,18 +77,6 @@ def pipeline(scene: Scene, postgres: RunningPostgres, password: Path) -> Path:
     return file
 
 
-def greeting(server: str) -> str:
-    """Give what a port says to somebody who just asks."""
-    host, _, port = server.partition(":")
-    with socket.create_connection((host, int(port)), timeout=5) as asking:
-        asking.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        asking.settimeout(2)
-        try:
-            return asking.recv(65536).decode("latin-1")
-        except OSError:
-            return ""
-
-
 def fail_to_log_in(scene: Scene, broker: Path) -> Path:
     """Give passwords that are wrong, or in the wrong place; the file that holds one is given back."""
     scene.run("topic", "list", fails=True, KAFKA_PASSWORD=canary())
@@ -226,6 +101,13 @@ def fail_to_log_in(scene: Scene, broker: Path) -> Path:
         PENSTOCK_SECURITY_CA_FILE=str(broker / "secrets/ca.pem"),
     )
     scene.program([*SAFE_PYTHON, "-c", TRANSPORTS], environment={})
+    with registry_stub() as registry:  # which repeats what it was told
+        password = canary()
+        registry.answer = (401, f'{{"error_code": 401, "message": "{password}"}}'.encode())
+        login = {"PENSTOCK_REGISTRY_USERNAME": "shop", "PENSTOCK_REGISTRY_PASSWORD": password}
+        scene.run("schema", "list", fails=True, PENSTOCK_REGISTRY_URL=registry.url, **login)
+        assert 1 == len(registry.authorizations)
+    scene.run("schema", "list", fails=True, PENSTOCK_REGISTRY_URL=f"http://shop:{canary()}@127.0.0.1:1")
     scene.run("topic", "list", fails=True, PENSTOCK_BOOTSTRAP_SERVERS=f"kafka://shop:{canary()},x@127.0.0.1:1")
     tagged = scene.folder / "given/tagged.yaml"
     tagged.write_text(f"cluster: {{security: {{password: !{canary()} }}}}\n")
@@ -283,12 +165,12 @@ def test_no_secret_is_where_it_does_not_belong(scene: Scene, postgres: RunningPo
         return any(each in text for each in secrets)
 
     kept = {*given.values(), postgres_password, tagged, *pipelines, *(broker / "secrets/users").iterdir()}
-    files = [path for path in scene.folder.rglob("*") if path.is_file() and path not in kept]
+    files = [(path, text) for path, text in contents_under(scene.folder) if path not in kept]
     assert 2 == len(dead.json), "two records failed"
     assert len(messages) > 5, "messages were looked at"
     assert [] == [said.code for said in scene.said if leaks(said.out + said.err)]
     assert [] == [line.split("\0")[:3] for line in watch.lines if leaks(line)]
-    assert [] == [path for path in files if leaks(path.read_bytes().decode("latin-1"))]
+    assert [] == [path for path, text in files if leaks(text.decode("latin-1"))]
     assert [] == [index for index, text in enumerate([*messages, *answers]) if leaks(text)]
     nodes = [each for each in watch.nodes.values() if str(broker) in each["line"]]
     assert (1, []) == (len(nodes), [sorted(each) for each in nodes if leaks(str(each))])
@@ -299,5 +181,6 @@ def test_no_secret_is_where_it_does_not_belong(scene: Scene, postgres: RunningPo
     assert 0o600 == (scene.folder / "rows/.penstock.lock").stat().st_mode & 0o777
     # What Spark makes has the user's umask: the folders above it let nobody pass.
     guards = [scene.home, scene.home / "pipelines" / "canary"]
-    ours = [*guards, *broker.rglob("*"), *(path for path in guards[1].rglob("*.json"))]
-    assert [] == [path for path in ours if path.lstat().st_mode & 0o077]
+    ours = [*paths_under(broker), *(found for found in paths_under(guards[1]) if found[0].suffix == ".json")]
+    assert [] == [path for path, found in ours if found.st_mode & 0o077]
+    assert [] == [path for path in guards if path.lstat().st_mode & 0o077]

@@ -14,7 +14,7 @@ from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import RunningKafka
 from support.drivers import Driver, start_driver
-from support.landing import SCHEMA, Journal, Row, dead_letters, delta_rows, json_rows, judge, kafka_rows
+from support.landing import SCHEMA, Journal, Row, dead_letters, delta_rows, iceberg_landed, json_rows, judge, kafka_rows
 
 # A worker dies under the first try of a task, now and then: the task runs twice, and only one try may count.
 RULES = """
@@ -83,6 +83,9 @@ def _sink(kind: str, chain: Chain, postgres: RunningPostgres | None, folder: Pat
     if kind == "delta":
         chain.rows[kind] = lambda: delta_rows(folder)
         return {"type": kind, "path": str(folder)}
+    if kind == "iceberg":
+        chain.rows[kind] = lambda: iceberg_landed(folder)
+        return {"type": kind, "path": str(folder), "compact": {"every": 2}}
     if kind == "json":
         chain.rows[kind] = lambda: json_rows(folder)
         return {"type": kind, "path": str(folder)}

@@ -1,5 +1,6 @@
 """Drivers as users have them: `penstock pipeline run` in a process of its own, which a test may kill."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -9,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from penstock.lab.scenarios.driver_process import session_of
 
 from support.waiting import until
 
-_TIMEOUT_S = 240
+_TIMEOUT_S = 480
 _started: "list[Driver]" = []
 
 
@@ -27,7 +30,7 @@ class Driver:
     def wait(self, timeout_s: float = _TIMEOUT_S) -> int:
         """Wait for its end, and for the end of Spark, which notices a moment later."""
         code = self.process.wait(timeout_s)
-        until(lambda: not session_of(self.process.pid), 60)
+        until(lambda: not session_of(self.process.pid))
         return code
 
     def reach(self, condition: Callable[[], bool], timeout_s: float = _TIMEOUT_S) -> None:
@@ -45,8 +48,11 @@ class Driver:
 
     def pause(self) -> None:
         """Stop the driver and everything that it started, as a machine that hangs does."""
-        for pid in session_of(self.process.pid):
+        pids = session_of(self.process.pid)
+        for pid in pids:
             os.kill(pid, signal.SIGSTOP)
+        # Until they are stopped they go on, and may take a lock that a test has just found free.
+        until(lambda: all(_is_still(pid) for pid in pids))
 
     def resume(self) -> None:
         """Let it go on."""
@@ -76,10 +82,27 @@ def start_driver(home: Path, file: Path, log: Path, *options: str, **environment
     return driver
 
 
+def _is_still(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() in {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE}
+    except psutil.NoSuchProcess:
+        return True
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether some process holds this lock file."""
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def end_leftovers() -> None:
     """End what a failed test left running; a driver that hangs cannot be waited for."""
     while _started:
         driver = _started.pop()
         for pid in session_of(driver.process.pid):
             os.kill(pid, signal.SIGKILL)
-        driver.process.wait(30)
+        driver.process.wait(60)

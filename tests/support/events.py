@@ -10,7 +10,7 @@ from penstock.record.positions import SourcePartition
 from penstock.worker.tasks import event_schema
 
 OPENING = DecoderContext(SourcePartition("orders", "id", 0))
-FAILED = {"stage": "decode", "error": "Malformed", "message": "no JSON"}
+FAILED = {"stage": "decode", "error": "Malformed", "message": "no JSON", "line": None}
 
 
 def batch(schema: str, rows: list[tuple[Any, ...]], failed: tuple[int, ...] = ()) -> pa.RecordBatch:

@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
-from penstock import BatchInfo, Message, Pipeline
+from penstock import Batcher, BatchInfo, Message, Pipeline
 from penstock.decoders.json import Json
 from penstock.sinks.console import Console
 from penstock.sources.kafka import Kafka
@@ -32,13 +32,18 @@ def told(name: str, given: Any) -> Any:
     return behaviour[name](given) if name in behaviour else given
 
 
-class Obeying(Pipeline):
-    """Does what a test says."""
+class Landing(Pipeline):
+    """Has all that a pipeline needs but its name."""
 
-    name = "handled"
     source = Kafka(topics=["hits"])
     decode = Json(schema="id bigint, s string")
     sinks = (Console(),)
+
+
+class Handled(Landing):
+    """Does what a test says."""
+
+    name = "handled"
 
     def __init__(self) -> None:
         told("__init__", self)
@@ -55,6 +60,11 @@ class Obeying(Pipeline):
     def handle_failed(self, messages: list[Message]) -> None:
         seen.extend((message.offset, message.data, message.error and message.error["error"]) for message in messages)
         told("handle_failed", messages)
+
+
+class Threes(Handled):
+    name = "threes"
+    batchers: ClassVar = {"default": Batcher(batch_size=3)}
 
 
 def numbered(count: int) -> list[Any]:
@@ -76,6 +86,14 @@ def raising(error: Exception, at: int | None = None) -> Callable[[Message], Mess
     def handle(message: Message) -> Message:
         if at is None or message.offset == at:
             raise error
+        return message
+
+    return handle
+
+
+def setting(name: str, value: Any) -> Callable[[Message], Message]:
+    def handle(message: Message) -> Message:
+        setattr(message, name, value)
         return message
 
     return handle

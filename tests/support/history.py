@@ -75,7 +75,7 @@ class LoadGenerator:
 
     def __exit__(self, *_: object) -> None:
         self._released.set()
-        self._thread.join(180)
+        self._thread.join(400)
         assert not self._thread.is_alive(), "the producer did not finish"
         if self.error is not None:
             raise self.error
@@ -90,7 +90,7 @@ class LoadGenerator:
                     if number >= self.count // 2 and not self._released.is_set():
                         time.sleep(1 / _TRICKLE_PER_S)
                     key = f"key-{number % self._keys}"
-                    producer.send(self._topic, f"{key}:{self.history.sent[key]}", key=key, timeout_s=120)
+                    producer.send(self._topic, f"{key}:{self.history.sent[key]}", key=key, timeout_s=300)
                     self.history.sent[key] += 1
                     number += 1
         except DeliveryFailed:

@@ -20,6 +20,8 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
 
+from support.iceberg_tables import iceberg_rows
+
 SCHEMA = "n bigint NOT NULL, key string NOT NULL, sha string NOT NULL"
 
 
@@ -132,6 +134,10 @@ def _row(data: dict[str, Any]) -> Row:
 
 def delta_rows(path: Path) -> list[Row]:
     return [_row(each) for each in DeltaTable(str(path)).to_pyarrow_table().to_pylist()]
+
+
+def iceberg_landed(path: Path) -> list[Row]:
+    return [_row(each) for each in iceberg_rows(path)]
 
 
 def json_rows(path: Path) -> list[Row]:

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Message
 from deltalake import DeltaTable
 
-from penstock.delivery import crash_points, dead_letters
-from penstock.delivery.dead_letters import DeadLetter
+from penstock.delivery import crash_points, dead_letter
+from penstock.delivery.dead_letter import DeadLetter
 from penstock.driver.batch import BatchReport, SinkCount
 from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.runner import Runner
@@ -64,6 +64,12 @@ class Lab:
             **parts,
         }
 
+    def written(self, topic: str, **parts: Any) -> Path:
+        """Write a pipeline file; YAML takes JSON as it is."""
+        file = self.folder / "pipeline.yaml"
+        file.write_text(json.dumps(self.document(topic, **parts)), encoding="utf-8")
+        return file
+
     def home(self, pipeline: str) -> PipelinePaths:
         """Give the folders that a command with `--home` finds, too."""
         return PipelinePaths(self.kafka.home / "pipelines" / pipeline)
@@ -105,7 +111,7 @@ class Lab:
     def letters(self, topic: str) -> list[DeadLetter]:
         """Read the dead letters of a source topic, in its order."""
         try:
-            found = list(dead_letters.read(self.connection, f"{topic}.dead"))
+            found = list(dead_letter.read(self.connection, f"{topic}.dead"))
         except NotFound:
             return []
         return sorted(found, key=lambda letter: (letter.partition, letter.offset, letter.dead_offset))

@@ -29,11 +29,20 @@ class PlainInstall:
     wheel: Path
     bin: Path
 
-    def run(self, *command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run a program of this environment, with no way to any other."""
+    def run(
+        self, *command: str | Path, cwd: Path, given: str = "", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program of this environment, with no way to any other; `given` is its standard input."""
         program, *arguments = map(str, command)
-        called = ["/usr/bin/env", "-u", "PYTHONPATH", "-u", "VIRTUAL_ENV", str(self.bin / program), *arguments]
-        return subprocess.run(called, capture_output=True, text=True, cwd=cwd, timeout=180, check=False)
+        environment = [
+            "-u",
+            "PYTHONPATH",
+            "-u",
+            "VIRTUAL_ENV",
+            *(f"{name}={value}" for name, value in variables.items()),
+        ]
+        called = ["/usr/bin/env", *environment, str(self.bin / program), *arguments]
+        return subprocess.run(called, input=given, capture_output=True, text=True, cwd=cwd, timeout=480, check=False)
 
 
 def plain_install(folder: Path) -> PlainInstall:
@@ -51,6 +60,16 @@ def plain_install(folder: Path) -> PlainInstall:
     _run(*uv, "install", "--quiet", "--no-deps", "--python", str(python), str(wheel))
     _run(*uv, "check", "--python", str(python))
     return PlainInstall(wheel, environment / "bin")
+
+
+def jar_repository(jars: Path, settings: Path) -> Path:
+    """Write settings of Ivy by which a folder of jars is the repository that they are fetched from."""
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="here"/><resolvers><filesystem name="here">'
+        f'<artifact pattern="{jars}/[organisation]__[artifact]-[revision].[ext]"/>'
+        "</filesystem></resolvers></ivysettings>"
+    )
+    return settings
 
 
 def _run(*command: str) -> None:

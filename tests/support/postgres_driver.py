@@ -1,11 +1,11 @@
 """What the driver does to a PostgreSQL sink, in the same order, without Spark and Kafka."""
 
+import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
-import psutil
 import pyarrow as pa
 
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
@@ -40,14 +40,18 @@ def cut(server: Server) -> None:
 @contextmanager
 def hung(postgres: RunningPostgres) -> Iterator[None]:
     """Stop the server and everything that it has started, in the way that nothing of it notices."""
-    processes = [psutil.Process(pid) for pid in postgres.process_ids]
-    for each in processes:
-        each.send_signal(signal.SIGSTOP)
+    pids = postgres.process_ids
+    _signal(pids, signal.SIGSTOP)
     try:
         yield
     finally:
-        for each in processes:
-            each.send_signal(signal.SIGCONT)
+        _signal(pids, signal.SIGCONT)
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # a session has just ended
+            os.kill(pid, number)
 
 
 class Driver:

@@ -35,7 +35,7 @@ class _DataFirst(DeltaSink):
 
         self.positions(self._expected)
         self._offer()
-        self._append(CommitProperties(), int(time.time() * 1000))
+        self._write(CommitProperties(), int(time.time() * 1000))
 
 
 class NoPosition(Delta, frozen=True):

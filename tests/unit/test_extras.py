@@ -18,8 +18,8 @@ from penstock.extras import MODULES
 from penstock.lab.bench import peer_runs
 
 ROOT = Path(__file__).parents[2]
-LAB = "needs matplotlib, pika, redis, websockets, which a plain Penstock does not bring. Nothing was started."
-METRICS = "needs prometheus_client, which a plain Penstock does not bring. Nothing was started."
+LAB = "needs matplotlib, pika, redis, websockets, which a plain Penstock does not include. Nothing was started."
+METRICS = "needs prometheus_client, which a plain Penstock does not include. Nothing was started."
 # Python finds no module whose place is taken by None, as if it were not installed.
 PROGRAM = """
 import json, sys
@@ -45,8 +45,12 @@ COMMANDS = [
     "bench growth",
     "bench batching",
     "bench realtime",
+    "bench latency",
     "bench logging",
     "bench brokers",
+    "bench lineage",
+    "bench lineage-growth",
+    "bench lineage-sending",
 ]
 
 
@@ -67,6 +71,28 @@ def test_every_command_of_the_lab_says_in_one_line_what_to_install(tmp_path: Pat
 
     told = f"error: the lab (sim, scenario, drill, bench, demo) {LAB} Run: pip install 'penstock[lab]'\n"
     assert {command: [7, "", told] for command in COMMANDS} == dict(zip(COMMANDS, said, strict=True))
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_commands_that_ask_about_lineage_say_in_one_line_what_to_install(tmp_path: Path) -> None:
+    commands = ["lineage of table", "lineage from table", "lineage to table", "lineage columns table", "lineage runs"]
+    commands += ["lineage search table", "lineage serve", "lineage user add ann", "lineage user list"]
+    said = cli_without_extras(tmp_path, *(command.split() for command in commands))
+
+    missing = (
+        "needs alembic, fastapi, jwt, python_multipart, sqlalchemy, uvicorn, which a plain Penstock does not include."
+    )
+    told = f"error: penstock lineage {missing} Nothing was started. Run: pip install 'penstock[lineage]'\n"
+    assert {command: [7, "", told] for command in commands} == dict(zip(commands, said, strict=True))
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_the_console_says_in_one_line_what_to_install(tmp_path: Path) -> None:
+    said = cli_without_extras(tmp_path, ["console"], ["console", "user", "add", "ann"], ["console", "user", "list"])
+
+    missing = "needs fastapi, httpx, jwt, nicegui, python_multipart, uvicorn, which a plain Penstock does not include."
+    told = f"error: the console {missing} Nothing was started. Run: pip install 'penstock[console]'\n"
+    assert [[7, "", told]] * 3 == said
     assert [] == list(tmp_path.iterdir())
 
 
@@ -123,6 +149,35 @@ def test_a_pipeline_with_metrics_is_refused_before_anything_starts(tmp_path: Pat
     assert [file] == list(tmp_path.iterdir())
 
 
+def test_an_iceberg_table_is_neither_written_nor_shown_without_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "orders" / "metadata").mkdir(parents=True)
+    (tmp_path / "orders" / "metadata" / "00000-1.metadata.json").touch()
+    program = """
+import json, sys
+from pathlib import Path
+sys.modules.update(dict.fromkeys(["pyiceberg", "sqlalchemy"]))
+from penstock.errors import EnvironmentNotReady
+from penstock.kafka.connection import Connection
+from penstock.sinks.iceberg import Iceberg
+from penstock.sinks.sink import SinkContext
+from penstock.sinks.tables import open_table
+path = Path(sys.argv[1])
+context = SinkContext("iceberg", "orders", Connection(bootstrap_servers="127.0.0.1:1"), path, lambda: None)
+said = []
+for call in (lambda: Iceberg(path=path).open(context), lambda: open_table(path)):
+    try:
+        call()
+    except EnvironmentNotReady as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+    said = without_extras(program, str(tmp_path / "orders"))
+
+    told = "needs pyiceberg, sqlalchemy, which a plain Penstock does not include. Nothing was started."
+    told += " Run: pip install 'penstock[iceberg]'"
+    assert [f"sink 'iceberg' {told}", f"an Iceberg table {told}"] == said
+
+
 def test_an_extra_names_the_packages_that_its_modules_come_from() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     packages = packages_distributions()
@@ -133,7 +188,8 @@ def test_an_extra_names_the_packages_that_its_modules_come_from() -> None:
 
 
 def test_the_peers_of_the_bench_are_in_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = {script for script, _ in peer_runs.CONTENDERS.values()} | {"requirements.txt"}
+    of_lineage = {"data_rentgen_load.py", "data_rentgen_requirements.txt"}
+    there = {script for script, _ in peer_runs.CONTENDERS.values()} | of_lineage | {"requirements.txt"}
     assert there == {path.name for path in peer_runs.SCRIPTS.iterdir() if path.is_file()}
 
     monkeypatch.setattr(peer_runs, "SCRIPTS", tmp_path / "lib" / "bench" / "peers")

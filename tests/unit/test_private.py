@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import Conflict
-from penstock.private import distrust_way, make_missing_private, make_missing_public
+from penstock.private import distrust_way, make_missing_private, make_missing_public, replace_file
 
 
 def test_a_folder_that_a_stranger_makes_in_the_last_moment_is_not_used(
@@ -27,6 +27,16 @@ def test_a_link_to_nowhere_in_the_place_of_a_folder_is_reported(tmp_path: Path) 
 
     with pytest.raises(Conflict, match="leads nowhere"):
         make_missing_private(tmp_path / ".penstock" / "broker")
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "picture.svg").symlink_to("precious")
+
+    replace_file(tmp_path / "picture.svg", b"<svg/>")
+
+    assert ("mine", "<svg/>") == ((tmp_path / "precious").read_text(), (tmp_path / "picture.svg").read_text())
+    assert {"precious", "picture.svg"} == {each.name for each in tmp_path.iterdir()}
 
 
 def test_a_way_of_ones_own_is_trusted(tmp_path: Path) -> None:

@@ -73,6 +73,14 @@ def test_a_bad_unit_is_answered_with_the_good_ones_and_an_example() -> None:
     assert expected == str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("parse", "text", "meant"), [(parse_duration_ms, "5", "5d"), (parse_size_bytes, "1.5 ", "1.5GB")]
+)
+def test_a_number_without_a_unit_is_answered_with_one_that_has_it(parse: Parse, text: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"such as {meant}$"):
+        parse(text)
+
+
 def test_a_duration_is_no_size() -> None:
     expected = "'7d' is not a size: write a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 1GB"
 

@@ -1,8 +1,6 @@
 """What data may do on a terminal, seen through a real one."""
 
 import json
-import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.terminal import visible
+
+from support.terminals import on_a_terminal
 
 CLEAR, TITLE, REVERSED = "\x1b[2J", "\x1b]0;owned\x07", "\u202e"
 HOSTILE = f"{CLEAR}{TITLE}\x9b2J"
@@ -35,23 +35,6 @@ def test_what_would_steer_a_terminal_is_shown_as_an_escape(text: str, expected: 
 
 def test_lines_may_stay_lines() -> None:
     assert "one\ntwo\\u001b" == visible("one\ntwo\x1b", lines=True)
-
-
-def on_a_terminal(*command: str) -> str:
-    """Run a command whose output is a terminal, and give what that would get."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        said = b""
-        try:
-            while part := os.read(ours, 65536):
-                said += part
-        except OSError:
-            pass  # how Linux tells that the other side is closed
-        finally:
-            os.close(ours)
-        process.wait(60)
-    return said.decode(errors="replace")
 
 
 def printing(kind: str, arguments: str) -> list[str]:

@@ -3,6 +3,7 @@
 import datetime
 import ipaddress
 from dataclasses import dataclass
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -41,7 +42,16 @@ class Certificates:
 
     def ensure_node(self, node_id: int, host: str) -> None:
         """Make a node's certificate once; it is valid for its host, localhost and the loopback addresses."""
-        path = self.files.node_pem(node_id)
+        usage = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        self._ensure(self.files.node_pem(node_id), _NODE_NAME, host, usage)
+
+    def ensure_service(self, name: str, host: str) -> Path:
+        """Make the certificate of a service once, and return it with its key. It proves a server, and is no node's."""
+        path = self.files.folder / f"service-{name}.pem"
+        self._ensure(path, f"penstock-{name}", host, [ExtendedKeyUsageOID.SERVER_AUTH])
+        return path
+
+    def _ensure(self, path: Path, common_name: str, host: str, usage: list[x509.ObjectIdentifier]) -> None:
         if path.exists():
             return
         ca_key = serialization.load_pem_private_key(self.files.ca_key.read_bytes(), password=None)
@@ -49,8 +59,7 @@ class Certificates:
             raise TypeError(f"{self.files.ca_key} is not the key that Penstock made")
         ca = x509.load_pem_x509_certificate(self.files.ca_pem.read_bytes())
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NODE_NAME)])
-        usage = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         certificate = (
             _builder(subject, ca.subject, key.public_key())
             .add_extension(x509.SubjectAlternativeName(_names(host)), critical=False)

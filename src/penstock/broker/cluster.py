@@ -2,9 +2,10 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from penstock.broker import planning, ports, rebalance
@@ -26,6 +27,8 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.private import OWNER_ONLY, make_private
 from penstock.secret import Secret
+from penstock.side_by_side import do_all
+from penstock.wording import plural
 
 _STOP_TIMEOUT_S = 30.0
 _REMOVAL_ROUNDS = 20
@@ -44,12 +47,14 @@ class Cluster:
         *,
         kafka: jars.JarSet = jars.KAFKA,
         talk: Talk = lambda _line: None,
+        java_options: Sequence[str] | None = None,
     ) -> None:
         self.folder = folder
         self._jar_folder = jar_folder
         self._kafka = kafka
         self._version = kafka.removeprefix("kafka-")
         self._talk = talk
+        self._java_options = java_options
         self.files = SecretsFolder.of(folder)
 
     def state(self) -> ClusterState | None:
@@ -75,11 +80,12 @@ class Cluster:
 
     def up(self, wish: LocalCluster) -> ClusterState:
         """Start every node that is not running; done when each has taken and given back a record."""
-        with self._locked():
+        with self._locked_folder():
             known = self.state()
             plan = self.planned(wish) if known is None else planning.same_or_refuse(known, self._version, wish)
             missing = [node for node in plan.nodes if self.node(node.id).process() is None]
-            ports.require_free(plan.host, [port for node in missing for port in node.ports])
+            remedy = {} if known is None else {"fix": ports.CLUSTERS_THAT_ARE_THERE}
+            ports.require_free(plan.host, [port for node in missing for port in node.ports], **remedy)
             lost = [node for node in missing if self.node(node.id).has_lost_its_data]
             whole = plan.model_copy(update={"nodes": tuple(node for node in plan.nodes if node not in lost)})
             if 2 * len(whole.controllers) <= len(plan.controllers):
@@ -110,15 +116,20 @@ class Cluster:
             fix=f"Put the folder back from a copy, or move {self.folder} away to start a new cluster",
         )
 
-    def down(self) -> list[int]:
+    def down(self, timeout_s: float = _STOP_TIMEOUT_S) -> list[int]:
         """Stop every running node; give their ids. The data stay."""
-        self.existing()
         with self._locked():
             running = self.running(self.existing())
-            self._talk(f"stopping {len(running)} node(s)")
-            with ThreadPoolExecutor(max_workers=max(1, len(running))) as pool:
-                list(pool.map(lambda node: self.node(node.id).stop(_STOP_TIMEOUT_S), running))
+            if running:
+                self._talk(f"stopping {plural(len(running), 'node')}")
+            do_all(partial(self.node(node.id).stop, timeout_s) for node in running)
             return [node.id for node in running]
+
+    def stop_node(self, node_id: int, timeout_s: float = _STOP_TIMEOUT_S) -> None:
+        """Stop one node; its data stay, and `up` or `restart` starts it again."""
+        with self._locked():
+            self._node_state(self.existing(), node_id)
+            self.node(node_id).stop(timeout_s)
 
     def restart(self, node_id: int | None = None) -> ClusterState:
         """Restart one node or all, one after the other, each only when every replica is in sync again."""
@@ -286,11 +297,11 @@ class Cluster:
             place = self.node(node.id)
             place.configure(server_properties(known, node, place.data, self.files))
         if nodes:
-            self._talk(f"starting {len(nodes)} Kafka node(s)")
+            self._talk(f"starting {plural(len(nodes), 'Kafka node')}")
         with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as pool:
             list(pool.map(lambda node: self.node(node.id).format(known.cluster_id, classpath), nodes))
         for node in nodes:
-            self.node(node.id).start(classpath, known.heap_bytes)
+            self.node(node.id).start(classpath, known.heap_bytes, self._java_options)
 
     def _make_admin(self, known: ClusterState) -> None:
         """Give a secure cluster its administrator. Made over the nodes' own listener, so no command line holds it."""
@@ -312,7 +323,7 @@ class Cluster:
 
     def _probe(self, known: ClusterState, nodes: list[NodeState] | None = None) -> None:
         chosen = [node.id for node in (nodes if nodes is not None else known.nodes)]
-        self._talk("waiting until every node takes and gives back a record")
+        self._talk("waiting until every node has stored and returned a record")
         probe_every_node(self.connection(), chosen, lambda: self._still_alive(known))
 
     def _wait_for_node(self, known: ClusterState, node_id: int) -> None:
@@ -355,11 +366,18 @@ class Cluster:
         node = known.node(node_id)
         if node is None:
             ids = ", ".join(str(each.id) for each in known.nodes)
-            raise NotFound(f"there is no node {node_id}; there are {ids}")
+            raise NotFound(f"there is no node {node_id}; the nodes are: {ids}")
         return node
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        """Keep other commands off; a cluster that is not there leaves no trace where it was looked for."""
+        self.existing()
+        with self._locked_folder():
+            yield
+
+    @contextmanager
+    def _locked_folder(self) -> Iterator[None]:
         make_private(self.folder)
         with os.fdopen(os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, OWNER_ONLY), "w") as file:
             try:

@@ -11,13 +11,23 @@ from pathlib import Path
 import psutil
 
 from penstock.errors import EnvironmentNotReady
+from penstock.jvm import class_archive
 from penstock.jvm.java import find_java, java_environment
 from penstock.jvm.log4j import log4j_properties
 from penstock.private import OWNER_ONLY, OWNER_ONLY_SHELL, make_missing_private, write_private
 
 _MAIN_CLASS = "kafka.Kafka"
-# Short-lived: a quick start matters more than peak speed.
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def class_archive_of(java: Path, classpath: Sequence[Path]) -> Path:
+    """Name the archive of Kafka's classes: it is beside the folder of the jars."""
+    return class_archive.path_of(classpath[0].parents[1], "kafka", java, classpath[0].parent, *classpath)
+
+
+def quick_start(java: Path, classpath: Sequence[Path]) -> list[str]:
+    """Return the options of a JVM that lives for a moment: a quick start matters more than peak speed."""
+    return [*_QUICK_START, *class_archive.using(class_archive_of(java, classpath))]
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,14 @@ class Node:
         for leftover in (self.data / "meta.properties", self.data / "bootstrap.checkpoint"):
             leftover.unlink(missing_ok=True)
         java, _ = find_java()
-        command = [str(java), *QUICK_START, "-cp", _joined(classpath), "kafka.tools.StorageTool", "format"]
+        command = [
+            str(java),
+            *quick_start(java, classpath),
+            "-cp",
+            _joined(classpath),
+            "kafka.tools.StorageTool",
+            "format",
+        ]
         command += ["--cluster-id", cluster_id, "--config", str(self.properties), "--ignore-formatted"]
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=120, env=java_environment(), umask=0o077
@@ -117,9 +134,11 @@ class Node:
             )
         write_private(self._formatted, f"{cluster_id}\n".encode())
 
-    def start(self, classpath: Sequence[Path], heap_bytes: int) -> None:
+    def start(self, classpath: Sequence[Path], heap_bytes: int, java_options: Sequence[str] | None = None) -> None:
         """Start the process, detached: it outlives the command that started it."""
         java, _ = find_java()
+        if java_options is None:
+            java_options = class_archive.using(class_archive_of(java, classpath))
         heap_kib = heap_bytes // 1024
         command = [
             *OWNER_ONLY_SHELL,
@@ -127,6 +146,7 @@ class Node:
             f"-Xms{heap_kib // 2}k",
             f"-Xmx{heap_kib}k",
             *["-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"],
+            *java_options,
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
             *["-cp", _joined(classpath), _MAIN_CLASS, str(self.properties)],
         ]

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 
 from penstock.errors import Conflict
+from penstock.wording import plural
 
 TopicPartition = tuple[str, int]
 Placement = dict[TopicPartition, list[int]]
@@ -60,7 +61,7 @@ class _Spread:
                 if target is None:
                     raise Conflict(
                         f"{topic_partition[0]}/{topic_partition[1]} has {len(replicas)} replicas, and"
-                        f" {len(self.nodes)} node(s) would stay",
+                        f" {plural(len(self.nodes), 'node')} would stay",
                         safe="No replica was given up",
                         fix="Add a node first, or delete the topic",
                     )

@@ -29,7 +29,7 @@ def new_cluster(folder: Path, kafka_version: str, wish: LocalCluster) -> Cluster
         raise BadInput(f"port {port} is too high: ports up to {highest} would be used", fix="Choose one below 45000")
     if host in {"0.0.0.0", "*"}:  # noqa: S104 - refused here
         raise BadInput(
-            f"{host} is no address that clients could be sent to", fix="Name the one they reach this machine by"
+            f"{host} is not an address that clients could be sent to", fix="Name the one they reach this machine by"
         )
     if "," in str(folder):
         raise BadInput(f"{folder} has a comma, which Kafka takes for two folders", fix="Choose another --home")

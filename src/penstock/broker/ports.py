@@ -2,18 +2,29 @@
 
 import contextlib
 import errno
-import random
+import secrets
 import socket
 from collections.abc import Iterable
 
-import psutil
-
 from penstock.errors import BadInput, Conflict
+from penstock.port_holder import port_holder, shown
 
 _KEPT_PORTS = range(15_000, 32_000)
 
 
-def require_free(host: str, ports: Iterable[int]) -> None:
+_NEW_CLUSTERS = (
+    "Free it, or choose another one: as `port` of the cluster in penstock.yaml, or, without such a file, with:"
+    " penstock up --port PORT"
+)
+CLUSTERS_THAT_ARE_THERE = (
+    "Free it, and run: penstock up. A cluster keeps the ports that it was made with; another one, with data of its own,"
+    " is made with: penstock --home FOLDER up --port PORT"
+)
+
+
+def require_free(
+    host: str, ports: Iterable[int], *, safe: str = "Nothing was started", fix: str = _NEW_CLUSTERS
+) -> None:
     """Raise `Conflict` for the first port that is taken, naming who has it where that can be seen."""
     for port in ports:
         with socket.socket() as attempt:
@@ -26,11 +37,11 @@ def require_free(host: str, ports: Iterable[int]) -> None:
                     raise BadInput(f"{host} is not an address of this machine") from None
                 if error.errno == errno.EACCES:
                     raise BadInput(f"only root may listen on port {port}", fix="Choose one above 1023") from None
+                holder = shown(port_holder(port))
                 raise Conflict(
-                    f"port {port} on {host} is in use{_holder(port)}",
-                    safe="Nothing was started",
-                    fix="Free it, or choose another one: as `port` of the cluster in penstock.yaml, or, without"
-                    " such a file, with: penstock up --port PORT",
+                    f"port {port} on {host} is in use{f' by {holder}' if holder else ''}",
+                    safe=safe,
+                    fix=fix,
                 ) from None
 
 
@@ -40,20 +51,11 @@ def find_free(host: str, count: int) -> list[int]:
     A node that is down would otherwise find its port taken by some client when it comes back.
     """
     found: list[int] = []
-    for port in random.sample(_KEPT_PORTS, len(_KEPT_PORTS)):
+    # Of the system's chance: programs that seed theirs alike would all take the port of a node that is down.
+    for port in secrets.SystemRandom().sample(_KEPT_PORTS, len(_KEPT_PORTS)):
         if len(found) == count:
             return found
         with socket.socket() as attempt, contextlib.suppress(OSError):
             attempt.bind((host, port))
             found.append(port)
     raise Conflict(f"no {count} free ports between {_KEPT_PORTS[0]} and {_KEPT_PORTS[-1]} on {host}")
-
-
-def _holder(port: int) -> str:
-    try:
-        for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,) and connection.pid:
-                return f" by {psutil.Process(connection.pid).name()} (process {connection.pid})"
-    except (psutil.Error, OSError):
-        pass
-    return ""

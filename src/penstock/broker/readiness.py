@@ -18,7 +18,13 @@ _PROBE_CONFIG = {"min.insync.replicas": "1", "retention.ms": "3600000", "segment
 _PAUSE_S = 0.1
 
 
-def wait_until(condition: Callable[[], bool], *, timeout_s: float, waiting_for: str) -> None:
+def wait_until(
+    condition: Callable[[], bool],
+    *,
+    timeout_s: float,
+    waiting_for: str,
+    fix: str = "Read the log with: penstock logs",
+) -> None:
     """Wait on state; transient errors on the way count as "not yet"."""
     deadline = time.monotonic() + timeout_s
     last: PenstockError | None = None
@@ -32,7 +38,7 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float, waiting_for: 
             reason = f" ({last.what})" if last else ""
             raise BrokerUnavailable(
                 f"{waiting_for} took longer than {timeout_s:.0f} s{reason}",
-                fix="Read the log with: penstock logs",
+                fix=fix,
             )
         time.sleep(_PAUSE_S)
 

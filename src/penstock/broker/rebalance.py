@@ -62,7 +62,7 @@ def plan(
     down = {node for replicas in current.values() for node in replicas} - set(metadata.brokers) - set(leaving)
     if down:
         raise Conflict(
-            f"node(s) {', '.join(map(str, sorted(down)))} hold replicas and are down",
+            f"nodes that hold replicas are down: {', '.join(map(str, sorted(down)))}",
             safe="Nothing was moved",
             fix="Start every node first: penstock up",
         )

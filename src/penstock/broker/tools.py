@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.broker.node import QUICK_START
+from penstock.broker.node import quick_start
 from penstock.errors import Refused
 from penstock.jvm.java import find_java, java_environment
 from penstock.jvm.java_properties import properties_text
@@ -35,7 +35,7 @@ def run_tool(
     java, _ = find_java()
     command = [
         str(java),
-        *(QUICK_START if quick else ["-Xmx512m"]),
+        *(quick_start(java, classpath) if quick else ["-Xmx512m"]),
         "-cp",
         os.pathsep.join(map(str, classpath)),
         main_class,
@@ -54,9 +54,8 @@ def run_tool(
         said = [
             line for line in (done.stdout + done.stderr).splitlines() if line.strip() and not line.startswith("\tat ")
         ]
-        reason = next(
-            (line for line in said if "Exception" in line or "rror" in line),
-            said[0] if said else "no reason given",
-        )
+        # Some tools repeat their arguments as an error first; the exception behind that is the reason.
+        telling = [line for word in ("Exception", "rror") for line in said if word in line]
+        reason = next(iter([*telling, *said]), "no reason given")
         raise Refused(f"Kafka's {main_class.rpartition('.')[2]} failed: {reason[:300]}")
     return done.stdout

@@ -7,6 +7,7 @@ import typer
 from penstock.cli.output import Json, print_json, print_rows, say
 from penstock.cli.session import session
 from penstock.errors import BadInput, NotFound
+from penstock.wording import plural
 
 if TYPE_CHECKING:
     from penstock.kafka.acls import Acl
@@ -38,7 +39,7 @@ def allow(
     cluster: OnCluster = False,
     as_json: Json = False,
 ) -> None:
-    """Permit something; whatever no rule permits is denied."""
+    """Grant a permission; whatever is not granted is denied."""
     from penstock.kafka import acls
 
     wanted = _wanted(user, producer, consumer, operation, topic, group, transactional_id, cluster)
@@ -71,14 +72,14 @@ def remove(
     cluster: OnCluster = False,
     as_json: Json = False,
 ) -> None:
-    """Take a permission away, named as it was given."""
+    """Remove a permission; name it as it was granted."""
     from penstock.kafka import acls
 
     wanted = _wanted(user, producer, consumer, operation, topic, group, transactional_id, cluster)
     count = acls.remove(session(context).admin(), wanted)
     if count == 0:
         raise NotFound(f"user '{user}' has no such permission", fix=f"See: penstock acl list --user {user}")
-    say(f"{count} permission(s) removed")
+    say(f"{plural(count, 'permission')} removed")
     if as_json:
         print_json({"user": user, "removed": count})
 
@@ -96,7 +97,7 @@ def _wanted(
     from penstock.kafka import acls
 
     if [producer, consumer, bool(operations)].count(True) != 1:
-        raise BadInput("say what: exactly one of --producer, --consumer and --operation")
+        raise BadInput("give exactly one of --producer, --consumer and --operation")
     if producer:
         if not topics:
             raise BadInput("--producer needs --topic")
@@ -113,7 +114,7 @@ def _wanted(
     resources += [("transactional_id", name) for name in transactional_ids or []]
     resources += [("cluster", acls.CLUSTER_NAME)] if cluster else []
     if not resources:
-        raise BadInput("say on what: --topic, --group, --transactional-id or --cluster")
+        raise BadInput("give --topic, --group, --transactional-id or --cluster")
     return [
         acls.Acl(user=user, operation=operation, resource=resource, name=name)
         for resource, name in resources

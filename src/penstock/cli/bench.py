@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
-from pydantic import BaseModel
 
 from penstock.cli.output import Json, print_json, print_rows, print_table, say
 from penstock.cli.progress import workplace
 from penstock.cli.session import session
 from penstock.errors import BadInput
+from penstock.extras import require
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 def _writable(path: Path | None) -> Path | None:
@@ -29,6 +32,7 @@ def _drawable(path: Path | None) -> Path | None:
     return _writable(path)
 
 
+Rounds = Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")]
 Output = Annotated[Path | None, typer.Option(callback=_writable, help="Also write the result here, as JSON.")]
 Plot = Annotated[Path | None, typer.Option(callback=_drawable, help="Also draw it here, as .svg or .png.")]
 
@@ -45,7 +49,7 @@ def broker(
     context: typer.Context,
     events: Annotated[int, typer.Option(min=10_000, max=50_000_000, help="Events a round.")] = 1_000_000,
     size: Annotated[int, typer.Option(min=1, max=1000, help="Bytes a value.")] = 200,
-    rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
+    rounds: Rounds = 3,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
@@ -69,9 +73,12 @@ def broker(
 def pipeline(
     context: typer.Context,
     events: Annotated[int, typer.Option(min=10_000, max=50_000_000, help="Events in the topic.")] = 2_000_000,
-    rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
+    rounds: Rounds = 3,
     max_events: Annotated[int, typer.Option(min=1000, help="Events a batch of ours.")] = 500_000,
     peers: Annotated[bool, typer.Option("--peers", help="Also others, in an environment of their own.")] = False,
+    schemas: Annotated[
+        bool, typer.Option("--schemas", help="Also Avro and Protobuf by a registry, and Spark's own from_avro.")
+    ] = False,
     output: Output = None,
     plot: Plot = None,
     as_json: Json = False,
@@ -80,10 +87,22 @@ def pipeline(
     from penstock.lab.bench.peer_runs import Peers
     from penstock.lab.bench.pipeline import run
 
+    if schemas:
+        require("schemas", "Avro and Protobuf")
+        require("services", "a registry")
     with workplace(session(context).settings.home, "bench") as (place, step):
         settings = session(context).settings
         others = Peers(settings.cache, lambda line: step(line, 0, 0)) if peers else None
-        lines = run(place, settings.jars, events=events, rounds=rounds, max_events=max_events, peers=others, step=step)
+        lines = run(
+            place,
+            settings.jars,
+            events=events,
+            rounds=rounds,
+            max_events=max_events,
+            peers=others,
+            schemas=schemas,
+            step=step,
+        )
     _tell(lines, output, as_json=as_json)
     _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
     say(f"{events:,} events of about 230 bytes on 2 cores, median of {rounds} rounds, ratio beside plain PySpark")
@@ -93,7 +112,7 @@ def pipeline(
 def start(
     context: typer.Context,
     events: Annotated[int, typer.Option(min=1, max=1_000_000, help="Events in the topic.")] = 400,
-    rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
+    rounds: Rounds = 3,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
@@ -128,7 +147,7 @@ def growth(
 def batching(
     context: typer.Context,
     events: Annotated[int, typer.Option(min=1000, max=1_000_000, help="Events a round.")] = 2000,
-    rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
+    rounds: Rounds = 3,
     output: Output = None,
     plot: Plot = None,
     as_json: Json = False,
@@ -141,6 +160,34 @@ def batching(
     _tell(lines, output, as_json=as_json)
     _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
     say(f"{events:,} events, median of {rounds} rounds, ratio beside one INSERT and one commit an event")
+
+
+@app.command()
+def lineage(
+    context: typer.Context,
+    events: Annotated[int, typer.Option(min=1000, max=5_000_000, help="Events in the topic.")] = 20_000,
+    rounds: Rounds = 3,
+    peers: Annotated[bool, typer.Option("--peers", help="Also Data.Rentgen, in an environment of its own.")] = False,
+    output: Output = None,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """Lineage events through Kafka into PostgreSQL, beside one event at a time; and the delay of a single one."""
+    require("lineage", "penstock bench lineage")
+    from penstock.lab.bench.lineage import run
+    from penstock.lab.bench.lineage_peer import DataRentgen, find_python
+
+    settings, python = session(context).settings, find_python() if peers else None
+    if peers and python is None:
+        say("Data.Rentgen is skipped: it needs Python 3.12 or newer, and there is none here")
+    with workplace(settings.home, "bench") as (place, step):
+        peer = DataRentgen(settings.cache, python, lambda line: step(line, 0, 0)) if python else None
+        lines, mean_bytes = run(place, settings.jars, events=events, rounds=rounds, peer=peer, step=step)
+    _tell(lines, output, as_json=as_json)
+    _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
+    say(
+        f"{events:,} events of {mean_bytes:,} bytes on 2 cores, median of {rounds} rounds, into a PostgreSQL that syncs"
+    )
 
 
 @app.command()
@@ -160,6 +207,28 @@ def realtime(
     say(f"{rate:,} events a second for {seconds} s; from the moment of sending to the moment of reading the result")
 
 
+@app.command()
+def latency(
+    context: typer.Context,
+    rate: Annotated[int, typer.Option(min=1, max=10_000, help="Events a second.")] = 100,
+    seconds: Annotated[int, typer.Option(min=5, max=3600, help="How long, after 15 s to warm up.")] = 30,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how long events take with `speed: stream`, exactly once into Kafka and Delta, and where the time goes."""
+    from penstock.lab.bench.latency import run
+
+    with workplace(session(context).settings.home, "bench") as (place, step):
+        found = run(place, session(context).settings.jars, rate=rate, seconds=seconds, step=step)
+    _write([found], output)
+    if as_json:
+        print_json(found)
+    else:
+        print_rows([found.delay], as_json=False)
+        print_rows(found.shares, as_json=False)
+    say(f"{rate:,} events a second for {seconds} s, {found.batches:,} batches; shares are those of a batch")
+
+
 @app.command("logging")
 def logging_cost(
     context: typer.Context,
@@ -177,13 +246,59 @@ def logging_cost(
     say(f"{records:,} records with five extras, {rate:,} a second; microseconds in the thread that logs")
 
 
+@app.command("lineage-growth")
+def lineage_growth(
+    context: typer.Context,
+    events: Annotated[int, typer.Option(min=1000, max=20_000_000, help="Events in the topic.")] = 1_000_000,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Lineage events into PostgreSQL by the hundred thousand: speed and memory of each."""
+    from penstock import lab  # noqa: F401 - which asks for its own extra first
+
+    require("lineage", "penstock bench lineage-growth")
+    from penstock.lab.bench.lineage_growth import run
+
+    settings = session(context).settings
+    with workplace(settings.home, "bench") as (place, step):
+        stretches = run(place, settings.jars, events=events, step=step)
+    _tell(stretches, output, as_json=as_json)
+    say(f"{events:,} events in one pass, in batches of 50,000; memory at most within each stretch")
+
+
+@app.command("lineage-sending")
+def lineage_sending(
+    context: typer.Context,
+    events: Annotated[int, typer.Option(min=200, max=1_000_000, help="Events, one at a time, for each way.")] = 2_000,
+    spike: Annotated[
+        int, typer.Option(min=1_000, max=100_000_000, help="Events of the spike at the gateway, in batches.")
+    ] = 1_000_000,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what an OpenLineage event costs its sender, by Kafka and by HTTP, and let a spike into the gateway."""
+    from penstock.lab.bench.lineage_sending import run
+
+    require("lineage", "the gateway")
+    with workplace(session(context).settings.home, "bench") as (place, step):
+        jars = session(context).settings.jars
+        lines, burst = run(place, jars, events=events, spike_events=spike, step=step)
+    _write([*lines, burst], output)
+    if as_json:
+        print_json({"sending": lines, "spike": burst})
+        return
+    print_rows(lines, as_json=False)
+    say("")
+    print_rows([burst], as_json=False)
+
+
 @app.command()
 def brokers(
     context: typer.Context,
     events: Annotated[int, typer.Option(min=1000, max=5_000_000, help="Events a round.")] = 100_000,
     rate: Annotated[int, typer.Option(min=10, max=10_000, help="Events a second while delays are measured.")] = 1000,
     seconds: Annotated[int, typer.Option(min=1, max=120, help="How long, in each round, after 1 s to warm up.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, max=20, help="Measured rounds, after one to warm up.")] = 3,
+    rounds: Rounds = 3,
     only: Annotated[
         list[str] | None,
         typer.Option(help="Only kafka, redis-streams, redis-pubsub or rabbitmq; can be repeated."),
@@ -217,7 +332,7 @@ def brokers(
         print_table(*table(result.lines))
     drawn = panels(result.lines, rate)
     for panel in drawn:
-        for text in ("", panel.title, *bars(panel.values, panel.unit).splitlines()):
+        for text in ("", panel.title, *bars(panel.values, panel.unit)):
             say(text)
     if plot is not None:
         save_panels(drawn, plot)
@@ -234,12 +349,12 @@ def brokers(
     )
 
 
-def _tell(lines: Sequence[BaseModel], output: Path | None, *, as_json: bool) -> None:
+def _tell(lines: Sequence["BaseModel"], output: Path | None, *, as_json: bool) -> None:
     _write(lines, output)
     print_rows(lines, as_json=as_json)
 
 
-def _write(lines: Sequence[BaseModel], output: Path | None) -> None:
+def _write(lines: Sequence["BaseModel"], output: Path | None) -> None:
     if output is not None:
         output.write_bytes(orjson.dumps([line.model_dump() for line in lines], option=orjson.OPT_INDENT_2) + b"\n")
 
@@ -248,6 +363,7 @@ def _draw(values: dict[str, float], unit: str, plot: Path | None) -> None:
     """Draw bars on the terminal, and into a file if one is named."""
     from penstock.lab.bench.drawing import bars, save_bars
 
-    say(bars(values, unit))
+    for line in bars(values, unit):
+        say(line)
     if plot is not None:
         save_bars(values, unit, plot)

@@ -1,5 +1,6 @@
 """What the shell offers when a user presses Tab: names that are there. Quick, and silent about whatever goes wrong."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -8,11 +9,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from penstock.cli.session import Session
+from penstock.config.service_names import SERVICE_NAMES
 
 if TYPE_CHECKING:
     from penstock.kafka.admin import Admin
 
 _ANSWER_S = 0.5
+_PLAIN = re.compile(r"[\w./:@%+=,-]+")
 _SUFFIXES = {".yaml", ".yml", ".py"}
 
 
@@ -29,11 +32,14 @@ def _session(context: typer.Context) -> Session:
 
 
 def _names(look: Callable[[typer.Context], Iterator[str]]) -> Callable[[typer.Context, str], list[str]]:
-    """Offer names with the beginning that was typed; nothing where they cannot be had."""
+    """Offer names with the beginning that was typed; nothing where they cannot be had.
+
+    Shells put them onto the command line unquoted, and others may have made them: none to run is among them.
+    """
 
     def offered(ctx: typer.Context, incomplete: str) -> list[str]:
         with suppress(Exception):
-            return sorted(name for name in look(ctx) if name.startswith(incomplete))
+            return sorted(name for name in look(ctx) if name.startswith(incomplete) and _PLAIN.fullmatch(name))
         return []
 
     return offered
@@ -60,26 +66,39 @@ def groups(context: typer.Context) -> Iterator[str]:
     return (each.group for each in list_groups(_admin(context)))
 
 
+def _pipelines(context: typer.Context) -> Iterator[str]:
+    from penstock.driver.paths import pipeline_folders
+
+    return (each.name for each in pipeline_folders(_session(context).settings.home))
+
+
 @_names
 def pipelines(context: typer.Context) -> Iterator[str]:
     """Offer the pipelines that have run here."""
-    return (each.name for each in (_session(context).settings.home / "pipelines").iterdir() if each.is_dir())
+    return _pipelines(context)
 
 
 @_names
 def pipelines_and_files(context: typer.Context) -> Iterator[str]:
     """Offer the pipelines that have run here, and the files that look like one."""
     with suppress(OSError):
-        yield from (each.name for each in (_session(context).settings.home / "pipelines").iterdir() if each.is_dir())
+        yield from _pipelines(context)
     yield from (str(each) for each in Path().iterdir() if each.suffix in _SUFFIXES and each.name != "penstock.yaml")
 
 
 @_names
+def parts(context: typer.Context) -> Iterator[str]:
+    """Offer the parts of the project."""
+    project = _session(context).settings.project
+    return iter(["kafka", *SERVICE_NAMES, *project.connectors, *project.pipelines])
+
+
+@_names
 def tables(_context: typer.Context) -> Iterator[str]:
-    """Offer the folders of Delta tables here and one or two below."""
-    here = Path()
-    for pattern in ("*/_delta_log", "*/*/_delta_log", "*/*/*/_delta_log"):
-        yield from (str(each.parent) for each in here.glob(pattern))
+    """Offer the folders of tables here and one or two below."""
+    from penstock.sinks.table_folders import table_folders
+
+    return table_folders(Path())
 
 
 @_names
@@ -91,16 +110,24 @@ def examples(_context: typer.Context) -> Iterator[str]:
 
 
 @_names
+def example_pipelines(_context: typer.Context) -> Iterator[str]:
+    """Offer the examples that are one pipeline file."""
+    from penstock.example_files import example_pipelines
+
+    return iter(example_pipelines())
+
+
+@_names
 def scenarios(_context: typer.Context) -> Iterator[str]:
     """Offer the scenarios."""
-    from penstock.lab.scenarios.catalog import SCENARIOS
+    from penstock.lab.scenarios.names import ABOUT
 
-    return iter([*SCENARIOS, "list"])
+    return iter([*ABOUT, "list"])
 
 
 @_names
 def drills(_context: typer.Context) -> Iterator[str]:
     """Offer the drills."""
-    from penstock.lab.drills.catalog import DRILLS
+    from penstock.lab.drills.names import NAMES
 
-    return iter([*DRILLS, "list"])
+    return iter([*NAMES, "list"])

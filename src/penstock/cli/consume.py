@@ -3,8 +3,9 @@
 import base64
 import datetime
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -14,16 +15,20 @@ from penstock.cli import completion
 from penstock.cli.output import Json, key_values, say
 from penstock.cli.session import session
 from penstock.errors import BadInput
+from penstock.schemas.wire import looks_framed, schema_id_of
 from penstock.terminal import write_data
+from penstock.wording import plural
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+    from penstock.cli.decoded_records import DecodedRecords
     from penstock.kafka.connection import Connection
     from penstock.kafka.positions import Position
 
 _GROUP_BATCH = 500
 _GROUP_IDLE_S = 5.0
+_QUIET_S = 1.0
 
 
 def consume(
@@ -34,47 +39,56 @@ def consume(
         typer.Option("--from", help="earliest, latest, an offset, a time (2026-01-31T12:00) or how long ago (15m)."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Where to end, said like --from; the end of now if left out.")
+        str | None, typer.Option(help="Where to stop, written like --from; the current end if left out.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as records arrive.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing records as they arrive.")] = False,
     tail: Annotated[
-        int | None, typer.Option(min=1, help="Begin so many records before the end of each partition.")
+        int | None, typer.Option(min=1, help="Start this many records before the end of each partition.")
     ] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
     key: Annotated[str | None, typer.Option(help="Only records with this key.")] = None,
     value: Annotated[str | None, typer.Option(help="Only records whose value contains this.")] = None,
     header: Annotated[list[str] | None, typer.Option(help="Only records with this header, NAME=VALUE.")] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="End after so many.")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many records.")] = None,
     group: Annotated[
         str | None, typer.Option(help="Read as this group and move its position behind what was printed.")
     ] = None,
+    decode: Annotated[
+        bool, typer.Option("--decode", help="Decode keys and values by the schemas that they name in the registry.")
+    ] = False,
+    registry: Annotated[
+        str | None, typer.Option(help="Address of that registry; the project's if left out. Means --decode.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print records: values as lines, or with --json everything, one JSON object a line."""
+    """Print records: values as lines, or with --json everything, one JSON object per line."""
     from penstock.kafka.positions import EARLIEST, LATEST, Position
 
     if from_ is not None and tail is not None:
-        raise BadInput("say --from or --tail, not both")
+        raise BadInput("give --from or --tail, not both")
     if follow and until is not None:
-        raise BadInput("say --follow or --until, not both")
+        raise BadInput("give --follow or --until, not both")
     if group is not None and (until is not None or partition is not None or tail is not None):
         raise BadInput("a group reads on from its position: --until, --tail and --partition do not go with --group")
     start = Position("before_end", tail) if tail is not None else Position.parse(from_) if from_ else EARLIEST
-    chosen = _Filter(key, value, key_values(header or [], "--header"))
-    connection = session(context).connection()
-    if group is not None:
-        printed = _as_group(connection, topic, group, start, chosen, count, follow, as_json)
-    else:
-        end = None if follow else Position.parse(until) if until else LATEST
-        printed = 0
-        for message in _alone(connection, topic, start, end, partition):
-            if chosen.takes(message):
-                _print(message, as_json)
-                printed += 1
-                if printed == count:
-                    break
-    sys.stdout.flush()
-    say(f"{printed} record(s)")
+    output = _Output(_Filter(key, value, key_values(header or [], "--header")), count, as_json)
+    connection = session(context).live_connection()
+    if decode or registry is not None:
+        from penstock.cli.decoded_records import DecodedRecords
+
+        output.decoded = DecodedRecords(session(context).settings.registry(registry))
+    try:
+        if group is not None:
+            _as_group(connection, topic, group, start, output, follow=follow)
+        else:
+            end = None if follow else Position.parse(until) if until else LATEST
+            _alone(connection, topic, start, end, partition, output)
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(f"{plural(output.printed, 'record')} printed")
+        if group is not None:
+            interrupt.add_note(f"{output.committed:,} of them committed for group '{group}'")
+        raise
+    say(plural(output.printed, "record") + output.about_schemas())
 
 
 @dataclass(frozen=True)
@@ -92,50 +106,106 @@ class _Filter:
         return all((name, content.encode()) in have for name, content in self.headers.items())
 
 
+@dataclass
+class _Output:
+    """Prints what is wanted, and counts it."""
+
+    chosen: _Filter
+    count: int | None
+    as_json: bool
+    printed: int = 0
+    committed: int = 0
+    decoded: "DecodedRecords | None" = None
+    _last: float = field(default_factory=time.monotonic)
+    _is_told: bool = False
+    _is_told_of_schemas: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        return self.count is not None and self.printed >= self.count
+
+    def take(self, batch: "Iterable[Message]") -> None:
+        for message in filter(self.chosen.takes, batch):
+            self._say_if_framed(message)
+            write_data(self._line(message) + b"\n")
+            self.printed += 1
+            self._last = time.monotonic()
+            if self.is_full:
+                break
+        sys.stdout.flush()
+
+    def _line(self, message: "Message") -> bytes:
+        if self.as_json:
+            found = describe(message)
+            found = found if self.decoded is None else self.decoded.described(message, found)
+            return orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS)
+        return message.value() or b"" if self.decoded is None else self.decoded.line(message)
+
+    def _say_if_framed(self, message: "Message") -> None:
+        """Say once that values look as if a schema registry knew what they mean, and how to ask it."""
+        value = message.value()
+        if self.decoded is not None or self._is_told_of_schemas or not value or not looks_framed(value):
+            return
+        self._is_told_of_schemas = True
+        say(
+            f"these values look framed by a schema registry (schema id {schema_id_of(value)}). Decode them with:"
+            f" penstock consume {message.topic()} --decode; or --registry URL for one that is not the project's"
+        )
+
+    def about_schemas(self) -> str:
+        """Say which schemas the values were written with, and how many say nothing of it."""
+        if self.decoded is None:
+            return ""
+        ids = ", ".join(map(str, sorted(self.decoded.schema_ids)))
+        written = f", written with {'schemas' if len(self.decoded.schema_ids) > 1 else 'schema'} {ids}" if ids else ""
+        return written + (f", {self.decoded.undecoded:,} as they are" if self.decoded.undecoded else "")
+
+    def say_if_quiet(self) -> None:
+        """Tell a person, once, why nothing more appears."""
+        if not self._is_told and sys.stderr.isatty() and time.monotonic() - self._last > _QUIET_S:
+            self._is_told = True
+            say("waiting for records; Ctrl-C ends")
+
+
 def _alone(
-    connection: "Connection", topic: str, start: "Position", end: "Position | None", partition: int | None
-) -> "Iterator[Message]":
+    connection: "Connection",
+    topic: str,
+    start: "Position",
+    end: "Position | None",
+    partition: int | None,
+    output: _Output,
+) -> None:
     from penstock.kafka.reader import Reader
 
     with Reader(connection, topic, start=start, end=end, partition=partition) as reader:
         for batch in reader.batches():
-            yield from batch
-            sys.stdout.flush()
+            output.take(batch)
+            if output.is_full:
+                break
+            if end is None:
+                output.say_if_quiet()
 
 
 def _as_group(
-    connection: "Connection",
-    topic: str,
-    group: str,
-    start: "Position",
-    chosen: _Filter,
-    count: int | None,
-    follow: bool,
-    as_json: bool,
-) -> int:
+    connection: "Connection", topic: str, group: str, start: "Position", output: _Output, *, follow: bool
+) -> None:
     """Print, then commit: what was not printed is not passed over."""
     from penstock.kafka.consumer import Consumer
 
-    printed = 0
     with Consumer(connection, [topic], group, start=start) as consumer:
-        while count is None or printed < count:
+        while not output.is_full:
             # Never more than is wanted: what is read here is committed, and so passed over for the group.
-            most = _GROUP_BATCH if count is None else min(_GROUP_BATCH, count - printed)
-            wait = consumer.batches(max_events=most, max_wait_s=0.5, idle_s=None if follow else _GROUP_IDLE_S)
+            most = _GROUP_BATCH if output.count is None else min(_GROUP_BATCH, output.count - output.printed)
+            wait = consumer.batches(max_events=most, max_wait_s=0.5, idle_s=_QUIET_S if follow else _GROUP_IDLE_S)
             batch = next(wait, None)
-            if batch is None:
+            if batch is not None:
+                output.take(batch)
+                batch.commit()
+                output.committed = output.printed
+            elif follow:
+                output.say_if_quiet()
+            else:
                 break
-            for message in filter(chosen.takes, batch):
-                _print(message, as_json)
-                printed += 1
-            sys.stdout.flush()
-            batch.commit()
-    return printed
-
-
-def _print(message: "Message", as_json: bool) -> None:
-    line = orjson.dumps(describe(message)) if as_json else message.value() or b""
-    write_data(line + b"\n")
 
 
 def describe(message: "Message") -> dict[str, Any]:

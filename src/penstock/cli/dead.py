@@ -1,22 +1,26 @@
 """penstock dead: records that failed, why, and what becomes of them."""
 
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
+from penstock.cli.output import Json, Yes, confirm, moment, print_json, print_rows, print_table, say
 from penstock.cli.session import session
 from penstock.errors import BadInput, FormatNotUnderstood, NotFound
+from penstock.wording import plural
 
 if TYPE_CHECKING:
+    from penstock.delivery.dead_letter import DeadLetter
     from penstock.delivery.selection import Filter
 
 app = typer.Typer(help="Dead letters: list, show, replay, discard.", no_args_is_help=True)
 
 Topic = Annotated[str | None, typer.Option(help="One dead-letter topic; all whose names end in .dead if left out.")]
 Pipeline = Annotated[str | None, typer.Option(help="Only those of this pipeline.")]
-Error = Annotated[str | None, typer.Option(help="Only with this error class, or with this in the message.")]
+Error = Annotated[str | None, typer.Option(help="Only those with this error class, or with this text in the message.")]
 Stage = Annotated[
     Literal["decode", "step", "handler", "sql", "expect", "where", "sink"] | None,
     typer.Option(help="Only those that failed at this stage."),
@@ -34,14 +38,15 @@ def list_(
     stage: Stage = None,
     since: Since = None,
     until: Until = None,
-    letters: Annotated[bool, typer.Option(help="Each letter, instead of counts by reason.")] = False,
+    letters: Annotated[bool, typer.Option(help="List each letter instead of counting them by reason.")] = False,
     as_json: Json = False,
 ) -> None:
     """Count open dead letters by reason, the most frequent first; or list each."""
     from penstock.delivery.selection import reasons, select
 
     wanted = _filter(topic, pipeline, error, stage, since, until)
-    found = select(session(context).connection(), wanted, _not_listed)
+    _warn_of_another_ledger(context)
+    found = select(session(context).live_connection(), wanted, _not_listed)
     if letters:
         rows = list(found)
         if not rows:
@@ -63,10 +68,23 @@ def list_(
             ]
             print_table(columns, [[getattr(each, column) for column in columns] for each in rows])
         return
-    counted = reasons(found)
-    if not counted:
+    first = next(found, None)
+    if first is None:
         _require_known(context, pipeline)
-    print_rows(counted, as_json=as_json, empty="no dead letters")
+    print_rows(reasons(chain([first] if first else [], found)), as_json=as_json, empty="no dead letters")
+    if first is not None and not as_json:
+        place = f"{first.dead_topic} {first.dead_partition} {first.dead_offset}"
+        say(f"show one whole with: penstock dead show {place}; list each with: penstock dead list --letters")
+
+
+def _warn_of_another_ledger(context: typer.Context) -> None:
+    from penstock.errors import Conflict
+    from penstock.operate.known_ledger import require_same_ledger
+
+    try:
+        require_same_ledger(session(context).settings)
+    except Conflict as conflict:
+        say(f"warning: {conflict}")
 
 
 def _not_listed(error: FormatNotUnderstood) -> None:
@@ -75,7 +93,7 @@ def _not_listed(error: FormatNotUnderstood) -> None:
 
 def _require_known(context: typer.Context, pipeline: str | None) -> None:
     """Raise if no pipeline of this name has run here; letters of one that runs elsewhere were found."""
-    from penstock.operate.driver import known_paths
+    from penstock.operate.known_pipelines import known_paths
 
     if pipeline is not None:
         known_paths(session(context).settings, pipeline.partition(".replay-")[0])
@@ -92,15 +110,19 @@ def show(
     """Show one dead letter whole: why it failed, and the record byte for byte."""
     import base64
 
-    from penstock.delivery.dead_letters import PREFIX, understand
-    from penstock.kafka.positions import Position
-    from penstock.kafka.reader import Reader
+    from penstock.delivery.dead_envelope import PREFIX
+    from penstock.delivery.dead_letter import understand
+    from penstock.kafka.reader import read_one
 
-    with Reader(session(context).connection(), topic, partition=partition, start=Position("offset", offset)) as reader:
-        message = next((each for each in reader if each.offset() == offset), None)
+    connection, message = session(context).live_connection(), None
+    with suppress(BadInput):
+        message = read_one(connection, topic, partition, offset)
     letter = understand(message) if message is not None else None
     if message is None or letter is None:
-        raise NotFound(f"there is no dead letter at offset {offset} of {topic}/{partition}")
+        raise NotFound(
+            f"there is no dead letter at offset {offset} of {topic}/{partition}",
+            fix="List each with: penstock dead list --letters",
+        )
     listed: Any = message.headers() or []
     record = {
         "key": _shown(message.key()),
@@ -111,8 +133,21 @@ def show(
     if as_json:
         print_json({**letter.model_dump(), "record": record})
         return
-    print_table(["", ""], [[name, value] for name, value in letter.model_dump().items()])
+    print_table(["", ""], [[name, value] for name, value in _for_people(letter).items()], own_data=True)
     print_table(["", ""], [[name, record[name]] for name in ("key", "value", "headers")])
+
+
+def _for_people(letter: "DeadLetter") -> dict[str, Any]:
+    """Leave out what says nothing: what is not there, and where it was read, if that is where it came from."""
+    fields = letter.model_dump()
+    if (letter.source_id, letter.at_partition, letter.at) == (letter.topic_id, letter.partition, letter.offset):
+        fields = {name: each for name, each in fields.items() if name not in {"source_id", "at_partition", "at"}}
+    times = {"failed_ms": "failed", "timestamp_ms": "timestamp"}
+    return {
+        times.get(name, name): moment(each / 1000) if name in times else each
+        for name, each in fields.items()
+        if each is not None
+    }
 
 
 def _shown(value: bytes | str | None) -> str | None:
@@ -129,68 +164,67 @@ def replay(
     since: Since = None,
     until: Until = None,
     file: Annotated[Path | None, typer.Option(help="A fixed pipeline file; the one that ran last if left out.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Id of a replay that did not get to its end.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Id of a replay that did not finish.")] = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Send dead letters through their pipeline again, once; what fails again comes back with its attempt raised."""
-    from penstock.delivery.selection import select
+    """Send dead letters through their pipeline again, once; what fails again is a new dead letter.
+
+    Without options: all that are open, if they are of one pipeline. With --resume: what an interrupted replay left.
+    """
+    from penstock.cli.run_display import run_display
+    from penstock.delivery.selection import only_pipeline, select
     from penstock.operate import replay as replays
-    from penstock.operate.driver import file_of
-    from penstock.operate.settling import by_sink
+    from penstock.operate.known_pipelines import file_of, file_of_name
     from penstock.pipeline.load import load
 
     settings = session(context).settings
     if resume is not None:
         chosen = replays.find(settings, resume)
     else:
-        if pipeline is None and file is None:
-            raise BadInput("say which: --pipeline NAME, --file FILE, or --resume ID")
-        path = file or file_of(settings, pipeline or "")
-        name = pipeline or load(path).name
+        path = file or (file_of(settings, pipeline) if pipeline is not None else None)
+        name = pipeline or (load(path).name if path is not None else None)
         letters = list(select(settings.connection(), _filter(topic, name, error, stage, since, until), _not_listed))
         if not letters:
             say("no dead letters to replay")
             return
-        stubs = [letter for letter in letters if letter.stub is not None]
-        if 0 < len(stubs) < len(letters):
-            say(f"{len(stubs)} letter(s) are stubs, which do not hold their records: left out")
-            letters = [letter for letter in letters if letter.stub is None]
-        own, others = by_sink(letters, load(path))
-        if own and others:
-            say(f"{len(others)} letter(s) are of sink '{others[0].sink}', which {path} does not have: left out")
-            letters = own
-        confirm(f"Replay {len(letters)} dead letter(s) through {path}?", yes=yes)
+        path = path or file_of_name(settings, only_pipeline(letters))
+        selection = replays.replayable(letters, path)
+        for each in selection.left_out:
+            say(f"left out: {each}")
+        letters = selection.letters
+        confirm(f"Replay {plural(len(letters), 'dead letter')} through {path}?", yes=yes)
         chosen = replays.begin(settings, letters, path)
-        say(f"replay {chosen.id} begun; if it does not get to its end: penstock dead replay --resume {chosen.id}")
-    status = replays.run(settings, chosen, file)
+        say(f"replay {chosen.id} started. If it is interrupted, go on with: penstock dead replay --resume {chosen.id}")
+    with run_display() as show:
+        status = replays.run(settings, chosen, file, show=show)
     written = {name: each.written for name, each in status.sinks.items()}
     if as_json:
         print_json({"replay": chosen.id, "letters": chosen.count, "written": written, "failed_again": status.dead})
         return
-    say(f"replay {chosen.id} done: {chosen.count} letter(s), {status.dead} failed again")
+    say(f"replay {chosen.id} done: {plural(chosen.count, 'letter')}, {status.dead} failed again")
     print_table(["sink", "written"], [[name, count] for name, count in written.items()])
 
 
 @app.command("give-up")
 def give_up(
     context: typer.Context,
-    replay: Annotated[str, typer.Argument(metavar="ID", help="Id of a replay that cannot get to its end.")],
+    replay: Annotated[str, typer.Argument(metavar="ID", help="Id of a replay that cannot finish.")],
     file: Annotated[Path | None, typer.Option(help="Its pipeline file, if it was begun elsewhere.")] = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """End a replay that cannot get to its end; letters that no sink has got by it are open again."""
+    """Give up a replay that cannot finish; letters become open again for the sinks that have not received them."""
     from penstock.operate import replay as replays
 
     confirm(f"Nobody will be able to go on with the replay {replay}. Give it up?", yes=yes)
-    opened, settled, warning = replays.give_up(session(context).settings, replay, file)
+    found = replays.give_up(session(context).settings, replay, file)
     if as_json:
-        print_json({"replay": replay, "open_again": opened, "settled": settled, "warning": warning})
+        print_json(found)
     else:
-        say(f"replay {replay} given up: {opened} letter(s) are open again, {settled} stay settled")
-        if warning:
-            say(warning)
+        say(f"replay {replay} given up: {plural(found.open_again, 'letter')} open again, {found.settled} settled")
+        if found.open_for_one_sink:
+            say(f"{plural(found.open_for_one_sink, 'new letter')}, each for one sink that lacks what another has")
 
 
 @app.command()
@@ -205,22 +239,28 @@ def discard(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Settle dead letters for good; the records stay in their topic, and leave the list."""
+    """Discard dead letters for good; the records stay in their topic, but are no longer listed."""
     from penstock.delivery.ledger import Ledger
     from penstock.delivery.selection import select
+    from penstock.operate.known_ledger import note_ledger
 
-    connection = session(context).connection()
+    connection = session(context).live_connection()
+    _warn_of_another_ledger(context)
     letters = list(select(connection, _filter(topic, pipeline, error, stage, since, until), _not_listed))
     if not letters:
         _require_known(context, pipeline)
     done = 0
     if letters:
-        confirm(f"Discard {len(letters)} dead letter(s)?", yes=yes)
+        of = ", ".join(sorted({letter.dead_topic for letter in letters}))
+        confirm(f"Discard {plural(len(letters), 'dead letter')} of {of}?", yes=yes)
         done = Ledger(connection).discard(letters)
+        note_ledger(session(context).settings)
     if as_json:
         print_json({"found": len(letters), "discarded": done})
+    elif not letters:
+        say("no dead letter is meant: nothing was discarded")
     else:
-        say(f"{done} of {len(letters)} dead letter(s) discarded")
+        say(f"{done} of {plural(len(letters), 'dead letter')} discarded")
 
 
 def _filter(

@@ -1,6 +1,6 @@
 """penstock demo: the main job, end to end."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,12 +9,25 @@ from penstock.cli.progress import workplace
 from penstock.cli.scenario import print_verdict
 from penstock.cli.session import session
 
+if TYPE_CHECKING:
+    from penstock.lineage.shapes.lineage import Lineage
+
 _NOT_RIGHT = 1
 _NEXT = {
     "penstock scenario kill-worker": "the driver is killed with -9 again and again; podium = truth all the same",
     "penstock drill acks": "what acks 0, 1 and all lose when a leader dies",
     "penstock up": "a Kafka of your own; README.md goes on from there to your first pipeline",
 }
+
+
+def _print_lineage(lineage: "Lineage") -> None:
+    """Show where the podium comes from: its own dataset is the one that nothing reads."""
+    from penstock.cli.lineage.tree import print_tree
+    from penstock.lineage.graph import graph_of
+
+    graph = graph_of(lineage, "JOB")
+    for podium in {edge.target for edge in graph.edges} - {edge.source for edge in graph.edges}:
+        print_tree(graph, podium, "where the podium comes from", ("from",))
 
 
 def demo(
@@ -25,9 +38,11 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Play superhero combat into a throwaway Kafka while pipelines land it, compare with the truth, and stop."""
+    from penstock.extras import require
     from penstock.lab.demo import MALFORMED, THINK_S, run
     from penstock.lab.scenarios.play import Games
 
+    require("lineage", "penstock demo")
     settings = session(context).settings
     wanted = Games(players=players, games=games, seed=seed, malformed=MALFORMED, think_s=THINK_S)
     with workplace(settings.home, "demo") as (place, step):
@@ -49,6 +64,8 @@ def demo(
         )
         say("")
         print_verdict(outcome.compared)
+        say("")
+        _print_lineage(outcome.lineage)
         say("")
         print_table(["try next", "what happens"], [[command, about] for command, about in _NEXT.items()])
     if not outcome.compared.is_right:

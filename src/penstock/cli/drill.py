@@ -33,7 +33,7 @@ def drill(
     ],
     as_json: Json = False,
 ) -> None:
-    """Do what the textbooks say about Kafka, on a throwaway cluster of three nodes, and explain it meanwhile."""
+    """Show what the textbooks say about Kafka, on a throwaway cluster of three nodes, with explanations."""
     from penstock.lab.drills.catalog import DRILLS, choose
 
     if _LIST in names:

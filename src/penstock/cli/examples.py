@@ -1,6 +1,7 @@
 """penstock examples: what comes with Penstock to try and to copy."""
 
 import ast
+import os
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -9,27 +10,16 @@ import typer
 
 from penstock.cli import completion
 from penstock.cli.output import Json, print_json, print_table, say
-from penstock.errors import Conflict, EnvironmentNotReady, NotFound
+from penstock.errors import Conflict, NotFound
+from penstock.example_files import examples_folder
+from penstock.wording import nearest
 
 app = typer.Typer(help="Examples to look at, copy and change.", no_args_is_help=True)
-
-_PACKAGE = Path(__file__).parents[1]
-
-
-def folder() -> Path:
-    """Return where the examples are: in the package, or beside it in a clone."""
-    places = (_PACKAGE / "examples", _PACKAGE.parents[1] / "examples")
-    found = next((each for each in places if each.is_dir()), None)
-    if found is None:
-        raise EnvironmentNotReady(
-            f"the examples are neither in {places[0]} nor in {places[1]}", fix="Install Penstock again"
-        )
-    return found
 
 
 def names() -> dict[str, Path]:
     """Return the examples by name: a folder, or a single program."""
-    there = [each for each in folder().iterdir() if each.is_dir() or each.suffix == ".py"]
+    there = [each for each in examples_folder().iterdir() if each.is_dir() or each.suffix == ".py"]
     return {each.stem: each for each in sorted(there) if not each.name.startswith(("_", "."))}
 
 
@@ -56,16 +46,22 @@ def copy(
     name: Annotated[str, typer.Argument(help="Which example.", autocompletion=completion.examples)],
     to: Annotated[Path, typer.Argument(help="Folder to copy into; the working folder if left out.")] = Path(),
 ) -> None:
-    """Copy an example, to be run and changed; never over a file that is there."""
+    """Copy an example, to run and to change; an existing file is never overwritten."""
     known = names()
     if name not in known:
-        raise NotFound(f"there is no example '{name}'", fix=f"There are: {', '.join(known)}")
+        close = nearest(name, known)
+        meant = f"Did you mean '{close}'? " if close else ""
+        raise NotFound(f"there is no example '{name}'", fix=f"{meant}There are {', '.join(known)}")
     target = to / known[name].name
-    if target.exists():
-        raise Conflict(f"{target} is there already", safe="It was not touched")
+    if os.path.lexists(target):
+        raise Conflict(
+            f"{target} already exists",
+            safe="It was not touched",
+            fix=f"Copy into another folder: penstock examples copy {name} FOLDER",
+        )
     if known[name].is_dir():
         shutil.copytree(known[name], target, ignore=shutil.ignore_patterns("__pycache__", ".*", "tables"))
     else:
         to.mkdir(parents=True, exist_ok=True)
         shutil.copy(known[name], target)
-    say(f"{target} is yours")
+    say(f"copied to {target}")

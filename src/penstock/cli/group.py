@@ -7,7 +7,8 @@ import typer
 from penstock.cli import completion
 from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
 from penstock.cli.session import session
-from penstock.errors import BadInput, Conflict, NotFound
+from penstock.errors import BadInput
+from penstock.wording import plural
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
 
@@ -48,53 +49,53 @@ def reset(
         str | None,
         typer.Option(help="earliest, latest, an offset, a time (2026-01-31T12:00) or how long ago (15m)."),
     ] = None,
-    by: Annotated[int | None, typer.Option(help="So many records forward, or back if negative.")] = None,
-    like: Annotated[str | None, typer.Option(help="To where this other group stands.")] = None,
+    by: Annotated[int | None, typer.Option(help="Move forward by this many records, or back if negative.")] = None,
+    like: Annotated[str | None, typer.Option(help="To the positions of this other group.")] = None,
     partition: Annotated[int | None, typer.Option(help="Only this partition.")] = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Move a group that has no members; shows what would happen, then asks."""
     from penstock.delivery.lag import require_not_a_report
-    from penstock.kafka import groups, topics
+    from penstock.kafka import groups
     from penstock.kafka.positions import Position
 
     require_not_a_report(name)
     if [to is not None, by is not None, like is not None].count(True) != 1:
-        raise BadInput("say where to: exactly one of --to, --by and --like")
+        raise BadInput(
+            "give exactly one of --to, --by and --like",
+            safe="Nothing was changed",
+            fix=f"From the beginning again: penstock group reset {name} --to earliest; ten records back: --by -10",
+        )
     target = Position.parse(to) if to is not None else None
     admin = session(context).admin()
-    chosen = topic or sorted({each for each, _ in groups.committed(admin, like or name)})
-    if not chosen:
-        raise NotFound(f"group '{name}' has no positions", fix="Name a topic with --topic")
-    partitions = [(each, number) for each in chosen for number in range(topics.partition_count(admin, each))]
-    partitions = [each for each in partitions if partition in (None, each[1])]
-    if not partitions:
-        raise NotFound(f"there is no partition {partition} in {', '.join(chosen)}")
+    if like is None and not groups.is_known(admin, name):
+        if not topic:
+            raise groups.unknown(admin, name)
+        say(f"there is no group '{name}' yet: it will begin there, once a consumer of that name starts")
+    groups.require_no_members(admin, name)
+    partitions = groups.partitions_to_reset(admin, like or name, topic or [], partition)
     steps = groups.plan_reset(admin, name, partitions, to=target, by=by, like=like)
     print_rows(steps, as_json=as_json)
     confirm(f"Move group '{name}'?", yes=yes)
     groups.reset(admin, name, steps)
-    say(f"group '{name}' moved in {len(steps)} partition(s)")
+    say(f"group '{name}' moved in {plural(len(steps), 'partition')}")
 
 
 @app.command()
 def delete(context: typer.Context, name: Name, yes: Yes = False, as_json: Json = False) -> None:
-    """Forget a group and its positions."""
-    from penstock.delivery.lag import pipeline_of
+    """Delete a group and its positions."""
     from penstock.kafka import groups
+    from penstock.operate.belonging import require_no_pipeline
 
-    pipeline = pipeline_of(name)
-    if pipeline and (session(context).settings.home / "pipelines" / pipeline).exists():
-        raise Conflict(
-            f"group '{name}' holds positions of pipeline '{pipeline}'",
-            safe="Nothing was changed",
-            fix="Delete the pipeline's folder in .penstock/pipelines first, if it is to be forgotten",
-        )
+    require_no_pipeline(session(context).settings.home, name)
     admin = session(context).admin()
     detail = groups.describe(admin, name)
-    say(f"group '{name}' has {len(detail.members)} member(s) and positions in {len(detail.partitions)} partition(s)")
-    confirm("Forget it?", yes=yes)
+    say(
+        f"group '{name}' has {plural(len(detail.members), 'member')} and"
+        f" positions in {plural(len(detail.partitions), 'partition')}"
+    )
+    confirm("Delete it?", yes=yes)
     groups.delete(admin, name)
     say(f"group '{name}' deleted")
     if as_json:

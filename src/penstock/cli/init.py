@@ -6,36 +6,35 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import schemas
+from penstock.cli import editor_schemas
 from penstock.cli.output import Json, print_json, say
 from penstock.errors import BadInput, Conflict
-from penstock.private import distrust
 
 
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write penstock.yaml.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Write a commented penstock.yaml; never over one that is there."""
+    """Write a commented penstock.yaml; an existing one is never overwritten."""
     from penstock.config import project
-    from penstock.config.settings import HOME_NAME
+    from penstock.config.settings import HOME_NAME, require_trusted
 
     path = folder / project.FILE_NAME
     home = folder.resolve() / HOME_NAME
-    if os.path.lexists(home) and (why := distrust(home)) is not None:
-        raise BadInput(f"{home} {why}, so it is not trusted", safe="Nothing was written")
+    if os.path.lexists(home):
+        require_trusted(home, safe="Nothing was written")
     if path.exists():
-        raise Conflict(f"{path} is there already", safe="It was not touched")
+        raise Conflict(f"{path} already exists", safe="It was not touched")
     try:
-        schema_file = schemas.put(home, "penstock", folder)
+        schema_file = editor_schemas.put(home, "penstock", folder)
         # Whatever the umask: a file that others may write to is not trusted when it is found.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(f"# yaml-language-server: $schema={schema_file}\n{project.TEMPLATE}")
     except FileExistsError:
-        raise Conflict(f"{path} is there already", safe="It was not touched") from None
+        raise Conflict(f"{path} already exists", safe="It was not touched") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from None
-    say(f"{path} written; next: penstock up, then penstock topic apply")
+    say(f"{path} written; next: penstock up")
     if as_json:
         print_json({"path": str(path)})

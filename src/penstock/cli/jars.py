@@ -12,33 +12,54 @@ app = typer.Typer(help="The locked jars of Kafka, Spark's Kafka connector and De
 
 
 @app.command()
-def fetch(context: typer.Context, as_json: Json = False) -> None:
+def fetch(
+    context: typer.Context,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Only this set, such as registry, connect, or openlineage for Spark's listener; repeatable. What"
+            " pipelines need if left out.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Fetch what is missing or damaged; does nothing, offline, when all is well."""
-    from penstock.jvm import jars
+    from penstock.jvm import archives, jars
 
     folder = session(context).settings.jars
-    count = 0
-    for jar_set in jars.USED_SETS:
+    paths: list[str] = []
+    for jar_set in [jars.named(name) for name in only] if only else jars.USED_SETS:
         with bar(f"fetching jars of {jar_set}") as shown:
-            count += len(jars.ensure(jar_set, folder, shown.update))
-    say(f"{count} jars verified in {folder}")
+            if jars.locked(jar_set)[0].type == "tar.gz":
+                paths += map(str, archives.ensure(jar_set, folder, shown.update).rglob("*.jar"))
+            else:
+                paths += map(str, jars.ensure(jar_set, folder, shown.update))
+    say(f"{len(paths)} jars verified in {folder}")
     if as_json:
-        print_json({"jars": count, "folder": str(folder)})
+        print_json({"jars": len(paths), "folder": str(folder), "paths": paths})
 
 
 @app.command()
 def warm(
+    context: typer.Context,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Do nothing if that was done before.")] = False,
 ) -> None:
-    """Parse Spark's classes once, which takes half a minute; from then on every pipeline starts sooner."""
-    from penstock.driver import class_archive
+    """Parse Kafka's and Spark's classes once, which takes half a minute; from then on both start sooner."""
+    from penstock.broker import class_archive as of_kafka
+    from penstock.driver import class_archive as of_spark
+    from penstock.jvm.class_archive import is_own
     from penstock.jvm.java import find_java
 
-    if if_missing and class_archive.is_own(class_archive.archive(find_java()[0])):
-        return
-    with bar("archiving Spark's classes"):
-        path = class_archive.make()
-    say(f"Spark's classes are in {path}")
+    jar_folder = session(context).settings.jars
+    if not (if_missing and is_own(of_kafka.archive(jar_folder))):
+        with bar("archiving Kafka's classes"):
+            path = of_kafka.make(jar_folder)
+        say(f"Kafka's classes are in {path}")
+    if not (if_missing and is_own(of_spark.archive(find_java()[0]))):
+        with bar("archiving Spark's classes"):
+            path = of_spark.make()
+        say(f"Spark's classes are in {path}")
 
 
 @app.command("list")

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from penstock.cli.output import print_json_line, print_lines
+from penstock.cli.output import print_json_line, print_lines, say
 from penstock.cli.tables import render
+from penstock.driver.log_files import last_lines
 
 _LOOK_EVERY_S = 0.5
 Rows = list[list[Any]]
@@ -58,18 +59,17 @@ def _redraw(columns: list[str], look: Callable[[], Rows], is_over: Callable[[Row
             time.sleep(_LOOK_EVERY_S)
 
 
-def print_log(path: Path, *, lines: int, goes_on: bool) -> None:
-    """Print the last lines of a log, and if it goes on, each new one until Ctrl-C."""
+def print_log(path: Path, *, lines: int, goes_on: bool, leave_out: str | None = None) -> None:
+    """Print the last lines of a log, and if it goes on, each new one until Ctrl-C; but none that begins so."""
     if not goes_on:
-        print_lines(last_lines(path, lines))
+        found = last_lines(path, lines, leave_out)
+        print_lines(found)
+        if not found:
+            say("nothing is in this log yet")
         return
     for line in follow(path, lines=lines):
-        print_lines([line])
-
-
-def last_lines(path: Path, count: int) -> list[str]:
-    """Return the last lines of a log."""
-    return path.read_text(encoding="utf-8", errors="replace").splitlines()[-count:]
+        if leave_out is None or not line.startswith(leave_out):
+            print_lines([line])
 
 
 def follow(path: Path, *, lines: int) -> Iterator[str]:

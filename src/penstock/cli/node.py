@@ -1,16 +1,31 @@
-"""penstock node add | remove | replace: growing, shrinking and repairing the running cluster."""
+"""penstock node list | add | remove | replace: growing, shrinking and repairing the running cluster."""
 
 from typing import Annotated
 
 import typer
 
-from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, say
+from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import session
+from penstock.wording import plural
 
 app = typer.Typer(help="Grow, shrink and repair the running cluster.", no_args_is_help=True)
 
 NodeId = Annotated[int, typer.Argument(help="Id of the node.")]
+
+
+@app.command("list")
+def list_(context: typer.Context, as_json: Json = False) -> None:
+    """List the nodes of the local cluster: state, role, port, memory."""
+    from penstock.cli import parts
+
+    current = session(context)
+    current.own_cluster().existing()
+    nodes = parts.nodes(current)
+    if as_json:
+        print_json(nodes)
+    else:
+        print_table(list(nodes[0]), [list(node.values()) for node in nodes])
 
 
 @app.command()
@@ -51,7 +66,8 @@ def replace(
     cluster = session(context).own_cluster()
     gone = cluster.gone_with(node)
     say(
-        f"only node {node} had the newest records of {len(gone)} partition(s), and they are lost: {', '.join(gone)}"
+        f"only node {node} had the newest records of {plural(len(gone), 'partition')},"
+        f" and they are lost: {', '.join(gone)}"
         if gone
         else f"every partition of node {node} has a leader elsewhere"
     )

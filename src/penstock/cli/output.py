@@ -4,14 +4,16 @@ import datetime
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from pydantic import BaseModel
 
 from penstock.errors import BadInput, one_line
 from penstock.terminal import colours_wanted, visible, write_data
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
@@ -26,8 +28,8 @@ def say(text: str) -> None:
 def say_error(text: str, *, exit_code: int, as_json: bool, detail: dict[str, str] | None = None) -> None:
     """Say what went wrong: a line for each mistake, or one JSON object on a line of standard error."""
     if as_json:
-        said = {"error": one_line(text), "exit_code": exit_code, **{k: one_line(v) for k, v in (detail or {}).items()}}
-        sys.stderr.write(json.dumps(said) + "\n")
+        said = {key: _clean_lines(value) for key, value in (detail or {}).items()}
+        sys.stderr.write(json.dumps({"error": _clean_lines(text), "exit_code": exit_code, **said}) + "\n")
         sys.stderr.flush()
         return
     is_coloured = sys.stderr.isatty() and colours_wanted()
@@ -39,14 +41,17 @@ def say_error(text: str, *, exit_code: int, as_json: bool, detail: dict[str, str
     sys.stderr.flush()
 
 
+def _clean_lines(text: str) -> str:
+    """Escape what does not show; several mistakes stay a line each."""
+    return "\n".join(map(one_line, text.split("\n")))
+
+
 def print_json(data: Any) -> None:
     """Write one JSON document, whatever is in it: data of others have integers of any size and halves of characters."""
     try:
         written = orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError:
-        written = json.dumps(
-            data, default=lambda each: _plain(each) if isinstance(each, BaseModel) else str(each), indent=2
-        ).encode()
+        written = json.dumps(data, default=lambda each: _plain(each, or_text=True), indent=2).encode()
     write_data(written + b"\n")
     sys.stdout.flush()
 
@@ -64,13 +69,17 @@ def print_lines(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, *, or_text: bool = False) -> Any:
+    from pydantic import BaseModel
+
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
+    if or_text:
+        return str(value)
     raise TypeError
 
 
-def print_rows(rows: Sequence[BaseModel], *, as_json: bool, empty: str = "nothing") -> None:
+def print_rows(rows: Sequence["BaseModel"], *, as_json: bool, empty: str = "nothing") -> None:
     """Write models as a JSON list or as a table with a column per field."""
     if as_json:
         print_json(list(rows))
@@ -95,16 +104,16 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        say("Nothing was changed. To do it, add --yes")
+        say(f"{question} Nothing was changed: add --yes to do it")
         raise typer.Exit(1)
-    if not typer.confirm(visible(question), err=True):
+    try:
+        agreed = typer.confirm(visible(question), err=True)
+    except typer.Abort:  # Ctrl+C, or the end of the input
+        say("")
+        raise KeyboardInterrupt from None
+    if not agreed:
         say("Nothing was changed")
         raise typer.Exit(1)
-
-
-def plural(count: int, thing: str, things: str = "") -> str:
-    """Write a count with its noun, as in `1 event` and `2,000 events`."""
-    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
 
 
 def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:

@@ -33,12 +33,16 @@ class Session:
             from penstock.config import settings
 
             self._settings = settings.load(
-                project_file=self.project_file, home=self.home, bootstrap=self.bootstrap, user=self.user
+                project_file=self.project_file,
+                home=self.home,
+                bootstrap=self.bootstrap,
+                user=self.user,
+                on_command_line=True,
             )
             for file in self._settings.passed_over:
                 say(
-                    f"warning: {file} was passed over, for it or its folder belongs to another user;"
-                    f" if it is meant: --project {file}"
+                    f"warning: {file} was ignored, because it or its folder belongs to another user;"
+                    f" to use it anyway: --project {file}"
                 )
         return self._settings
 
@@ -58,25 +62,44 @@ class Session:
 
         return Cluster(self.settings.home / "broker", self.settings.jars, talk=talk or (lambda _line: None))
 
-    def own_cluster(self, talk: "Talk | None" = None) -> "Cluster":
-        """Return the local cluster for a command that starts or stops it."""
+    def own_cluster(self, talk: "Talk | None" = None, *, may_make: bool = False) -> "Cluster":
+        """Return the local cluster for a command that starts or stops it, or makes it."""
         if self.settings.external is not None:
             raise Conflict(
                 f"the cluster at {self.settings.external.bootstrap_servers} is an external one:"
                 " Penstock does not start or stop it",
                 fix="Set cluster.type to local in penstock.yaml, or leave out --bootstrap",
             )
+        if not may_make:
+            self.settings.require_no_cluster_above()
         return self.cluster(talk)
 
     def connection(self) -> "Connection":
         """Return the way into the cluster that is meant."""
         return self.settings.connection()
 
+    def live_connection(self) -> "Connection":
+        """Return the same, for a command that is of no use without Kafka: raise soon if this machine runs none.
+
+        A client of Kafka would find that out, too, and take longer: elsewhere a server may just be slow.
+        """
+        from penstock.kafka.diagnose import explain_silence, is_reachable, require_kafka
+        from penstock.loopback import is_loopback
+
+        found = self.connection()
+        hosts = [server.rpartition(":")[0].strip("[]") for server in found.bootstrap_servers.split(",")]
+        if all(map(is_loopback, hosts)):
+            if not is_reachable(found):
+                raise explain_silence(found, "").error
+            if self.settings.external is not None:  # of one that is ours, more than that has been looked at
+                require_kafka(found.bootstrap_servers)
+        return found
+
     def admin(self) -> "Admin":
         """Open an admin connection."""
         from penstock.kafka.admin import Admin
 
-        return Admin(self.connection())
+        return Admin(self.live_connection())
 
 
 def session(context: typer.Context) -> Session:

@@ -9,6 +9,7 @@ import typer
 from penstock.cli.output import Json, print_json, print_table, say
 from penstock.cli.progress import bar
 from penstock.cli.session import session
+from penstock.config.complaints import in_words
 from penstock.errors import BadInput
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ app = typer.Typer(help="Superhero combat: games that make events, and the truth 
 
 To = Annotated[str, typer.Option("--to", help="Where events go: kafka://, redis://, redis-pubsub:// or amqp://.")]
 Topic = Annotated[str, typer.Option(help="Topic of the events; made with 4 partitions if Kafka has none.")]
+ByModule = Annotated[bool, typer.Option("--by-module", help="A topic for each module: TOPIC.lobby and TOPIC.game.")]
 Mistakes = Annotated[float, typer.Option(help="Share of turns in which a bot strikes the dead or does nothing.")]
 Think = Annotated[float, typer.Option("--think-s", help="Seconds that a bot behind a socket thinks before it acts.")]
 Seed = Annotated[int, typer.Option(help="The same seed is the same games.")]
@@ -41,6 +43,7 @@ def run(
     truth: Annotated[
         Path | None, typer.Option(help="File for the final standings; superhero/truth.jsonl in the home if left out.")
     ] = None,
+    by_module: ByModule = False,
     to: To = "kafka://",
     topic: Topic = "superhero.combat",
     as_json: Json = False,
@@ -49,6 +52,8 @@ def run(
     from penstock.lab.simulator.sending import simulate_to
     from penstock.lab.simulator.simulation import SimulationOptions
 
+    if by_module and speed == "max":
+        raise BadInput("--by-module goes by the logger of an event, and --speed max logs none: use --speed live")
     options = _checked(
         SimulationOptions,
         players=players,
@@ -59,7 +64,7 @@ def run(
         bots={"mistakes": mistakes, "think_s": think_s},
         truth=truth or session(context).settings.home / "superhero" / "truth.jsonl",
     )
-    outlet = _outlet(context, to, topic)
+    outlet = _outlet(context, to, topic, by_module=by_module)
     with bar("playing") as shown:
         done = simulate_to(options, outlet, show=shown.update)
     if as_json:
@@ -100,6 +105,10 @@ def serve(
     truth: Annotated[
         Path | None, typer.Option(help="File to add the final standings to; none are written if left out.")
     ] = None,
+    share_port: Annotated[
+        bool, typer.Option("--share-port", help="Other servers may listen on this port, too; takes games in Redis.")
+    ] = False,
+    by_module: ByModule = False,
     to: To = "kafka://",
     topic: Topic = "superhero.combat",
 ) -> None:
@@ -108,11 +117,13 @@ def serve(
 
     from penstock.lab.simulator.lobby import LobbyOptions
     from penstock.lab.simulator.server import ServerOptions
-    from penstock.lab.simulator.service import Service
+    from penstock.lab.simulator.service import IN_MEMORY, Service
 
+    if share_port and state == IN_MEMORY:
+        raise BadInput("--share-port takes games that all servers see: name --state redis://HOST:PORT/0")
     service = Service(
-        _outlet(context, to, topic),
-        _checked(ServerOptions, host=host, port=port, origins=tuple(origin or ())),
+        _outlet(context, to, topic, by_module=by_module),
+        _checked(ServerOptions, host=host, port=port, shares_port=share_port, origins=tuple(origin or ())),
         _checked(
             LobbyOptions,
             lobby_timeout_s=lobby_timeout_s,
@@ -136,6 +147,9 @@ def players_(
     seed: Seed = 1,
     first: Annotated[int, typer.Option(help="Number of the first bot, so that two crowds have other names.")] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Join any open game, also with players of others.")] = False,
+    forever: Annotated[
+        bool, typer.Option("--forever", help="As --open, but one game after the other until Ctrl-C.")
+    ] = False,
     mistakes: Mistakes = 0.01,
     think_s: Think = 0.0,
     as_json: Json = False,
@@ -144,12 +158,14 @@ def players_(
     import asyncio
 
     from penstock.lab.simulator.plan import plan
-    from penstock.lab.simulator.play import BotOptions, CrowdOptions, crowd, open_crowd
+    from penstock.lab.simulator.play import BotOptions, CrowdOptions, crowd, endless_crowd, open_crowd
 
     bots = _checked(BotOptions, mistakes=mistakes, think_s=think_s)
     wish = _checked(CrowdOptions, count=count, games=games, first=first)
+    numbers = range(wish.first, wish.first + wish.count)
+    if forever:
+        asyncio.run(endless_crowd(server, numbers, bots, seed=seed))
     with bar("playing") as shown:
-        numbers = range(wish.first, wish.first + wish.count)
         playing = (
             open_crowd(server, numbers, games, bots, seed=seed, show=shown.update)
             if open_
@@ -162,11 +178,11 @@ def players_(
         print_table(["outcome", "seats"], [[outcome, outcomes[outcome]] for outcome in ("won", "lost", "timed out")])
 
 
-def _outlet(context: typer.Context, address: str, topic: str) -> "Outlet":
+def _outlet(context: typer.Context, address: str, topic: str, *, by_module: bool = False) -> "Outlet":
     from penstock.lab.simulator.sending import PROJECT_KAFKA, Outlet
 
     connection = session(context).connection() if address == PROJECT_KAFKA else None
-    return Outlet(address, topic=topic, connection=connection)
+    return Outlet(address, topic=topic, by_module=by_module, connection=connection)
 
 
 def _checked(model: "Callable[..., Model]", **given: Any) -> "Model":
@@ -178,4 +194,4 @@ def _checked(model: "Callable[..., Model]", **given: Any) -> "Model":
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         option = str(problem["loc"][-1]).replace("_", "-")
-        raise BadInput(f"--{option}: {problem['msg']}, not {problem['input']}") from None
+        raise BadInput(f"--{option}: {in_words(problem)}, not {problem['input']}", safe="Nothing was started") from None

@@ -6,13 +6,28 @@ from typing import Annotated
 import typer
 
 from penstock.cli import completion
-from penstock.cli.output import Json, plural, print_json, print_table, say
+from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
+from penstock.cli.progress import bar
 from penstock.cli.table_output import Form, Output, plain, write
+from penstock.wording import plural
 
-app = typer.Typer(help="Delta tables that pipelines landed.", no_args_is_help=True)
+app = typer.Typer(help="Delta and Iceberg tables that pipelines landed.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the table.", autocompletion=completion.tables)]
+Keep = Annotated[str, typer.Option(help="How long files that no version needs any more are kept; at least 1h.")]
 AsOf = Annotated[str, typer.Option(help="A version or a time: the table as it was then.")]
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """List the tables in this folder and up to two below it, with their newest version."""
+    from penstock.sinks.tables import landed
+
+    print_rows(
+        landed(Path()),
+        as_json=as_json,
+        empty="no tables here: a `delta` or `iceberg` sink makes one with its first batch: penstock pipeline run FILE",
+    )
 
 
 @app.command()
@@ -48,7 +63,7 @@ def query(
     output: Output = None,
     as_json: Json = False,
 ) -> None:
-    """Ask landed tables with SQL; it starts at once, without Spark, and can only read."""
+    """Query landed tables with SQL: read-only, starts at once, without Spark."""
     from penstock.sinks.table_query import query as ask
 
     write(ask(sql, Path.cwd(), as_of), "jsonl" if as_json else form, output)
@@ -57,17 +72,61 @@ def query(
 @app.command()
 def compact(
     path: Folder,
-    keep: Annotated[str, typer.Option(help="How long files that no version needs any more are kept.")] = "7d",
+    keep: Keep = "7d",
+    target: Annotated[str, typer.Option(help="How large the files become, about.")] = "128MB",
     as_json: Json = False,
 ) -> None:
-    """Join small files into large ones, under the lock that the pipeline's commits take too."""
+    """Join small files into large ones; safe while the pipeline runs."""
     from penstock.sinks.tables import compact as join
 
-    done = join(path, keep)
+    with bar(f"joining files of {path}"):
+        done = join(path, keep, target)
     if as_json:
         print_json(done)
         return
-    say(f"{done.files_before} files became {done.files_after}; {done.deleted} old files were deleted")
+    say(f"{plural(done.files_before, 'file')} became {done.files_after}; {plural(done.deleted, 'old file')} deleted")
+
+
+@app.command()
+def vacuum(
+    path: Folder,
+    keep: Keep = "7d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which files would go.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete files that no version of the time kept needs, and those that never became part of the table."""
+    from penstock.sinks.tables import vacuum as clear
+
+    with bar(f"looking for old files of {path}"):
+        found = clear(path, keep, dry_run=dry_run)
+    if as_json:
+        print_json({"files": found, "deleted": not dry_run})
+        return
+    if dry_run:
+        print_table(["file"], [[each] for each in found])
+    say(f"{plural(len(found), 'old file')} {'would be' if dry_run else ''} deleted".replace("  ", " "))
+
+
+@app.command()
+def restore(
+    path: Folder,
+    to: Annotated[str, typer.Option(help="A version or a time: the table as it was then.")],
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Bring back an older version of a table, as a new one. Its pipeline then writes again what is missing."""
+    from penstock.sinks.tables import open_table
+    from penstock.sinks.tables import restore as bring_back
+
+    version = open_table(path, to).version()
+    confirm(f"Bring the table {path} back to version {version}?", yes=yes)
+    done = bring_back(path, str(version))
+    if as_json:
+        print_json(done)
+        return
+    say(
+        f"version {done.version} of {path} holds what version {version} held; its pipeline writes what came since again"
+    )
 
 
 @app.command()

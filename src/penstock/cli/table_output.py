@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from penstock.cli.output import plural, print_json_line, print_table, say
+from penstock.cli.output import print_json_line, print_table, say
 from penstock.errors import BadInput
 from penstock.terminal import write_data
+from penstock.wording import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,7 @@ def write(rows: "pa.Table", form: Kind, output: Path | None) -> None:
         _to_file(rows, form, output)
         say(f"{plural(rows.num_rows, 'row')} written to {output}")
     elif form == "parquet":
-        raise BadInput("Parquet is no text: name a file with --output")
+        raise BadInput("Parquet is not text: name a file with --output")
     elif form == "table":
         listed = plain(rows)
         print_table(rows.schema.names, [list(row.values()) for row in listed], own_data=True)
@@ -59,7 +60,7 @@ def _to_file(rows: "pa.Table", form: Kind, output: Path) -> None:
             else:
                 _write_csv(rows, file)
     except FileExistsError:
-        raise BadInput(f"{output} is there already", safe="It was not touched") from None
+        raise BadInput(f"{output} already exists", safe="It was not touched") from None
 
 
 def _write_csv(rows: "pa.Table", file: Any) -> None:

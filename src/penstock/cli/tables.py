@@ -11,6 +11,8 @@ from penstock.terminal import colours_wanted, visible
 
 _GAP = "  "
 _NARROWEST = 6
+_NAMES = {"batch", "id", "leader", "node", "offset", "partition", "pid", "port"}
+"""Columns, or their last words, whose numbers are names."""
 _COLOURS = {
     "running": "32",
     "up": "32",
@@ -29,7 +31,11 @@ def render(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, own_data: b
     """Return the lines of a table as standard output should show it; `own_data` are shown to the letter."""
     is_terminal = sys.stdout.isatty()
     rounded = is_terminal and not own_data
-    cells = [[_cell(value, rounded=rounded) for value in row] for row in rows]
+    # What somebody copies into a command stays as it is.
+    names = [column.rpartition("_")[2] in _NAMES for column in columns]
+    cells = [
+        [_cell(value, rounded=rounded and not name) for value, name in zip(row, names, strict=True)] for row in rows
+    ]
     # In a pipe data stay as they are, but a row stays a line; a terminal is shown what would steer it.
     shown = [[visible(each) if is_terminal else _in_one_line(each) for each in row] for row in [list(columns), *cells]]
     right = [all(_is_number(row[at]) for row in rows) and bool(rows) for at in range(len(columns))]

@@ -10,6 +10,7 @@ from penstock.cli.progress import bar
 from penstock.cli.session import session
 from penstock.config.complaints import in_words
 from penstock.errors import BadInput, NotFound
+from penstock.wording import plural
 
 if TYPE_CHECKING:
     from penstock.kafka.topic_spec import TopicSpec
@@ -40,7 +41,7 @@ def tail(
     context: typer.Context,
     name: Name,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, help="So many of each partition's last records first.")
+        int, typer.Option("--lines", "-n", min=0, help="Start with this many of each partition's last records.")
     ] = 10,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +78,7 @@ def create(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Make a topic."""
+    """Create a topic."""
     from penstock.kafka import topics
 
     spec = _spec(
@@ -89,7 +90,7 @@ def create(
         config=config,
     )
     topics.create(session(context).admin(), name, spec)
-    say(f"topic '{name}' made with {partitions} partition(s)")
+    say(f"topic '{name}' created with {plural(partitions, 'partition')}")
     if as_json:
         print_json({"topic": name, "partitions": partitions})
 
@@ -102,7 +103,7 @@ def alter(
     retention_size: RetentionSize = None,
     cleanup: Cleanup = None,
     config: Config = None,
-    unset: Annotated[list[str] | None, typer.Option(help="Give this setting back to the default.")] = None,
+    unset: Annotated[list[str] | None, typer.Option(help="Reset this setting to its default.")] = None,
     as_json: Json = False,
 ) -> None:
     """Change a topic's settings."""
@@ -125,7 +126,7 @@ def add_partitions(
     total: Annotated[int, typer.Argument(min=1, help="How many it should have.")],
     as_json: Json = False,
 ) -> None:
-    """Grow a topic; keys map to other partitions from then on."""
+    """Add partitions to a topic; keys map to other partitions from then on."""
     from penstock.kafka import topics
 
     topics.add_partitions(session(context).admin(), name, total)
@@ -164,12 +165,7 @@ def purge(
     if before is not None and partition is None:
         raise BadInput("--before needs --partition: offsets count within one")
     admin = session(context).admin()
-    parts = {part.partition: part for part in topics.describe(admin, name).partitions}
-    if partition is not None and partition not in parts:
-        raise NotFound(f"topic '{name}' has no partition {partition}")
-    chosen = [partition] if partition is not None else sorted(parts)
-    targets = {number: before if before is not None else parts[number].end or 0 for number in chosen}
-    records = sum(max(0, target - (parts[number].start or 0)) for number, target in targets.items())
+    targets, records = topics.plan_purge(admin, name, partition, before)
     say(f"up to {records:,} records of '{name}' will be deleted; that cannot be undone")
     confirm("Delete them?", yes=yes)
     topics.purge(admin, name, targets)
@@ -185,7 +181,7 @@ def apply_(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Make the topics what penstock.yaml says; shows the plan first, and never deletes a topic."""
+    """Create and change topics as penstock.yaml says; shows the plan first, and never deletes a topic."""
     from penstock.kafka import apply
 
     current = session(context)
@@ -199,13 +195,13 @@ def apply_(
     )
     todo = [change for change in changes if change.action != "keep"]
     if dry_run or not todo:
-        say("nothing to do" if not todo else f"{len(todo)} change(s) planned, none made")
+        say("nothing to do" if not todo else f"{plural(len(todo), 'change')} planned, none made")
         return
     risky = [change.topic for change in todo if change.deletes_records]
     if risky:
         confirm(f"Records of {', '.join(risky)} may be deleted by the new settings. Go on?", yes=yes)
     apply.carry_out(admin, todo, wanted)
-    say(f"{len(todo)} change(s) made")
+    say(f"{plural(len(todo), 'change')} made")
 
 
 @app.command()
@@ -229,10 +225,10 @@ def rebalance(
     print_rows(moves, as_json=as_json, empty="every node is evenly used: nothing to move")
     if dry_run or not moves:
         return
-    confirm(f"Move these {len(moves)} partition(s)?", yes=yes)
-    with bar(f"moving {len(moves)} partition(s)") as shown:
+    confirm(f"Move {plural(len(moves), 'partition')}?", yes=yes)
+    with bar(f"moving {plural(len(moves), 'partition')}") as shown:
         rebalance.execute(admin, moves, classpath, shown.update)
-    say(f"{len(moves)} partition(s) moved, every replica in sync")
+    say(f"{plural(len(moves), 'partition')} moved, every replica in sync")
 
 
 def _spec(

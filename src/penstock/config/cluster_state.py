@@ -5,14 +5,13 @@ It is written whole, by rename, before the first node is formatted, and again wh
 
 from pathlib import Path
 
-import orjson
 from pydantic import BaseModel, Field
 
+from penstock.config import state_file
 from penstock.errors import Conflict
-from penstock.private import write_private
-from penstock.record.formats import CLUSTER, KEY, require_format
+from penstock.record.formats import CLUSTER
 
-_FILE = "cluster.json"
+FILE = "cluster.json"
 
 
 class NodeState(BaseModel, frozen=True, extra="forbid"):
@@ -64,29 +63,15 @@ class ClusterState(BaseModel, frozen=True, extra="forbid"):
 
     def save(self, folder: Path) -> None:
         """Write the file so that a crash leaves the old one or the new one."""
-        content = {KEY: CLUSTER, **self.model_dump(mode="json")}
-        write_private(folder / _FILE, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        state_file.save(folder / FILE, CLUSTER, self)
 
 
 def load(folder: Path) -> ClusterState | None:
     """Read the file; None where no cluster was made yet. Data without the file are never built upon."""
-    path = folder / _FILE
-    try:
-        content = orjson.loads(path.read_bytes())
-        if isinstance(content, dict):
-            require_format(str(path), content.pop(KEY, None), CLUSTER)
-        return ClusterState.model_validate(content)
-    except FileNotFoundError:
-        if any(folder.glob("node-*/data/meta.properties")):
-            raise Conflict(
-                f"{folder} holds Kafka data, but {_FILE}, which says how they were made, is gone",
-                safe="The data are untouched",
-                fix=f"Put {_FILE} back from a copy, or move {folder} away to start a new cluster",
-            ) from None
-        return None
-    except (ValueError, OSError):
-        raise Conflict(
-            f"{path} is damaged or cannot be read",
-            safe="The data are untouched",
-            fix=f"Put {_FILE} back from a copy, or move {folder} away to start a new cluster",
-        ) from None
+    safe = "The data are untouched"
+    fix = f"Put {FILE} back from a copy, or move {folder} away to start a new cluster"
+    found = state_file.load(folder / FILE, CLUSTER, ClusterState, safe=safe, fix=fix)
+    if found is None and any(folder.glob("node-*/data/meta.properties")):
+        what = f"{folder} holds Kafka data, but {FILE}, which says how they were made, is gone"
+        raise Conflict(what, safe=safe, fix=fix)
+    return found

@@ -1,12 +1,13 @@
 """What pydantic finds wrong, in the words of somebody who writes a file and has never heard of pydantic."""
 
-import difflib
 from typing import Any
+
+from penstock.wording import nearest
 
 _WORDS = {
     "bool_parsing": "it must be true or false",
     "bool_type": "it must be true or false",
-    "dict_type": "keys with values belong here",
+    "dict_type": "`key: value` lines are needed here",
     "extra_forbidden": "it is not known",
     "float_parsing": "it must be a number",
     "float_type": "it must be a number",
@@ -17,15 +18,17 @@ _WORDS = {
     "int_type": "it must be a whole number",
     "less_than": "it must be less than {lt}",
     "less_than_equal": "it must be at most {le}",
-    "list_type": "a list belongs here",
+    "list_type": "a list is needed here, such as [a, b]",
     "literal_error": "it must be {expected}",
     "missing": "it is required",
-    "model_attributes_type": "keys with values belong here",
-    "model_type": "keys with values belong here",
+    "model_attributes_type": "`key: value` lines are needed here",
+    "model_type": "`key: value` lines are needed here",
     "path_type": "it must be a path",
     "string_pattern_mismatch": "it does not have the form that is asked for, {pattern}",
+    "string_too_long": "it must not be longer than {max_length}",
+    "string_too_short": "it must not be shorter than {min_length}",
     "string_type": "it must be text",
-    "too_short": "it must have at least {min_length} of them",
+    "too_short": "name at least {min_length} here",
     "union_tag_not_found": "the key {discriminator} is missing",
 }
 
@@ -35,8 +38,8 @@ def in_words(problem: Any) -> str:
     context = problem.get("ctx", {})
     if problem["type"] == "union_tag_invalid":
         known = [each.strip(" '") for each in context["expected_tags"].split(",")]
-        nearest = difflib.get_close_matches(context["tag"], known, n=1)
-        meant = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        close = nearest(context["tag"], known)
+        meant = f"; did you mean '{close}'?" if close else ""
         what = context["discriminator"].strip("'")
         return f"there is no {what} '{context['tag']}': it is one of {', '.join(known)}{meant}"
     if problem["type"] in _WORDS:

@@ -1,7 +1,7 @@
 """YAML files checked against a model: every complaint names file, line, key path and remedy."""
 
-import difflib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from penstock.config.complaints import in_words
 from penstock.errors import BadInput, Mistakes, NotFound, one_line
+from penstock.wording import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 KeyPath = tuple[str | int, ...]
@@ -49,7 +50,7 @@ class _PlainLoader(yaml.SafeLoader):
             if not isinstance(key_node, yaml.ScalarNode):
                 raise _refuse("a key must be a plain word", key_node.start_mark)
             if key_node.value in seen:
-                raise _refuse(f"the key '{key_node.value}' stands twice", key_node.start_mark)
+                raise _refuse(f"the key '{key_node.value}' occurs twice", key_node.start_mark)
             seen.add(key_node.value)
         return super().construct_mapping(node, deep=deep)
 
@@ -63,6 +64,22 @@ class _NotPlainError(yaml.MarkedYAMLError):
 
 def _refuse(problem: str, mark: Any) -> _NotPlainError:
     return _NotPlainError(problem=problem, problem_mark=mark)
+
+
+def _in_words(error: yaml.MarkedYAMLError) -> str:
+    """Say what is most likely wrong, for the usual mistakes; for others what PyYAML says."""
+    said, begun = str(error.problem), error.context_mark.line + 1 if error.context_mark else 0
+    if "flow " in str(error.context):
+        return f"a bracket that line {begun} opens is not closed, or a comma is missing"
+    if "quoted scalar" in str(error.context):
+        return f"a quote that line {begun} opens is not closed"
+    if "'\\t'" in said:
+        return "a tab stands here; indent with spaces"
+    if said == "mapping values are not allowed here":
+        return "a colon does not belong here; indent as the lines above, and put text that has a colon in quotes"
+    if said == "expected <block end>, but found '<scalar>'":
+        return "text stands behind a closing quote; put text that has quotes in the other kind of quotes"
+    return _QUOTED.sub(_unquoted, said)
 
 
 def _unquoted(match: "re.Match[str]") -> str:
@@ -96,20 +113,39 @@ def _lines(node: yaml.Node, path: KeyPath = ()) -> dict[KeyPath, int]:
     return found
 
 
-def _nearest_key(model: type[BaseModel], typed: str) -> str | None:
-    """Find the likest among all keys that any model reachable from `model` knows: good enough for a typo."""
-    names: set[str] = set()
-    queue: list[type[BaseModel]] = [model]
-    seen: set[type[BaseModel]] = set()
-    while queue:
-        current = queue.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for name, field in current.model_fields.items():
-            names.add(field.alias or name)
-            queue += [part for part in _annotation_parts(field.annotation) if _is_model(part)]
-    return next(iter(difflib.get_close_matches(typed, sorted(names), n=1)), None)
+def _keys(models: Iterable[type[BaseModel]]) -> set[str]:
+    return {field.alias or name for model in models for name, field in model.model_fields.items()}
+
+
+def _parts_of(models: Iterable[type[BaseModel]], key: str | int | None = None) -> set[type[BaseModel]]:
+    """Return the models that a key of these models holds, or any key of them."""
+    return {
+        part
+        for model in models
+        for name, field in model.model_fields.items()
+        if key is None or key == (field.alias or name)
+        for part in _annotation_parts(field.annotation)
+        if _is_model(part)
+    }
+
+
+def _models_at(model: type[BaseModel], place: KeyPath) -> set[type[BaseModel]]:
+    """Return the models whose keys belong at a place of the document; pydantic's places have tags of unions, too."""
+    models = {model}
+    for part in place:
+        tagged = {
+            each for each in models if part in (each.__name__, getattr(each.model_fields.get("type"), "default", ""))
+        }
+        models = _parts_of(models, part) or tagged or models
+    return models
+
+
+def _all_models(model: type[BaseModel]) -> set[type[BaseModel]]:
+    """Return a model and all that are reachable from it."""
+    found, queue = {model}, {model}
+    while queue := _parts_of(queue) - found:
+        found |= queue
+    return found
 
 
 def _annotation_parts(annotation: Any) -> list[Any]:
@@ -128,17 +164,25 @@ def _complaint(path: Path, lines: dict[KeyPath, int], model: type[BaseModel], pr
     for part in location:
         if (*keys, part) in lines:
             keys = (*keys, part)
-    text = in_words(problem)
-    if problem["type"] == "extra_forbidden":
-        nearest = _nearest_key(model, str(location[-1]))
-        known_elsewhere = nearest == location[-1]
-        text = "this key does not belong here" if known_elsewhere else "this key is not known"
-        text += f"; did you mean '{nearest}'?" if nearest and not known_elsewhere else ""
-    elif problem["type"] == "missing":
-        keys, text = (*keys, location[-1]), "this key is required"
+    if problem["type"] == "missing":
+        keys = (*keys, location[-1])
     elif problem["type"] == _CONTRADICTION:
         keys = location
-    return placed(path, lines, keys, text)
+    return placed(path, lines, keys, in_words_of_keys(model, problem))
+
+
+def in_words_of_keys(model: type[BaseModel], problem: Any) -> str:
+    """Say what is wrong, and which of the model's keys is meant by one that it does not know."""
+    if problem["type"] == "missing":
+        return "this key is required"
+    if problem["type"] != "extra_forbidden":
+        return in_words(problem)
+    *place, typed = problem["loc"]
+    everywhere = _keys(_all_models(model))
+    # A key that belongs to this place is the likeliest; one of another place is good enough for a typo.
+    meant = nearest(str(typed), _keys(_models_at(model, tuple(place)))) or nearest(str(typed), everywhere)
+    what = "this key does not belong here" if typed in everywhere else "this key is not known"
+    return what + (f"; did you mean '{meant}'?" if meant and meant != typed else "")
 
 
 def contradiction(text: str, *keys: str | int) -> ValidationError:
@@ -170,13 +214,13 @@ def load_with_lines(path: Path, model: type[Model]) -> tuple[Model, dict[KeyPath
         data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        problem = error.problem if isinstance(error, _NotPlainError) else _QUOTED.sub(_unquoted, str(error.problem))
+        problem = error.problem if isinstance(error, _NotPlainError) else _in_words(error)
         raise BadInput(f"{path}:{line}: not valid YAML: {problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
     lines = _lines(node) if node is not None else {}
     try:
-        return model.model_validate(data if data is not None else {}, context={"base": path.parent}), lines
+        return model.model_validate(data if data is not None else {}, context={"base": path.absolute().parent}), lines
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         complaints = dict.fromkeys(_complaint(path, lines, model, each) for each in problems)

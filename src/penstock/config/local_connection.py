@@ -1,6 +1,7 @@
 """Ways into a local cluster. Kept apart from starting it, so that a client command loads little."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.config import cluster_state as state
@@ -9,6 +10,7 @@ from penstock.errors import Conflict, NotFound, Transient
 from penstock.kafka.admin import Admin
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
+from penstock.kafka.diagnose import require_kafka
 from penstock.kafka.security import Mtls, Scram
 from penstock.secret import Secret
 
@@ -42,13 +44,18 @@ def local_connection(folder: Path, user: str | None = None, *, planned_port: int
     return Connection(bootstrap_servers=known.bootstrap_servers, security=security)
 
 
-def require_own(folder: Path, connection: Connection) -> None:
+def require_own(folder: Path, connection: Connection, named: Callable[[str], str]) -> None:
     """Raise `Conflict` if another Kafka answers where a node of the one in `folder` would: of another project, say.
 
-    Where nothing answers, this says nothing: whoever connects will.
+    Where nothing answers, this says nothing: whoever connects will. `named` writes how another server is named.
     """
     answering = [server for server in connection.bootstrap_servers.split(",") if _answers(server)]
     known = state.load(folder)
+    other = (
+        "" if known is not None else ", or set another cluster.port in penstock.yaml"
+    )  # one that is there keeps its own
+    if len(answering) == 1:
+        require_kafka(answering[0], fix=f"Stop it{other}, and run: penstock up")
     for server, found in _cluster_ids(connection, answering).items():
         if known is not None and found == known.cluster_id:
             continue
@@ -56,8 +63,7 @@ def require_own(folder: Path, connection: Connection) -> None:
         raise Conflict(
             f"the Kafka at {server} is not this project's: it is cluster {found}, and {ours}",
             safe="Nothing was read or written there",
-            fix="Stop the other one, or set another cluster.port in penstock.yaml, and run: penstock up."
-            f" If the other one is meant: --bootstrap {server}",
+            fix=f"Stop the other one{other}, and run: penstock up. If the other one is meant: {named(server)}",
         )
 
 

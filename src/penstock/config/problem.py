@@ -1,5 +1,6 @@
 """What is wrong with a component in a pipeline, said by the component itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -37,8 +38,16 @@ class PipelineView(Protocol):
         """Return whether it gives results that change, and not a row per event."""
 
     @property
+    def has_changes(self) -> bool:
+        """Return whether its rows are changes of a table, which a sink applies by key."""
+
+    @property
     def reads_kafka(self) -> bool:
         """Return whether its events come from Kafka's topics."""
+
+    @property
+    def named_topics(self) -> Sequence[str]:
+        """Return the topics that its events come from; none if they are found by a pattern, or are no topics."""
 
     @property
     def speed(self) -> str:

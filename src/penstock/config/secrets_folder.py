@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock.errors import BadInput
 from penstock.private import write_private
 
-_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+USER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,17 @@ class SecretsFolder:
 
     def password_file(self, user: str) -> Path:
         """Say where a user's password is kept. The name is checked, so that it leads nowhere else."""
-        if not _USER.fullmatch(user):
+        if not USER_NAME.fullmatch(user):
             raise BadInput(f"'{user}' is not a user name: letters, digits, dot, dash and underscore, 63 at most")
         return self.folder / "users" / f"{user}.password"
 
     def new_password(self, user: str) -> Path:
         """Make up a password and keep it."""
         path = self.password_file(user)
-        write_private(path, (secrets.token_urlsafe(24) + "\n").encode())
+        write_password(path)
         return path
+
+
+def write_password(path: Path) -> None:
+    """Make up a password and keep it in a file."""
+    write_private(path, (secrets.token_urlsafe(24) + "\n").encode())

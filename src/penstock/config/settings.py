@@ -4,7 +4,7 @@ The one place that decides. From strongest to weakest:
 
 1. an option on the command line (`--bootstrap`, `--home`, `--project`, `--user`);
 2. the environment: PENSTOCK_BOOTSTRAP_SERVERS, PENSTOCK_SECURITY_<FIELD>, PENSTOCK_HOME, PENSTOCK_PROJECT,
-   PENSTOCK_USER, PENSTOCK_CACHE;
+   PENSTOCK_USER, PENSTOCK_CACHE, PENSTOCK_REGISTRY_URL;
 3. penstock.yaml, in the working folder or the nearest folder above it. One that belongs, or whose folder belongs, to
    neither the user nor root is passed over; one of theirs that others may write to is refused;
 4. the defaults: a local cluster of one node on 127.0.0.1:9092, its data in `.penstock/` beside penstock.yaml
@@ -12,6 +12,7 @@ The one place that decides. From strongest to weakest:
 """
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,16 +20,31 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from penstock.config import project
+from penstock.config import cluster_state, local_services, project
 from penstock.config.complaints import in_words
 from penstock.config.local_connection import DEFAULT_PORT, local_connection, require_own
-from penstock.errors import BadInput
+from penstock.errors import BadInput, NotFound
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Plaintext, Security
+from penstock.kafka.topic_spec import CONNECT_GROUP
 from penstock.private import distrust, is_strangers, make_missing_private
+from penstock.schemas.registry import Registry
 
 HOME_NAME = ".penstock"
+_NAMED_VARIABLE = re.compile(r"\benv:([A-Za-z_]\w*)")
 _SECURITY_PREFIX = "PENSTOCK_SECURITY_"
+_REGISTRY_URL = "PENSTOCK_REGISTRY_URL"
+_REGISTRY_PLAIN = {
+    "username": "PENSTOCK_REGISTRY_USERNAME",
+    "ca_file": "PENSTOCK_REGISTRY_CA_FILE",
+    "certificate_file": "PENSTOCK_REGISTRY_CERTIFICATE_FILE",
+    "key_file": "PENSTOCK_REGISTRY_KEY_FILE",
+}
+_REGISTRY_SECRETS = {
+    "password": "PENSTOCK_REGISTRY_PASSWORD",
+    "token": "PENSTOCK_REGISTRY_TOKEN",
+    "key_password": "PENSTOCK_REGISTRY_KEY_PASSWORD",
+}
 
 
 @dataclass(frozen=True)
@@ -44,19 +60,24 @@ class Settings:
     home_is_named: bool = True
     passed_over: tuple[Path, ...] = ()
     """Project files of strangers, which were nearer than the one that was read."""
+    on_command_line: bool = False
+    """Whether remedies name options of the command line, or arguments of Python."""
 
     @property
     def home(self) -> Path:
         """The folder for data and secrets; one that nobody has named must not be in a stranger's hands."""
         if not self.home_is_named:
             parent = self.home_folder.parent
-            _require_trusted(parent, f"--home {self.home_folder}")
+            require_trusted(parent, self._named("home", self.home_folder))
             if parent.stat().st_mode & (stat.S_IWOTH | stat.S_IWGRP):
                 # Others may make it, too, as in /tmp: it is made before anybody relies on whose it is.
                 make_missing_private(self.home_folder)
             if os.path.lexists(self.home_folder):
-                _require_trusted(self.home_folder, f"--home {self.home_folder}")
+                require_trusted(self.home_folder, self._named("home", self.home_folder))
         return self.home_folder.resolve()
+
+    def _named(self, option: str, value: object) -> str:
+        return _written(option, value, on_command_line=self.on_command_line)
 
     def connection(self) -> Connection:
         """Return the way into the cluster that is meant, external or local."""
@@ -64,14 +85,55 @@ class Settings:
             return self.external
         return self._local_connection
 
+    def require_no_cluster_above(self) -> None:
+        """Raise `NotFound` if there is no cluster here, and one that a folder above has is probably meant."""
+        if self.home_is_named or self.project_file is not None or _has_cluster(self.home):
+            return
+        for folder in self.home_folder.absolute().parent.parents:
+            above = folder / HOME_NAME
+            if not is_strangers(above) and _has_cluster(above):
+                raise NotFound(
+                    f"there is no cluster in {self.home_folder.parent}, but there is one in {folder}",
+                    fix=f"Change to that folder, or name it: {self._named('home', above)}."
+                    " To make another one here: penstock up",
+                )
+
     @cached_property
     def _local_connection(self) -> Connection:
+        self.require_no_cluster_above()
         wish = self.project.cluster
         port = wish.port if isinstance(wish, project.LocalCluster) else None
         folder = self.home / "broker"
         connection = local_connection(folder, self.user, planned_port=port or DEFAULT_PORT)
-        require_own(folder, connection)
+        require_own(folder, connection, lambda server: self._named("bootstrap", server))
         return connection
+
+    def registry(self, address: str | None = None) -> Registry:
+        """Return the schema registry that is meant: a named one, the environment's, the project's, or its service."""
+        named = address or os.environ.get(_REGISTRY_URL)
+        if named:
+            return _registry_at(named)
+        if self.project.registry is not None and not self.project.registry.is_project:
+            return self.project.registry
+        started = local_services.load(self.home, "registry")
+        if started is not None:
+            return Registry(**dict(started.address(self.home)))
+        raise NotFound(
+            "no schema registry is named",
+            fix="Start one with: penstock up --registry; or name one with --registry URL, as `registry:` in"
+            " penstock.yaml, or in PENSTOCK_REGISTRY_URL",
+        )
+
+    def variables(self) -> tuple[str, ...]:
+        """Return the names of the environment's variables that a process with these settings needs: no others."""
+        named = set(_NAMED_VARIABLE.findall(self.project.model_dump_json()))
+        return tuple(name for name in os.environ if name.startswith("PENSTOCK_") or name in {*named, "XDG_CACHE_HOME"})
+
+    @property
+    def connect_group(self) -> str:
+        """The group of the project's Kafka Connect, by which its topics are called."""
+        wish = self.project.services.connect
+        return CONNECT_GROUP if wish is None else wish.group
 
     @property
     def jars(self) -> Path:
@@ -85,12 +147,13 @@ def load(
     home: str | Path | None = None,
     bootstrap: str | None = None,
     user: str | None = None,
+    on_command_line: bool = False,
 ) -> Settings:
-    """Settle every setting by the order above."""
+    """Settle every setting by the order above; remedies are written for Python, or for the command line."""
     # An empty variable counts as unset.
     environment = {name: value for name, value in os.environ.items() if value}
     named = project_file or environment.get("PENSTOCK_PROJECT")
-    file, passed_over = (Path(named), ()) if named else _nearest_project_file()
+    file, passed_over = (Path(named), ()) if named else _nearest_project_file(on_command_line=on_command_line)
     loaded = project.load(file) if file else project.Project()
     base = file.parent if file else Path.cwd()
     named_home = home or environment.get("PENSTOCK_HOME")
@@ -104,7 +167,12 @@ def load(
         project=loaded,
         external=external,
         user=user or environment.get("PENSTOCK_USER"),
+        on_command_line=on_command_line,
     )
+
+
+def _has_cluster(home: Path) -> bool:
+    return (home / "broker" / cluster_state.FILE).is_file()
 
 
 def connection(
@@ -118,7 +186,7 @@ def connection(
     return load(project_file=project, home=home, bootstrap=bootstrap, user=user).connection()
 
 
-def _nearest_project_file() -> tuple[Path | None, tuple[Path, ...]]:
+def _nearest_project_file(*, on_command_line: bool) -> tuple[Path | None, tuple[Path, ...]]:
     """Find the file, and those that are nearer and somebody else's; it says where data and logins go.
 
     Anybody can put one into /tmp, which must not keep others from working. One of ours that others may change was
@@ -132,15 +200,21 @@ def _nearest_project_file() -> tuple[Path | None, tuple[Path, ...]]:
             passed_over.append(found)
             continue
         for place in (found, found.parent):
-            _require_trusted(place, f"--project {found}")
+            require_trusted(place, _written("project", found, on_command_line=on_command_line))
         return found, tuple(passed_over)
     return None, tuple(passed_over)
 
 
-def _require_trusted(place: Path, option: str) -> None:
-    """Refuse what nobody has named and somebody else could have put there."""
+def _written(option: str, value: object, *, on_command_line: bool) -> str:
+    """Write an option as somebody types it who runs a command, or calls `penstock.connection`."""
+    return f"--{option} {value}" if on_command_line else f'penstock.connection({option}="{value}")'
+
+
+def require_trusted(place: Path, option: str = "", *, safe: str = "It was not used") -> None:
+    """Refuse what nobody has named, by the option if there is one, and somebody else could have put there."""
     if (why := distrust(place)) is not None:
-        raise BadInput(f"{place} {why}, so it is not trusted", safe="It was not used", fix=f"If it is meant: {option}")
+        fix = f"If it is meant: {option}" if option else ""
+        raise BadInput(f"{place} {why}, so it is not trusted", safe=safe, fix=fix)
 
 
 def cache_folder() -> Path:
@@ -168,6 +242,21 @@ def _external(bootstrap: str | None, loaded: project.Project) -> Connection | No
         )
     except ValidationError as error:
         raise BadInput(in_words(error.errors(include_input=False)[0])) from None
+
+
+def _registry_at(address: str) -> Registry:
+    """Return a registry by its address; its login, if there is one, is that of the environment."""
+    fields: dict[str, str] = {"url": address}
+    for name, variable in _REGISTRY_PLAIN.items():
+        if value := os.environ.get(variable):
+            fields[name] = value
+    for name, variable in _REGISTRY_SECRETS.items():
+        if os.environ.get(variable):
+            fields[name] = f"env:{variable}"
+    try:
+        return Registry.model_validate(fields)
+    except ValidationError as error:
+        raise BadInput(f"the schema registry: {in_words(error.errors(include_input=False)[0])}") from None
 
 
 def _security_from_environment() -> Security | None:

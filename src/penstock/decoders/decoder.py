@@ -7,7 +7,7 @@ are decoded again, alone. What it cannot decode fails that value and no other.
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
@@ -56,8 +56,15 @@ class DecoderModel(BaseModel, frozen=True, extra="forbid"):
 
     @property
     @abstractmethod
-    def arrow_schema(self) -> pa.Schema:
-        """The columns that decoding gives."""
+    def arrow_schema(self) -> pa.Schema | None:
+        """The columns that decoding gives; None if they are not known before it is `resolved`."""
+
+    def resolved(self, topics: Sequence[str]) -> Self:  # noqa: ARG002 - most know all
+        """Return the decoder with its columns, whoever has to be asked for them; once for each driver that opens.
+
+        If a task finds that the answer has changed, it raises `SchemaChanged`, and the driver opens again.
+        """
+        return self
 
     @property
     def can_drop(self) -> bool:

@@ -3,7 +3,7 @@
 Guarantee: a record either becomes a row of exactly the schema's types, or fails with the reason. Failed are: bytes that
 are no JSON, text after the closing brace, anything but an object, a wrong type, a number out of range, a required field
 that is missing or null, a record that is empty, too large or too deep. A field that is missing and not required is
-null. Of a key that stands twice the last counts.
+null. If a key occurs twice, the last one counts.
 
 Three things are taken as they are meant, unless `strict` says that they fail: a time without a zone in a column with
 one is UTC, a time is rounded to microseconds, and an integer in a `double` or `float` becomes the nearest number that
@@ -16,22 +16,25 @@ read as Python reads it: "1_0" is 10. A time with a zone does not fit a column w
 import datetime
 import decimal
 import itertools
-import operator
 import re
 import typing
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import msgspec
 import pyarrow as pa
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from penstock.config.problem import PipelineView, Problem
-from penstock.decoders.decoder import DecoderContext, DecoderModel, SparkDecoding
+from penstock.decoders.decoder import Decoder, DecoderContext, DecoderModel, SparkDecoding
 from penstock.decoders.exactly import exact, exact_type
 from penstock.quantities import SizeBytes
 from penstock.record.decoded import FLOAT_END, Decoded, RecordError, arrays_of, record_error
 from penstock.record.schema import parse
+from penstock.schemas.registry import NamedRegistry
+
+if TYPE_CHECKING:
+    from penstock.decoders.json_by_registry import JsonByRegistry
 
 _RANGES = {
     pa.int8(): (-(2**7), 2**7 - 1),
@@ -50,8 +53,18 @@ class Json(DecoderModel, frozen=True):
     """Each value is one JSON object."""
 
     type: Literal["json"] = Field("json", description="JSON objects.")
+    registry: NamedRegistry | None = Field(
+        None,
+        description="Schema registry whose ids stand in front of the values, `project` for that of the project; without"
+        " it they are plain JSON.",
+    )
+    subject: str | None = Field(
+        None, min_length=1, description="Subject whose schemas give the columns; `TOPIC-value` if left out."
+    )
     columns: str = Field(
-        alias="schema", description="Columns as in Spark SQL: `id bigint NOT NULL, at timestamp, tags array<string>`."
+        alias="schema",
+        description="Columns as in Spark SQL: `id bigint NOT NULL, at timestamp, tags array<string>`; with a registry"
+        " also `registry`, and the columns follow the subject's schemas.",
     )
     unknown_fields: Literal["ignore", "dead_letter"] = Field(
         "ignore", description="What happens to a record with fields that the schema does not name."
@@ -67,16 +80,39 @@ class Json(DecoderModel, frozen=True):
     max_record_bytes: SizeBytes = Field(10_000_000, gt=0, description="A larger record fails.")
     max_depth: int = Field(64, ge=1, le=500, description="A record with brackets nested deeper than this fails.")
 
-    @field_validator("columns")
+    _by_registry: "JsonByRegistry | None" = PrivateAttr(None)
+
+    @field_validator("subject")
     @classmethod
-    def _schema_is_understood(cls, value: str) -> str:
-        _structure("event", parse(value), forbid=False, strict=False)
+    def _subject_is_of_a_registry(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("registry") is None:
+            raise ValueError("a subject belongs to a `registry`")
         return value
 
+    @field_validator("columns")
+    @classmethod
+    def _schema_is_understood(cls, value: str, info: ValidationInfo) -> str:
+        if info.data.get("registry") is None or value != "registry":
+            _structure("event", parse(value), forbid=False, strict=False)
+        return value
+
+    def _in_registry(self) -> "JsonByRegistry":
+        from penstock.decoders.json_by_registry import JsonByRegistry
+
+        return self._by_registry or JsonByRegistry.of(self)
+
     @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns that decoding gives."""
-        return parse(self.columns)
+    def arrow_schema(self) -> pa.Schema | None:
+        """The columns that decoding gives; None before the registry was asked."""
+        return parse(self.columns) if self.registry is None else self._in_registry().arrow_schema
+
+    def resolved(self, topics: Sequence[str]) -> Self:
+        """Return the decoder with its columns."""
+        if self.registry is None:
+            return self
+        resolved = self.model_copy()
+        resolved._by_registry = self._in_registry().resolved(topics)  # noqa: SLF001 - of the same class
+        return resolved
 
     @property
     def can_drop(self) -> bool:
@@ -84,34 +120,35 @@ class Json(DecoderModel, frozen=True):
         return self.tombstones == "drop"
 
     @property
-    def in_spark(self) -> SparkDecoding:
-        """How Spark's own expressions do the same."""
-        return SparkDecoding(self.tombstones, json_schema=self.columns)
+    def in_spark(self) -> SparkDecoding | None:
+        """How Spark's own expressions do the same; they know no registry."""
+        return SparkDecoding(self.tombstones, json_schema=self.columns) if self.registry is None else None
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
         """Find what Spark's own expressions do otherwise."""
+        if self.registry is not None:
+            yield from self._in_registry().problems(pipeline)
         if pipeline.speed == "realtime":
             if self.unknown_fields != "ignore":
                 yield Problem.error("in real time unknown fields are ignored", "unknown_fields")
             text = "in real time Spark's from_json reads it, which ignores text behind the closing brace"
             yield Problem.warning(text, "type")
 
-    def open(self, context: DecoderContext) -> "JsonDecoder":  # noqa: ARG002 - it needs nothing
+    def open(self, context: DecoderContext) -> Decoder:
         """Return the decoder; one per task."""
-        return JsonDecoder(self)
+        return JsonDecoder(self, parse(self.columns)) if self.registry is None else self._in_registry().open(context)
 
 
 class JsonDecoder:
     """Decodes many values at once."""
 
-    def __init__(self, spec: Json) -> None:
-        self._schema = spec.arrow_schema
+    def __init__(self, spec: Json, schema: pa.Schema) -> None:
+        self._schema = schema
         self._max_bytes = spec.max_record_bytes
         self._max_depth = spec.max_depth
         self._tombstone = None if spec.tombstones == "drop" else record_error("Tombstone", "the value is null")
         event = _structure("event", self._schema, forbid=spec.unknown_fields == "dead_letter", strict=spec.strict)
         self._decode = msgspec.json.Decoder(event, dec_hook=exact).decode
-        self._getters = [operator.attrgetter(name) for name in event.__struct_fields__]
         self._blank = event(**dict.fromkeys(event.__struct_fields__))
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
@@ -119,31 +156,48 @@ class JsonDecoder:
         events: list[Any] = []
         record_errors: list[RecordError | None] = [None] * len(values)
         dropped = [False] * len(values)
-        for number, value in enumerate(values):
-            if value is None:
-                record_errors[number], dropped[number] = self._tombstone, self._tombstone is None
-            elif len(value) > self._max_bytes:
-                record_errors[number] = record_error(
-                    "TooLarge", f"{len(value)} bytes, at most {self._max_bytes} are accepted"
-                )
-            elif value.count(b"{") + value.count(b"[") > self._max_depth and _depth(value) > self._max_depth:
-                record_errors[number] = record_error("TooDeep", f"brackets nested deeper than {self._max_depth}")
-            else:
-                try:
-                    events.append(self._decode(value))
-                except msgspec.ValidationError as error:
-                    record_errors[number] = record_error("SchemaMismatch", str(error))
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                    record_errors[number] = _unreadable(value, error)
+        refused = self._refused(values)
+        asked: Sequence[Any] = values
+        if refused:
+            asked = [b"" if number in refused else value for number, value in enumerate(values)]
+        answers = map(self._decode, asked)
+        while len(events) < len(values):
+            try:
+                events.extend(answers)  # up to the first that fails, without a step in Python for each
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                number = len(events)
+                if number in refused:
+                    record_errors[number], dropped[number] = refused[number], refused[number] is None
                 else:
-                    continue
-            events.append(self._blank)
-        by_column = (list(map(getter, events)) for getter in self._getters)
+                    record_errors[number] = _problem(values[number], error)
+                events.append(self._blank)
+        by_column = zip(*map(msgspec.structs.astuple, events), strict=True) if events else [()] * len(self._schema)
         return Decoded(arrays_of(self._schema, by_column, record_errors), record_errors, dropped)
 
+    def _refused(self, values: Sequence[bytes | None]) -> dict[int, RecordError | None]:
+        """Find the values that are not decoded at all, each with the reason; those without one are dropped."""
+        refused: dict[int, RecordError | None] = {}
+        for number, value in enumerate(values):
+            if value is None:
+                refused[number] = self._tombstone
+            elif len(value) > self._max_bytes:
+                refused[number] = record_error(
+                    "TooLarge", f"{len(value)} bytes, at most {self._max_bytes} are accepted"
+                )
+            # Most values are one object with nothing nested in it, which is sooner seen than brackets are counted.
+            elif (
+                (b"[" in value or b"{" in value[1:])
+                and value.count(b"{") + value.count(b"[") > self._max_depth
+                and _depth(value) > self._max_depth
+            ):
+                refused[number] = record_error("TooDeep", f"brackets nested deeper than {self._max_depth}")
+        return refused
 
-def _unreadable(value: bytes, error: Exception) -> RecordError:
-    if not value.strip():
+
+def _problem(value: bytes | None, error: Exception) -> RecordError:
+    if isinstance(error, msgspec.ValidationError):
+        return record_error("SchemaMismatch", str(error))
+    if not (value or b"").strip():
         return record_error("EmptyValue", "the value has no bytes but white space")
     return record_error("Malformed", str(error))
 

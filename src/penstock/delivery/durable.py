@@ -4,7 +4,8 @@ import fcntl
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from penstock.record import formats
 _LONGEST_WAIT_S = 60.0
 _LOOK_EVERY_S = 0.01
 _ROOT = 0
+_SYNCS_AT_ONCE = 16
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -37,7 +39,7 @@ def read_versioned(path: Path, version: int, *, otherwise: str = "") -> dict[str
     """
     data = orjson.loads(path.read_bytes())
     if not isinstance(data, dict):
-        raise ValueError(f"{path.name} is no JSON object")  # noqa: TRY004 - damaged like any other
+        raise ValueError(f"{path.name} is not a JSON object")  # noqa: TRY004 - damaged like any other
     formats.require_format(str(path), data.pop(formats.KEY, None), version, otherwise=otherwise)
     return data
 
@@ -114,6 +116,17 @@ def _is_held(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def sync_all(paths: Collection[Path]) -> None:
+    """Make many files or folders durable: several at a time, which a disk does in fewer steps than one by one."""
+    if len(paths) <= 1:
+        for path in paths:
+            sync(path)
+        return
+    with ThreadPoolExecutor(min(len(paths), _SYNCS_AT_ONCE)) as pool:
+        for _ in pool.map(sync, paths):
+            pass
 
 
 def sync(path: Path) -> None:

@@ -24,7 +24,10 @@ class Gap(BaseModel, frozen=True):
     topic_id: str = Field(description="Its id then.")
     partition: int = Field(description="The partition.")
     start: int = Field(description="First offset that was skipped.")
-    end: int | None = Field(description="Offset after the last one that was skipped; none if nobody knows any more.")
+    end: int | None = Field(
+        description="Offset after the last one that was skipped; none if nobody knows any more, nor whether partitions"
+        " were added to the topic that were never looked at."
+    )
     reason: str = Field(
         description="retention, log truncated, topic recreated, topic deleted, another cluster, or what somebody said"
         " who skipped it."

@@ -13,18 +13,23 @@ import orjson
 from confluent_kafka import Message
 from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
-from penstock.delivery.dead_letters import DeadLetter
+from penstock.delivery.dead_letter import DeadLetter
+from penstock.delivery.reopened import for_single_sinks
 from penstock.errors import Conflict, NotFound, TopicRecreated
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import read_all
+from penstock.kafka.topic_limits import limits_of
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.kafka.transactions import Transaction
 from penstock.record.formats import HEADER, LEDGER, require_format, version_of
+from penstock.wording import plural
 
 TOPIC = "penstock.dead-ledger"
+_RECORD_MAX_BYTES = 1_000_000_000
+_BATCH_MAX_BYTES = 1_000_000
 _FORMAT = [(HEADER, str(LEDGER).encode())]
 
 Letter = tuple[str, str, int, int]
@@ -91,6 +96,15 @@ class Entries(BaseModel, frozen=True):
         """Return whether this is a replay that has not got to its end."""
         return replay_id in self.replays and self.replays[replay_id].state == "started"
 
+    def replay_of_letters(self, replay_id: str) -> Replay:
+        """Return a replay of dead letters; raise `NotFound`, naming those that can be resumed, if there is none."""
+        found = self.replays.get(replay_id)
+        if found is not None and found.what == "letters":
+            return found
+        open_ones = [each.id for each in self.replays.values() if each.what == "letters" and each.state == "started"]
+        said = f"Not at their end are: {', '.join(open_ones)}" if open_ones else "None waits to be resumed"
+        raise NotFound(f"there is no replay of dead letters '{replay_id}'", safe="Nothing was changed", fix=said)
+
 
 class Ledger:
     """The record of settled dead letters."""
@@ -138,23 +152,28 @@ class Ledger:
             self._ids |= {name: found for name, (found, _) in topics.identify(self._admin, [letter.dead_topic]).items()}
         return (letter.dead_topic, self._ids[letter.dead_topic], letter.dead_partition, letter.dead_offset)
 
+    def _id_of(self, topic: str) -> str:
+        """Return a topic's id; nothing if it is not there."""
+        try:
+            return topics.identify(self._admin, [topic])[topic][0]
+        except NotFound:
+            return ""
+
     def find(self, replay_id: str) -> Replay:
         """Return a replay of dead letters with its letters, as they were claimed."""
         entries = self.entries()
-        found = entries.replays.get(replay_id)
-        if found is None or found.what != "letters":
-            raise NotFound(f"there is no replay of dead letters '{replay_id}'")
+        found = entries.replay_of_letters(replay_id)
         chosen: dict[str, dict[int, list[int]]] = {}
         ids: set[tuple[str, str]] = set()
         for (topic, topic_id, partition, offset), settlement in entries.settled.items():
             if settlement.by == replay_id:
                 chosen.setdefault(topic, {}).setdefault(partition, []).append(offset)
                 ids.add((topic, topic_id))
-        live = topics.identify(self._admin, sorted(chosen))
         for topic, topic_id in sorted(ids):
-            if live[topic][0] != topic_id:
+            if self._id_of(topic) != topic_id:
                 raise TopicRecreated(
-                    f"the dead-letter topic '{topic}' was recreated: the letters of the replay {replay_id} are gone",
+                    f"the dead-letter topic '{topic}' was deleted or recreated: the letters of the replay {replay_id}"
+                    " are gone",
                     safe="Nothing was read from the new one",
                 )
         return found.model_copy(update={"letters": chosen})
@@ -169,7 +188,7 @@ class Ledger:
         def require_free(chosen: set[Letter], entries: Entries) -> None:
             if already := chosen & entries.settled.keys():
                 raise Conflict(
-                    f"{len(already)} of these dead letters were settled in the meantime", fix="List them anew"
+                    f"{len(already)} of these dead letters were settled in the meantime", fix="List them again"
                 )
             # Such a range may run the batch of the letter once more, and would then take the replayed row out again.
             for other in entries.replays.values():
@@ -198,8 +217,8 @@ class Ledger:
             held = [each.by for each in claims if each.state == "replayed" and entries.is_unfinished(each.by)]
             if held:
                 raise Conflict(
-                    f"{len(held)} dead letter(s) of this range are claimed by the replay {held[0]}, which has not got"
-                    " to its end: their rows would be there twice",
+                    f"the replay {held[0]} has claimed {plural(len(held), 'dead letter')} of this range, and has not"
+                    " got to its end: rows would be there twice",
                     safe="Nothing was changed",
                     fix=f"First run: penstock dead replay --resume {held[0]}",
                 )
@@ -221,21 +240,31 @@ class Ledger:
             require_not_given_up(known)
             _record(transaction, known.model_copy(update={"state": "done"}))
 
-    def give_up(self, replay: Replay, letters: Iterable[DeadLetter]) -> int:
+    def give_up(
+        self, replay: Replay, letters: Iterable[DeadLetter], lacking: Iterable[tuple[DeadLetter, str]] = ()
+    ) -> int:
         """Record that a replay will not get to its end, and open these of its letters again; give how many those are.
 
-        To be called with letters alone that no sink has got by it. Raise `Conflict` if it got to its end meanwhile.
+        To be called with letters alone that no sink has got by it. Of others, `lacking` names a sink that has not: they
+        stay settled, and come as new letters of that sink. Raise `Conflict` if it got to its end meanwhile.
         """
         keys = {self.key_of(letter) for letter in letters}
-        options = ProducerOptions(transactional_id=TOPIC)
+        copies = list(for_single_sinks(self._connection, lacking))
+        limits = [limits_of(self._admin, topic).max_bytes for topic in sorted({each["topic"] for each in copies})]
+        options = ProducerOptions(
+            transactional_id=TOPIC, record_max_bytes=_RECORD_MAX_BYTES, batch_max_bytes=min([_BATCH_MAX_BYTES, *limits])
+        )
         with Producer(self._connection, options) as producer, producer.transaction() as transaction:
             entries = self.entries()
             known = entries.replays.get(replay.id, replay)
-            if known.state == "done":
-                raise Conflict(f"the replay {replay.id} is done already", safe="Nothing was changed")
+            if known.state != "started":
+                state = known.state.replace("_", " ")
+                raise Conflict(f"the replay {replay.id} is {state} already", safe="Nothing was changed")
             own = [key for key in keys if key in entries.settled and entries.settled[key].by == replay.id]
             for key in own:
                 transaction.send(TOPIC, None, key=orjson.dumps(["letter", *key]))
+            for each in copies:
+                transaction.send(each.pop("topic"), each.pop("value"), **each)
             _record(transaction, known.model_copy(update={"state": "given_up"}))
         return len(own)
 

@@ -1,18 +1,21 @@
 """Choosing dead letters: by pipeline, error, stage and time; settled ones are left out."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from pydantic import BaseModel, Field
 
-from penstock.delivery.dead_letters import DeadLetter, read
+from penstock.delivery.dead_letter import DeadLetter, read
 from penstock.delivery.ledger import Ledger
-from penstock.errors import BadInput, FormatNotUnderstood
+from penstock.errors import BadInput, FormatNotUnderstood, NotFound
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position
+
+DEAD = ".dead"
+"""How the names of dead-letter topics end, unless a pipeline says otherwise."""
 
 
 class Filter(BaseModel, frozen=True, extra="forbid"):
@@ -31,21 +34,26 @@ class Filter(BaseModel, frozen=True, extra="forbid"):
         until_ms = _moment_ms(self.until) if self.until is not None else None
         return (letter for letter in letters if self._fits(letter, since_ms, until_ms))
 
+    def fits_error(self, letter: DeadLetter) -> bool:
+        """Return whether a letter has the error that is meant, if one is."""
+        return self.error is None or self.error == letter.error or self.error in letter.message
+
     def _fits(self, letter: DeadLetter, since_ms: int | None, until_ms: int | None) -> bool:
         return (
             self.pipeline in (None, letter.pipeline)
             and self.stage in (None, letter.stage)
-            and (self.error is None or self.error == letter.error or self.error in letter.message)
+            and self.fits_error(letter)
             and (since_ms is None or letter.failed_ms >= since_ms)
             and (until_ms is None or letter.failed_ms < until_ms)
         )
 
 
 def _moment_ms(text: str) -> int:
-    position = Position.parse(text)
-    if position.kind != "timestamp":
-        raise BadInput(f"'{text}' is no time: say 2026-01-31T12:00, or 15m for so long ago")
-    return position.value
+    with suppress(BadInput):
+        position = Position.parse(text)
+        if position.kind == "timestamp":
+            return position.value
+    raise BadInput(f"'{text}' is not a time: say 2026-01-31T12:00, or 15m for 15 minutes ago")
 
 
 class Reason(BaseModel, frozen=True):
@@ -65,31 +73,49 @@ def select(
     """Return the open dead letters that fit.
 
     Of all topics, those of another format are handed to `on_unknown`: anybody may have a topic called so. Of one that
-    is named they are an error.
+    is named they are an error. Raises `NotFound` if a topic is named that has none, and dead letters of its own.
     """
     ledger = Ledger(connection)
     settled = ledger.entries().settled
     names = [wanted.topic] if wanted.topic else dead_topics(connection)
     unknown = None if wanted.topic else on_unknown
+    is_empty = True
     for letter in wanted.chosen(read(connection, *names, pipeline=wanted.pipeline, on_unknown=unknown)):
         if ledger.key_of(letter) not in settled:
+            is_empty = False
             yield letter
+    if is_empty and wanted.topic and f"{wanted.topic}{DEAD}" in dead_topics(connection):
+        raise NotFound(
+            f"topic '{wanted.topic}' holds no such dead letters", fix=f"Did you mean --topic {wanted.topic}{DEAD}?"
+        )
 
 
 def dead_topics(connection: Connection) -> list[str]:
     """List the topics that dead letters go to by default."""
-    return [each.topic for each in topics.list_topics(Admin(connection)) if re.search(r"\.dead$", each.topic)]
+    return [each.topic for each in topics.list_topics(Admin(connection)) if each.topic.endswith(DEAD)]
 
 
-def reasons(letters: Iterator[DeadLetter]) -> list[Reason]:
+def reasons(letters: Iterable[DeadLetter]) -> list[Reason]:
     """Count letters by reason, most frequent first."""
     counts: Counter[tuple[str, str, str, str]] = Counter()
     examples: dict[tuple[str, str, str, str], str] = {}
     for letter in letters:
         key = (letter.pipeline, letter.stage, letter.error, letter.dead_topic)
         counts[key] += 1
-        examples.setdefault(key, letter.message)
+        examples.setdefault(key, letter.message + (f" ({letter.line})" if letter.line else ""))
     return [
         Reason(pipeline=key[0], stage=key[1], error=key[2], letters=count, example=examples[key], topic=key[3])
         for key, count in counts.most_common()
     ]
+
+
+def only_pipeline(letters: Iterable[DeadLetter]) -> str:
+    """Return the pipeline that all letters are of; raise `BadInput` if they are of several: a replay has one file."""
+    names = sorted({letter.pipeline for letter in letters})
+    if len(names) > 1:
+        raise BadInput(
+            f"these dead letters are of {len(names)} pipelines: {', '.join(names)}",
+            safe="Nothing was replayed",
+            fix="Replay those of one at a time, with --pipeline NAME",
+        )
+    return names[0]

@@ -29,6 +29,9 @@ class PositionStore(Protocol):
     def refresh(self) -> None:
         """Write those that could be forgotten again."""
 
+    def beyond(self, positions: Positions) -> Positions:
+        """Return the positions of what it holds from behind these, which Kafka forgot."""
+
 
 @dataclass(frozen=True)
 class SinkProgress:
@@ -64,11 +67,14 @@ def begin(
     available: list[AvailableRange],
     beginning: Committed,
     reported: Positions,
+    *,
+    is_replay: bool = False,
 ) -> Committed:
     """Load the checkpoint, or make one for a pipeline that has never run; raise if it has run and none is there.
 
     `beginning` is what a new one says. `reported` is what the lag group has: the only trace of a pipeline whose
-    sinks keep no positions.
+    sinks keep no positions. If Kafka has forgotten all that, rows and letters tell; those of a replay are not asked
+    for, as it has an id of its own.
     """
     if checkpoint.exists:
         return checkpoint.load()
@@ -79,6 +85,8 @@ def begin(
     for name, store in stores.items():
         if store.positions(source_partitions):
             raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and sink '{name}' has positions")
+        if store.positions_expire and not is_replay and store.beyond(dict.fromkeys(source_partitions, 0)):
+            raise lost(checkpoint.pipeline, f"there is none in {checkpoint.folder}, and sink '{name}' was written to")
     checkpoint.create(beginning)
     return beginning
 
@@ -205,7 +213,43 @@ def _require_found(
                 " has no position any more:"
                 " its table, folder or topic was dropped or replaced, or its group expired",
                 safe="Nothing was written",
-                fix=f"To fill it again from the source's start, run: penstock pipeline rebuild {pipeline}",
+                fix="To go on behind what it holds, or else from the source's start, run:"
+                f" penstock pipeline rebuild {pipeline}",
+            )
+
+
+def require_current(
+    pipeline: str,
+    stores: Mapping[str, PositionStore],
+    committed: Committed,
+    progress: SinkProgress,
+    settled: Container[SourcePartition],
+) -> None:
+    """Raise if Kafka has forgotten positions, and any sink shows that the checkpoint which has them is an old copy.
+
+    To be asked before the first of them is put back. A sink shows it by a position, or by what it holds, from behind
+    the checkpoint's, at a partition where no batch was left unfinished.
+    """
+    forgotten = progress.forgotten()
+    if not forgotten:
+        return
+    for name in progress.kept:
+        found = {each: at for each, at in progress.expected[name].items() if at is not None and each in settled}
+        _require_not_beyond(pipeline, forgotten[0], name, committed, found)
+    for name in forgotten:
+        _require_not_beyond(pipeline, name, name, committed, stores[name].beyond(progress.held[name]))
+
+
+def _require_not_beyond(pipeline: str, forgotten: str, name: str, committed: Committed, found: Positions) -> None:
+    for source_partition, at in found.items():
+        known = committed.reached(name, source_partition)
+        if at > known:
+            raise PositionLost(
+                f"Kafka has forgotten where sink '{forgotten}' stands, and the checkpoint of pipeline '{pipeline}' is"
+                f" an old copy: by that, sink '{name}' had {source_partition} up to offset {known}, and by what it"
+                f" holds up to {at}",
+                safe="Nothing was written",
+                fix=f"To go on behind what the sinks hold, run: penstock pipeline rebuild {pipeline}",
             )
 
 

@@ -1,7 +1,8 @@
 """What Spark found out about a pipeline's SQL, kept for the next start, which may then do without Spark.
 
-The columns behind a step depend on those before it, on the SQL and on Spark, and on nothing else. An answer is found
-again by all of these; a file that is missing or damaged costs one start of Spark.
+The columns behind a step, and what its expressions are to a worker, depend on the columns before it, on the SQL and on
+Spark, and on nothing else. An answer is found again by all of these; a file that is missing or damaged costs one start
+of Spark.
 """
 
 import base64
@@ -11,12 +12,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pyarrow as pa
 
 from penstock.delivery.durable import write_json
+from penstock.worker.expressions import KINDS, Expression
 
 _MOST = 1000
+_RULES = 2
+"""Goes up when other expressions are for workers than before: an answer by the former rules is not one."""
 
 
 class Analysis:
@@ -29,21 +34,38 @@ class Analysis:
 
     def columns(self, before: pa.Schema, asked: list[Any], ask: Callable[[], pa.Schema]) -> pa.Schema:
         """Return the columns behind a piece of SQL; `ask` lets Spark find out."""
+        return _schema(self._answer(before, asked, lambda: base64.b64encode(ask().serialize()).decode()))
+
+    def expressions(
+        self, before: pa.Schema, texts: list[str], ask: Callable[[], list[Expression | str]]
+    ) -> list[Expression | str]:
+        """Return each expression as workers evaluate it, or why only Spark does; `ask` lets Spark find out."""
+        asked = ["expressions", _RULES, sorted(KINDS), texts]
+        return _expressions(self._answer(before, asked, lambda: msgspec.json.encode(ask()).decode()))
+
+    def _answer(self, before: pa.Schema, asked: list[Any], ask: Callable[[], str]) -> str:
         question = [*self._known_by, base64.b64encode(before.serialize()).decode(), asked]
         key = hashlib.sha256(orjson.dumps(question)).hexdigest()
         if key not in self._answers:
-            found = base64.b64encode(ask().serialize()).decode()
-            self._answers = {**dict(list(self._answers.items())[1 - _MOST :]), key: found}
+            self._answers = {**dict(list(self._answers.items())[1 - _MOST :]), key: ask()}
             if self._path is not None:
                 write_json(self._path, self._answers)
-        return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(self._answers[key])))
+        return self._answers[key]
+
+
+def _schema(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))
+
+
+def _expressions(text: str) -> list[Expression | str]:
+    return msgspec.json.decode(text, type=list[Expression | str])
 
 
 def _read(path: Path | None) -> dict[str, str]:
     try:
         found = orjson.loads(path.read_bytes()) if path is not None else {}
         for each in found.values():
-            pa.ipc.read_schema(pa.BufferReader(base64.b64decode(each)))
+            _expressions(each) if each.startswith("[") else _schema(each)
     except (OSError, ValueError, AttributeError, TypeError, pa.ArrowException):
         return {}
     return dict(found)

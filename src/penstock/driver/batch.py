@@ -25,6 +25,7 @@ from penstock.record.manifest import Manifest, added_up
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.sink import Sink, Staged
 from penstock.sources.source import Source
+from penstock.steps.code_line import in_brackets
 from penstock.worker.assembly import tasks_of
 from penstock.worker.tasks import RECORDED, RejectedRecords
 
@@ -50,6 +51,8 @@ class BatchReport:
     rules: dict[str, int]
     ends: Positions
     seconds: float
+    starts: Positions = field(default_factory=dict)
+    """With `ends`, the offsets that it read; nothing if Spark keeps them itself."""
     stages: dict[str, float] = field(default_factory=dict)
     """Seconds by stage: the Spark job, preparing the sinks, committing."""
     handlers: dict[str, Any] = field(default_factory=dict)
@@ -128,6 +131,7 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progr
         sinks=counts,
         rules=dict(sum((Counter(each.rules) for each in manifests), Counter())),
         ends=ends,
+        starts={each.source_partition: each.start for each in offset_ranges},
         seconds=time.monotonic() - began,
         stages={name: round(seconds, 6) for name, seconds in stages.items()},
         handlers=added_up(each.summary.handlers for each in manifests),
@@ -159,7 +163,7 @@ def _require_first_time(
     if None in rejected.get(offset, {}):
         raise PipelineHalted(
             f"the record at {source_partition} offset {offset} makes the job fail even as a dead letter:"
-            f" {problem['message']}",
+            f" {problem['message']}{in_brackets(problem.get('line'))}",
             safe="Nothing of this batch was written",
             fix=f"To go on without it, run: penstock pipeline skip {pipeline}"
             f" {source_partition.topic}:{source_partition.partition}:{offset} --reason 'why'",

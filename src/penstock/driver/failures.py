@@ -3,11 +3,20 @@
 import re
 from typing import Any
 
+from sqlglot import exp
+
 from penstock import errors
 from penstock.errors import BatchAborted, EnvironmentNotReady, PenstockError
 from penstock.record.decoded import RecordError, record_error
+from penstock.steps.code_line import code_line_in, in_brackets
+from penstock.wording import nearest
 
 _OURS = re.compile(r"penstock\.errors\.(\w+): (.*)")
+_TRACEBACK = "Traceback (most recent call last)"
+_NO_COLUMN = re.compile(r"^\[UNRESOLVED_COLUMN[^\]]*\].* with name (`.+?`) cannot be resolved")
+_NO_FUNCTION = re.compile(r"^\[UNRESOLVED_ROUTINE\] Cannot resolve routine `(.+?)` on")
+_NO_SYNTAX = re.compile(r"^\[PARSE_SYNTAX_ERROR\] Syntax error at or near '?(.+?)'?[.:,]")
+_SQL_STATE = re.compile(r"\.?\s*SQLSTATE: \w+.*$")
 _CRASHED = "Python worker exited unexpectedly"
 _LOST = (
     "SparkContext was shut down",
@@ -52,6 +61,51 @@ def record_error_of(error: Any) -> RecordError:
     text = str(error)
     if _CRASHED in text:
         return record_error("WorkerDied", "the Python worker died twice on this record alone", stage="step")
+    if _TRACEBACK in text:
+        name, _, message = innermost(text).partition(": ")
+        return record_error(name.rpartition(".")[2], message or name, "step", code_line_in(text))
     condition = error.getCondition() if hasattr(error, "getCondition") else None
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return record_error(condition or type(error).__name__, first, stage="sql")
+
+
+def in_words(error: Exception) -> str:
+    """Return what a failed job says, in one line: the innermost cause, and the line of the user's code."""
+    found = record_error_of(error)
+    text = found["message"] if found["stage"] == "sql" else f"{found['error']}: {found['message']}"
+    return text + in_brackets(found.get("line"))
+
+
+def complaint_about_sql(error: Exception, columns: list[str]) -> str:
+    """Return what Spark has against SQL, in one line, without what is about our own text around the user's.
+
+    That is the position, and what it proposes instead of a column, for it knows columns that are none of the user's.
+    """
+    first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if (match := _NO_COLUMN.search(first)) is not None:
+        name = match[1].replace("`", "")
+        close = nearest(name.rpartition(".")[2], columns)
+        meant = f"Did you mean '{close}'? " if close else ""
+        return f"there is no column '{name}'. {meant}There are {', '.join(columns)}"
+    if (match := _NO_FUNCTION.search(first)) is not None:
+        # Names of other databases are among them, so only what is all but the same is proposed.
+        close = nearest(match[1].lower(), map(str.lower, exp.FUNCTION_BY_NAME), likeness=0.8)
+        return f"there is no function '{match[1]}'" + (f"; there is '{close}'" if close else "")
+    if (match := _NO_SYNTAX.search(first)) is not None:
+        # A bracket is ours, behind each expression: those of the user were counted before.
+        return (
+            "an expression is incomplete"
+            if match[1] in {")", "end of input"}
+            else f"it is not SQL at or near '{match[1]}'"
+        )
+    return _SQL_STATE.sub("", first).strip().rstrip(";.")
+
+
+def innermost(text: str) -> str:
+    """Return the line that says what happened: the innermost cause of what Python and Java say."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    tracebacks = [number for number, line in enumerate(lines) if _TRACEBACK in line]
+    if tracebacks:
+        return next((line for line in lines[tracebacks[-1] + 1 :] if not line[0].isspace()), lines[0])
+    causes = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines or [""])[-1 if causes else 0]

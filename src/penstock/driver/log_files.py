@@ -19,3 +19,9 @@ def roll_over(log: Path) -> None:
         os.truncate(log, 0)
     except FileNotFoundError:
         return
+
+
+def last_lines(path: Path, count: int, leave_out: str | None = None) -> list[str]:
+    """Return the last lines of a log, but none that begins so."""
+    written = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line for line in written if leave_out is None or not line.startswith(leave_out)][-count:]

@@ -20,10 +20,12 @@ from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
 from penstock.delivery.sink_progress import PositionStore, SinkProgress
+from penstock.driver import met_columns
 from penstock.driver.batch import Parts
+from penstock.driver.column_lineage import MadeColumns
 from penstock.driver.paths import PipelinePaths
 from penstock.driver.spark_job import SparkJob
-from penstock.errors import CheckpointLost
+from penstock.errors import CheckpointLost, SchemaChanged
 from penstock.kafka.admin import Admin
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
@@ -55,7 +57,7 @@ class OpenedPipeline:
         any_cluster: bool = False,
         launch_spark: Callable[[], None] | None = None,
     ) -> None:
-        self.spec = spec
+        self.spec = self._written = spec
         self.paths = paths
         self.checkpoint = Checkpoint(paths.checkpoint, spec.name)
         self.stopping = Event()
@@ -81,6 +83,7 @@ class OpenedPipeline:
             self.source = self._open_source()
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
             self.available = self.source.available()
+            self.spec = self._written.resolved().with_columns(met_columns.load(self.paths.gaps))
             self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
             for sink in self.sinks:
                 stack.callback(sink.close)
@@ -97,7 +100,7 @@ class OpenedPipeline:
             for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
                 if isinstance(self.replay, Range) and self.replay.replaces:
                     sink.replace(self.replay.replaced(gaps.ranges(self.paths.gaps)))
-                reserved = [job.schema.field(name) for name in model.reserved_columns]
+                reserved = [job.schema.field(name) for name in self.spec.reserved_columns(model)]
                 sink.open(pa.schema([*(job.schema.field(name) for name in job.columns), *reserved]))
             # Letters of a range that goes elsewhere are not the pipeline's own: nobody should send them to its sinks.
             elsewhere = isinstance(self.replay, Range) and not self.replay.replaces
@@ -107,6 +110,7 @@ class OpenedPipeline:
                 self.spec.dead_letters.topic,
                 self.paths.scratch,
                 f"{group_of(self.spec.name)}.{SINK_NAME}{self._suffix}",
+                self.spec.sink_names,
             )
             stack.callback(self.dead.close)
             self.lag_report = LagReport(self.connection, self.spec.name + self._suffix)
@@ -120,6 +124,15 @@ class OpenedPipeline:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def reopen(self) -> None:
+        """Open everything once more, with columns as they are now; what was open is closed first."""
+        self._stack.close()
+        self.__enter__()
+
+    def learn(self, change: SchemaChanged) -> None:
+        """Keep the columns that records have brought: the next to open the pipeline has them, too."""
+        met_columns.add(self.paths.gaps, change.columns)
 
     def _spark_unless_stopping(self) -> "SparkSession":
         if self.stopping.is_set():
@@ -158,6 +171,10 @@ class OpenedPipeline:
             )
         )
 
+    def made_columns(self) -> MadeColumns:
+        """Return the columns and what they were made of; Spark is started for it, if it was not yet."""
+        return self.parts.job.made_columns()
+
     @property
     def stores(self) -> dict[str, PositionStore]:
         """Everything that has positions, by name."""
@@ -184,7 +201,9 @@ class OpenedPipeline:
         target_ids = self.target_ids
         beginning = Committed(0, starts, cluster_id=self.cluster_id, target_ids=target_ids)
         reported = self.lag_report.reported([each.source_partition for each in self.available]) if fresh else {}
-        committed = sink_progress.begin(self.checkpoint, self.stores, self.available, beginning, reported)
+        committed = sink_progress.begin(
+            self.checkpoint, self.stores, self.available, beginning, reported, is_replay=self.replay is not None
+        )
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
             self.lag_report.report(committed.starts)
@@ -208,10 +227,14 @@ class OpenedPipeline:
             sink.take_over()
 
     def sink_progress(self, committed: Committed, available: list[AvailableRange]) -> SinkProgress:
-        """Ask every sink where it stands, and have those hold on to it that Kafka could make forget it."""
+        """Ask every sink where it stands, and have those hold on to it that Kafka could make forget it.
+
+        Raise if Kafka has, and the checkpoint that knows it is an old copy.
+        """
         source_partitions = [each.source_partition for each in available]
         settled = self.checkpoint.settled(committed, source_partitions)
         progress = sink_progress.read(self.spec.name, self.stores, committed, source_partitions, settled)
+        sink_progress.require_current(self.spec.name, self.stores, committed, progress, settled)
         for name, store in self.stores.items():
             store.hold(progress.held[name])
         return progress

@@ -26,8 +26,15 @@ class Progress:
     """Records that were sent before a crash, and again after it; at least once only."""
 
 
+_PIPELINES = "pipelines"
 SPARK_CONSOLE = "spark-console.log"
 OnProgress = Callable[[Progress], None]
+
+
+def pipeline_folders(home: Path) -> list[Path]:
+    """Return the folders of the pipelines that have run in a home folder, by name."""
+    folder = home / _PIPELINES
+    return sorted(each for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,11 @@ class PipelinePaths:
     """Whether this driver holds the pipeline's lock, so that nobody has to take it."""
     pipeline_folder: Path | None = None
     """Of a replay, the folder of its pipeline."""
+
+    @classmethod
+    def of(cls, home: Path, pipeline: str) -> Self:
+        """Return the folders of a pipeline that runs in a home folder."""
+        return cls(home / _PIPELINES / pipeline)
 
     @contextmanager
     def locked(self, pipeline: str) -> Iterator[Self]:

@@ -7,11 +7,12 @@ record is poison only if it fails twice, alone. An outage on the way is raised, 
 
 from pathlib import Path
 
-from penstock.delivery.dead_letters import NOT_READ
-from penstock.driver.failures import cause_of, job_errors, record_error_of
+from penstock.delivery.dead_envelope import NOT_READ
+from penstock.driver.failures import cause_of, in_words, job_errors, record_error_of
 from penstock.driver.spark_job import SparkJob
 from penstock.errors import BatchAborted, PipelineHalted
 from penstock.record.decoded import RecordError, record_error
+from penstock.steps.code_line import in_brackets
 from penstock.steps.user_code import HANDLERS, noted
 from penstock.worker.tasks import DrainTask, ReadTask, WriteTask
 
@@ -35,16 +36,14 @@ class Isolation:
         without_records = self._fails(0, start, start, _DRAIN)
         if without_records is not None:
             raise PipelineHalted(
-                f"a step fails without any record: {record_error_of(without_records)['message']}",
+                f"a step fails without any record: {in_words(without_records)}",
                 safe="Nothing of this batch was written",
                 fix="Fix the step",
             )
         found = [each for index, offset in suspects for each in self._alone(index, offset, _DRAIN)]
         found = found or self._searched(_DRAIN) or self._searched(self._write)
         if not found:
-            raise BatchAborted(
-                f"a job failed, and no record alone makes it fail: {record_error_of(failure)['message']}"
-            )
+            raise BatchAborted(f"a job failed, and no record alone makes it fail: {in_words(failure)}")
         return found
 
     def _noted(self) -> list[tuple[int, int]]:
@@ -73,7 +72,8 @@ class Isolation:
                 waiting += [(index, middle, end), (index, start, middle)]
             if len(found) > _MOST_POISON:
                 raise PipelineHalted(
-                    f"a step fails on more than {_MOST_POISON} records of a batch; the first: {found[0][2]['message']}",
+                    f"a step fails on more than {_MOST_POISON} records of a batch; the first:"
+                    f" {found[0][2]['message']}{in_brackets(found[0][2].get('line'))}",
                     safe="Nothing of this batch was written",
                     fix="Fix the step; that many failures are rarely the records' fault",
                 )
@@ -89,7 +89,9 @@ class Isolation:
         if ending is self._write:
             problem = {**problem, "stage": "sink"}
         elif self._unreadable(index, offset):
-            problem = record_error(NOT_READ, f"reading this record fails: {problem['message']}")
+            problem = record_error(
+                NOT_READ, f"reading this record fails: {problem['message']}", line=problem.get("line")
+            )
         return [(index, offset, problem)]
 
     def _unreadable(self, index: int, offset: int) -> bool:

@@ -17,7 +17,8 @@ import msgspec
 import orjson
 
 from penstock.delivery.checkpoint import lost
-from penstock.delivery.dead_letters import dead_topic_of, make_topics
+from penstock.delivery.dead_envelope import dead_topic_of
+from penstock.delivery.dead_letters import make_topics
 from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.sink_progress import require_same_cluster
@@ -273,6 +274,9 @@ class RealtimeRunner:
                 safe="What was not read is in the topic",
                 fix=f"Give Spark more, such as --master 'local[{partitions}]'",
             )
+
+    def made_columns(self) -> None:
+        """Return nothing: Spark's own sink writes whole records."""
 
     def _progress(self, reported: Any) -> Progress:
         count, number = int(reported["numInputRows"]), int(reported["batchId"])

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+import orjson
 from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark program
 
-from penstock.delivery.dead_letters import ENVELOPE, PREFIX, dead_topic_of
+from penstock.delivery.dead_envelope import ENVELOPE, PREFIX, dead_topic_of
 from penstock.driver import safe_sql
 from penstock.errors import BadInput
 from penstock.kafka.topic_limits import NO_TIMESTAMP
@@ -43,14 +44,15 @@ def records(spec: PipelineSpec, spark: "SparkSession", source: "DataFrame", topi
 def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str]) -> "DataFrame":
     value, decode = F.col("value"), spec.decode
     decoding = decode.in_spark if decode is not None else None
-    if decode is None or decoding is None:
+    columns = decode.arrow_schema if decode is not None else None
+    if decoding is None or columns is None:
         raise BadInput("Spark's own expressions cannot decode these values: use `speed: stream`")
-    names = decode.arrow_schema.names
+    names = columns.names
     if decoding.json_schema is not None:
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
         parsed = F.from_json(value.cast("string"), f"{decoding.json_schema}, {_CORRUPT} STRING", options)
         source = source.withColumn("_parsed", parsed)
-        required = [field.name for field in decode.arrow_schema if not field.nullable]
+        required = [field.name for field in columns if not field.nullable]
         missing = [F.col(f"_parsed.`{name}`").isNull() for name in required]
         malformed = F.col("_parsed").isNull() | F.col(f"_parsed.{_CORRUPT}").isNotNull() | (F.length("value") == 0)
         record_error = F.when(malformed, _record_error("decode", "Malformed", F.lit("from_json cannot read it")))
@@ -89,7 +91,12 @@ def _decoded(spec: PipelineSpec, source: "DataFrame", topic_ids: dict[str, str])
 
 
 def _record_error(stage: str, error: str, message: "Column") -> "Column":
-    return F.struct(F.lit(stage).alias("stage"), F.lit(error).alias("error"), message.alias("message"))
+    return F.struct(
+        F.lit(stage).alias("stage"),
+        F.lit(error).alias("error"),
+        message.alias("message"),
+        F.lit(None).cast("string").alias("line"),
+    )
 
 
 def _with_rule(frame: "DataFrame", column: str, name: str, that: str, otherwise: str) -> "DataFrame":
@@ -142,8 +149,9 @@ def _envelope(spec: PipelineSpec) -> "list[Column]":
         # The time of the record: a clock of the moment is nothing that expressions have in real time.
         "failed_ms": F.coalesce(F.unix_millis("_timestamp"), F.lit(NO_TIMESTAMP)),
         "sink": F.lit(""),
+        "sinks": F.lit(orjson.dumps(spec.sink_names).decode()),
         "timestamp_ms": F.coalesce(F.unix_millis("_timestamp"), F.lit(NO_TIMESTAMP)),
-        **{name: F.lit("") for name in ("stub", "value_bytes", "value_sha256")},
+        **{name: F.lit("") for name in ("line", "stub", "value_bytes", "value_sha256")},
         "format": F.lit(DEAD_LETTER),
     }
     return [_header(name, columns[name]) for name in ENVELOPE]

@@ -6,7 +6,7 @@ Anybody may write to the sink's topic. A record counts if its headers name one t
 from collections import defaultdict
 from typing import Any
 
-from penstock.delivery.dead_letters import PREFIX
+from penstock.delivery.dead_envelope import PREFIX
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import Position
 from penstock.kafka.reader import Reader

@@ -24,13 +24,14 @@ from penstock.errors import (
     LogTruncated,
     NotFound,
     PositionsMoved,
+    SchemaChanged,
     TopicRecreated,
     Transient,
 )
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import Positions
 
-_POLL_S = 0.2
+_FIRST_POLL_S, _POLL_S = 0.01, 0.2
 _LOOK_AGAIN_S = 5.0
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
@@ -43,9 +44,34 @@ class Runner(OpenedPipeline):
 
     def run(self, on_progress: OnProgress) -> None:
         """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
+        while True:
+            try:
+                self._run(on_progress)
+            except SchemaChanged as change:
+                on_progress(Progress(None, -1, waiting_for=str(change)))
+                self.learn(change)
+                self._reopen()
+            else:
+                return
+
+    def _reopen(self) -> None:
+        """Open again with the new columns. The registry had an answer a moment ago: if it has none now, wait for it."""
+        pause_s, began = _FIRST_PAUSE_S, time.monotonic()
+        while True:
+            try:
+                self.reopen()
+            except Transient:
+                if self.stopping.is_set() or time.monotonic() - began > self.spec.retry.give_up_after / 1000:
+                    raise
+                self.stopping.wait(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            else:
+                return
+
+    def _run(self, on_progress: OnProgress) -> None:
         self._own, self._moved = OwnPositions(), 0
         self._rate = RateLimit(self.spec.rate, self.paths.folder)
-        self._refreshed_at, self._is_idle = time.monotonic(), False
+        self._refreshed_at, self._is_idle, self._is_lag_new = time.monotonic(), False, True
         self._topics = PatternTopics(self.source, self.checkpoint, self.paths, list(self.stores))
         self._topics.see(self.available)
         committed = self._topics.without_deleted(self.begin(), self.available, self.require_same_cluster)
@@ -56,6 +82,8 @@ class Runner(OpenedPipeline):
         while not self.stopping.is_set():
             try:
                 committed, more = self._step_if_newest(committed, targets, on_progress)
+                for sink in self.sinks:
+                    sink.maintain()
             except LogTruncated:
                 # A new leader may not know its end for a moment: look once more before believing it.
                 if truncated:
@@ -68,7 +96,8 @@ class Runner(OpenedPipeline):
                 for sink in self.sinks:
                     sink.abandon()
                 waited_s = time.monotonic() - failing_since
-                if session.has_died() or waited_s > self.spec.retry.give_up_after / 1000:
+                is_waited_for = not isinstance(error, SchemaChanged) and not session.has_died()
+                if not is_waited_for or waited_s > self.spec.retry.give_up_after / 1000:
                     raise
                 self._is_idle = False
                 on_progress(Progress(None, -1, waiting_for=str(error)))
@@ -175,7 +204,7 @@ class Runner(OpenedPipeline):
     ) -> list[AvailableRange]:
         """Look at the source until a batch is full or has waited long enough; say once that there is nothing."""
         wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
-        pending_since = None
+        pending_since, poll_s = None, _FIRST_POLL_S
         while True:
             available = self.source.available()
             has_lost_one = self._topics.see(available)
@@ -187,11 +216,17 @@ class Runner(OpenedPipeline):
                 on_progress(Progress(None, 0, is_idle=True))
             if pending and pending_since is None:
                 pending_since = time.monotonic()
+                if self._is_lag_new:
+                    # Spark starts with the first batch: for some seconds there is no other word of what waits.
+                    on_progress(Progress(None, pending))
+                    self._is_lag_new = False
             waited = pending_since is not None and time.monotonic() - pending_since >= wait_s
             is_full = pending >= self.spec.batch.max_events
             if waited or is_full or self.stopping.is_set() or self._is_refresh_due:
                 return available
-            self.stopping.wait(_POLL_S if pending_since is None else min(_POLL_S, wait_s))
+            # Events that come soon after a batch are found soon; a source that stays idle is asked less and less often.
+            self.stopping.wait(poll_s if pending_since is None else min(_POLL_S, wait_s))
+            poll_s = min(2 * poll_s, _POLL_S)
 
     def _commit(self, committed: Committed, progress: SinkProgress, report: BatchReport) -> Committed:
         sinks = {name: dict(positions) for name, positions in committed.sinks.items()}

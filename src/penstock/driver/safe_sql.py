@@ -79,7 +79,12 @@ def _error(spark: "SparkSession", stage: str, parts: list[str]) -> "Column":
         F.when(_attempt(spark, f"named_struct('it', {part})").isNull(), F.lit(" ".join(part.split()))) for part in parts
     ]
     message = F.concat(F.lit("fails on this record: "), F.concat_ws("; ", *reasons))
-    return F.struct(F.lit(stage).alias("stage"), F.lit("SqlFailed").alias("error"), message.alias("message"))
+    return F.struct(
+        F.lit(stage).alias("stage"),
+        F.lit("SqlFailed").alias("error"),
+        message.alias("message"),
+        F.lit(None).cast("string").alias("line"),
+    )
 
 
 def _text(name: str) -> str:

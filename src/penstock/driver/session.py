@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -43,6 +44,10 @@ _END_S = 120.0
 _DEATH_SHOWS_S = 2.0
 _LOOPBACK = "127.0.0.1"
 _OUT_OF_MEMORY = 3
+# A socket's path has at most 103 characters everywhere; the JVM's folder and Spark's name in it take 73 of them.
+_LONGEST_TEMPORARY_FOLDER = 30
+NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings by which Spark evaluates SQL as it is: for a few rows that is sooner done than compiling it."""
 _starting = threading.Event()
 _launched: Jvm | None = None
 """A JVM that nobody is connected to yet."""
@@ -60,7 +65,7 @@ def _being_started() -> Iterator[None]:
         for process in set(psutil.Process().children(recursive=True)) - before:
             with suppress(psutil.Error):
                 process.kill()
-        _end_launched()
+        end_launched()
         raise
     finally:
         _starting.clear()
@@ -72,7 +77,8 @@ class Starter:
     """Starts Spark for one pipeline: the JVM as soon as it is sure to be needed, the session when it is.
 
     What Spark has to say goes to a log in `folder`. `local[N,4]`: a task may fail three times before its job does;
-    plain `local[N]` gives it one try. `wishes` are settings of the user's, which win over ours.
+    plain `local[N]` gives it one try. `wishes` are settings of the user's, which win over ours. `has_workers` says
+    whether steps run in Spark's Python workers, too.
     """
 
     def __init__(
@@ -84,6 +90,7 @@ class Starter:
         jars: Sequence[Path] = (),
         java_options: str | None = None,
         wishes: Mapping[str, str] | None = None,
+        has_workers: bool = True,
     ) -> None:
         self._name = name
         self._folder = folder
@@ -91,6 +98,7 @@ class Starter:
         self._jars = jars
         self._java_options = java_options
         self._wishes = wishes or {}
+        self._has_workers = has_workers
 
     @cached_property
     def _settings(self) -> dict[str, str]:
@@ -114,6 +122,10 @@ class Starter:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": "4",
+            # What stands twice would be evaluated once, before everything else: also where AND keeps it from being
+            # evaluated at all, and outside of our attempt, so that one row that it fails on would fail the job.
+            "spark.sql.subexpressionElimination.enabled": "false",
+            "spark.sql.alwaysInlineCommonExpr": "true",  # the same for the operands of BETWEEN and NULLIF
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
             "spark.local.dir": str(folder / "spark-local"),
@@ -128,6 +140,10 @@ class Starter:
                 "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
                 "spark.databricks.delta.snapshotPartitions": "4",  # 50 by default: tasks for a table's log, each look
             }
+        if self._master.startswith("local") and len(tempfile.gettempdir()) <= _LONGEST_TEMPORARY_FOLDER:
+            # Over TCP each task waits 40 ms for its work: the JVM holds a small packet back until the one before is
+            # acknowledged, which a loopback connection takes its time with. These are in the JVM's private folder.
+            settings["spark.python.unix.domain.socket.enabled"] = "true"
         if is_on_this_machine(self._master):
             os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # by nothing else do Spark's web pages know where to listen
         wishes = revealed(self._wishes)
@@ -140,11 +156,9 @@ class Starter:
 
     def _launch(self) -> None:
         global _launched  # noqa: PLW0603 - a process has one JVM, as it is with PySpark
-        from pyspark import SparkContext
-
-        if SparkContext._gateway is None and _launched is None:  # noqa: SLF001 - nothing public says so
+        if _gateway() is None and _launched is None:
             _launched = Jvm(self._settings, self._folder / SPARK_CONSOLE)
-            atexit.register(_end_launched)
+            atexit.register(end_launched)
 
     @_being_started()
     def __call__(self) -> "SparkSession":
@@ -157,6 +171,8 @@ class Starter:
         logging.getLogger().addFilter(_is_not_of_py4j)
         try:
             self._launch()
+            if self._has_workers:
+                import pandas  # noqa: F401 - every batch needs it; here the time is free, for the JVM is not up yet
             spark = _started(self._settings)
         except (Py4JError, PySparkRuntimeError) as error:
             if "spark.authenticate.secret" in str(error):
@@ -189,7 +205,7 @@ def start(
     return Starter(name, folder, master=master, jars=jars, java_options=java_options, wishes=wishes)()
 
 
-def _end_launched() -> None:
+def end_launched() -> None:
     """End a JVM that was launched and that nobody has come for."""
     global _launched
     jvm, _launched = _launched, None
@@ -249,12 +265,17 @@ def has_died() -> bool:
     return process is not None and process.poll() is not None
 
 
-def _jvm() -> "subprocess.Popen[bytes] | None":
+def _gateway() -> Any:
+    """Return PySpark's way to the JVM of this process; None if there is none, without importing PySpark to say so."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark import SparkContext
 
-    return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public has the JVM
+    return SparkContext._gateway  # noqa: SLF001 - nothing public has it
+
+
+def _jvm() -> "subprocess.Popen[bytes] | None":
+    return getattr(_gateway(), "proc", None)
 
 
 def _jvm_ended(error: Exception) -> str | None:
@@ -277,7 +298,6 @@ def _jvm_ended(error: Exception) -> str | None:
 
 def _started(settings: Mapping[str, str]) -> "SparkSession":
     global _launched  # noqa: PLW0603
-    import pandas  # noqa: F401 - every batch needs it; here the time is free, for the JVM is not up yet
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -321,6 +341,27 @@ def guard_callbacks(spark: "SparkSession") -> None:
 def revealed(wishes: Mapping[str, str]) -> dict[str, str]:
     """Return settings with the secrets among them read from where they are kept."""
     return {name: Secret.parse(value).reveal() if holds_secret(name) else value for name, value in wishes.items()}
+
+
+def has_jvm() -> bool:
+    """Return whether this process has a JVM already."""
+    return _jvm() is not None
+
+
+def use_here(spark: "SparkSession") -> None:
+    """Let what this thread asks of Spark go by the settings of a session that another thread has made."""
+    from pyspark.sql import SparkSession
+
+    java: Any = SparkSession._get_j_spark_session_class(spark._jvm)  # noqa: SLF001
+    java.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+
+
+def end_at_once() -> None:
+    """End this process's JVM without its good-byes, which take a second: for one that has nothing left to write."""
+    process = _jvm()
+    if process is not None:
+        process.kill()
+        process.wait(_END_S)
 
 
 def _end(spark: "SparkSession") -> None:

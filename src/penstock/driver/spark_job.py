@@ -8,25 +8,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.decoders.decoder import DecoderModel
+from penstock.driver import column_lineage
 from penstock.driver.analysis import Analysis
 from penstock.driver.code_archive import ship
+from penstock.driver.column_lineage import ColumnLineage, MadeColumns
+from penstock.driver.failures import complaint_about_sql
+from penstock.driver.placement import place
 from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.columns import RESERVED, rule_column, user_columns, where_column
-from penstock.record.manifest import MANIFEST, Manifest
+from penstock.record.manifest import COLUMN, MANIFEST, Manifest
 from penstock.steps.select import Select
-from penstock.steps.step import StepContext, StepTask
+from penstock.steps.step import ShippedCode, StepContext, StepTask
+from penstock.worker.expressions import Expression
 from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, unasked_columns
 from penstock.worker.tasks import DOT, Chain, ReadTask, Task, event_schema
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
 
+_ARROW_ROWS = 10_000
+_ARROW_BYTES = 2**26
+_RANGE = "_range"
+
+
 class SparkJob:
-    """Builds the job of one batch. As much as possible runs in one Python worker per task; SQL goes through the JVM.
+    """Builds the job of one batch. As much as possible runs in one Python worker per task.
+
+    SQL runs there, too, if workers can evaluate all of it with exactly Spark's result; if not, it goes through the JVM.
 
     Spark is started when it is first needed: for the first batch, or for SQL that it has not seen in this version.
     """
@@ -45,13 +59,16 @@ class SparkJob:
         self._start_spark = start_spark
         self._base = base
         self._scratch = scratch
-        self._folder: Path | None = base
+        self._folder: Path | ShippedCode = base
         self._notes = scratch / "notes"
         self._analysis = Analysis(analysis, spec.spark)
         self._decode: DecoderModel = spec.decode
         self._schemas: list[pa.Schema] = []
         """The columns behind each step."""
+        self._numbers: dict[int, RDD[int]] = {}
+        """One number per task, by how many there are."""
         self.schema = self._learn_schema()
+        self.placement = place(spec, [event_schema(self._decode), *self._schemas], self._analysis, self._translated)
 
     @cached_property
     def spark(self) -> "SparkSession":
@@ -92,24 +109,30 @@ class SparkJob:
         return schema
 
     def _empty(self, schema: pa.Schema) -> "DataFrame":
-        return self.spark.createDataFrame([], _spark_schema(schema))
+        return _as_frame(self.spark, schema.empty_table())
+
+    def _translated(self, schema: pa.Schema, texts: list[str]) -> list[Expression | str]:
+        from penstock.driver import catalyst
+
+        return catalyst.translated(self.spark, _spark_schema(schema), texts)
 
     def _sql(self, frame: "DataFrame", query: Select) -> "DataFrame":
         from penstock.driver import safe_sql
 
-        with self._explained():
+        with self._explained(frame, query.text):
             return safe_sql.select(self.spark, frame, query)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, frame: "DataFrame", *texts: str) -> Iterator[None]:
         from pyspark.errors import AnalysisException, ParseException
 
         try:
             yield
         except (AnalysisException, ParseException) as error:
-            reason = str(error).splitlines()[0]
+            reason = complaint_about_sql(error, user_columns(frame.columns))
+            which = " or ".join(f"'{text}'" for text in texts)
             raise BadInput(
-                f"pipeline '{self._spec.name}': Spark does not understand the SQL: {reason}", safe="Nothing ran"
+                f"pipeline '{self._spec.name}': Spark does not understand the SQL {which}: {reason}", safe="Nothing ran"
             ) from None
 
     def _conditions(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -123,32 +146,84 @@ class SparkJob:
         from penstock.driver import safe_sql
 
         rules, wheres = self._conditions()
-        strict = [
-            rule_column(number)
-            for number, rule in enumerate(self._spec.expect)
-            if rule.otherwise in {"dead_letter", "drop"}
-        ]
-        with self._explained():
+        strict = [rule_column(number) for number, rule in enumerate(self._spec.expect) if rule.is_strict]
+        with self._explained(frame, *rules.values(), *wheres.values()):
             frame = safe_sql.judge(self.spark, frame, "expect", rules, only_if=[])
             return safe_sql.judge(self.spark, frame, "where", wheres, only_if=strict)
 
+    def made_columns(self) -> MadeColumns:
+        """Return the columns and what they were made of; nothing is claimed of those behind a step in Python."""
+        schema = event_schema(self._decode)
+        lineage = column_lineage.passed_on(user_columns(schema.names))
+        for step, after in zip(self._spec.steps, self._schemas, strict=True):
+            if step.as_select() is None:
+                lineage = ColumnLineage({name: {} for name in user_columns(after.names)}, lineage.indirect)
+            else:
+                made = column_lineage.read(step.on_table(self._empty(schema), self._base))
+                lineage = made.after(lineage)
+            schema = after
+        types = {field.name: field.dataType.simpleString() for field in _spark_schema(schema)}
+        return MadeColumns({name: types[name] for name in self.columns}, lineage)
+
     def manifests(self, read: ReadTask, write: Task) -> list[Manifest]:
         """Run the job; return what each task reports."""
-        count = len(read.offset_ranges)
-        way = _Way(self.spark.range(0, count, 1, count), [read], event_schema(self._decode))
+        way = _Way(partial(self._ranges, len(read.offset_ranges)), [read], event_schema(self._decode))
         for number, step in enumerate(self._spec.steps):
-            if (select := step.as_select()) is not None:
-                way.in_spark(self._unasked(way.schema, number))
-                way.frame = self._sql(way.frame, select)
+            if number in self.placement.selects:
+                way.add(self.placement.selects[number])
+            elif (select := step.as_select()) is not None:
+                way.frame = self._sql(way.in_spark(self._unasked(way.schema, number)), select)
                 way.schema = self._schemas[number]
             else:
                 way.in_python()
                 way.add(step.open(StepContext(way.schema, self._folder, self._notes)))
-        if self._spec.expect or any(sink.where for sink in self._spec.sinks):
-            way.in_spark(self._unasked(way.schema, len(self._spec.steps)))
-            way.frame = self._judged(way.frame)
+        if self.placement.judge is not None:
+            way.add(self.placement.judge)
+        elif any(self._conditions()):
+            way.frame = self._judged(way.in_spark(self._unasked(way.schema, len(self._spec.steps))))
         way.in_python()
+        if way.frame is None:
+            return [Manifest.read(each) for each in self._run(read, [*way.tasks, write])]
         return [Manifest.read(row[0]) for row in _in_python(way.frame, [*way.tasks, write], MANIFEST).collect()]
+
+    def _ranges(self, count: int) -> "DataFrame":
+        return self.spark.range(0, count, 1, count)
+
+    def _run(self, read: ReadTask, tasks: list[Task]) -> list[str]:
+        """Run tasks that need no SQL of Spark's, past its planner: of a small batch, that would take the most time."""
+        count = len(read.offset_ranges)
+        if count not in self._numbers:
+            self._numbers[count] = self.spark.sparkContext.parallelize(range(count), count)
+        return self._numbers[count].mapPartitions(Chain(tasks).manifests).collect()
+
+    def manifests_in_process(self, read: ReadTask, write: Task) -> list[Manifest]:
+        """As `manifests`, with what is Python in this process: a few records would wait longer for workers to start."""
+        schema, frame = event_schema(self._decode), None
+        ranges = [pa.Table.from_batches(read(iter(()), index), schema) for index in range(len(read.offset_ranges))]
+        for number, step in enumerate(self._spec.steps):
+            select = step.as_select()
+            if select is not None and number not in self.placement.selects:
+                frame = self._sql(self._in_jvm(ranges) if frame is None else frame, select)
+            else:
+                ranges, frame = ranges if frame is None else _ranges_of(frame, len(ranges), schema), None
+                task = self.placement.selects.get(number) or step.open(StepContext(schema, self._folder, self._notes))
+                ranges = _all_through(task, ranges)
+            schema = self._schemas[number]
+        if self.placement.judge is not None:
+            ranges = _all_through(self.placement.judge, ranges)
+        elif any(self._conditions()):
+            frame = self._judged(self._in_jvm(ranges) if frame is None else frame)
+        ranges = ranges if frame is None else _ranges_of(frame, len(ranges), schema)
+        reports = [batch for index, rows in enumerate(ranges) for batch in write(iter(rows.to_batches()), index)]
+        return [Manifest.read(each.column(COLUMN)[0].as_py()) for each in reports]
+
+    def _in_jvm(self, ranges: list[pa.Table]) -> "DataFrame":
+        """Hand the rows of all offset ranges to the JVM at once; each knows the number of its own."""
+        marked = [
+            rows.append_column(_RANGE, pa.array([index] * rows.num_rows, pa.int32()))
+            for index, rows in enumerate(ranges)
+        ]
+        return _as_frame(self.spark, pa.concat_tables(marked))
 
     def _unasked(self, schema: pa.Schema, first: int) -> tuple[str, ...]:
         """Name the columns that need not pass through the JVM from this step on to the next that is Python."""
@@ -162,15 +237,16 @@ class SparkJob:
 
     def read_alone(self, read: ReadTask, drain: Task) -> None:
         """Read and decode without any step, and throw the rows away."""
-        count = len(read.offset_ranges)
-        _in_python(self.spark.range(0, count, 1, count), [read, drain], MANIFEST).collect()
+        self._run(read, [read, drain])
 
 
 class _Way:
     """The way of a batch's rows: through Python tasks, and through the JVM where there is SQL."""
 
-    def __init__(self, frame: "DataFrame", tasks: list[Task], schema: pa.Schema) -> None:
-        self.frame = frame
+    def __init__(self, ranges: Callable[[], "DataFrame"], tasks: list[Task], schema: pa.Schema) -> None:
+        self.frame: DataFrame | None = None
+        """The rows in the JVM, if they have been there."""
+        self._ranges = ranges
         self.tasks = tasks
         self.schema = schema
         self._aside: Aside | None = None
@@ -179,19 +255,83 @@ class _Way:
         """Run one more task in the Python worker at hand."""
         self.tasks, self.schema = [*self.tasks, task], task.schema
 
-    def in_spark(self, unasked: tuple[str, ...]) -> None:
+    def in_spark(self, unasked: tuple[str, ...]) -> "DataFrame":
         """Hand the rows to the JVM, unless they are there, without what SQL does not ask for."""
+        frame = self._ranges() if self.frame is None else self.frame
         if self._aside is None:
             self._aside = Aside(unasked)
             slim = SpillColumns(self._aside, self.schema)
-            self.frame = _in_python(self.frame, [*self.tasks, slim], _spark_schema(slim.schema))
+            frame = _in_python(frame, [*self.tasks, slim], _spark_schema(slim.schema))
             self.tasks = []
+        return frame
 
     def in_python(self) -> None:
         """Take the rows back."""
         if self._aside is not None:
             self.tasks = [RestoreColumns(self._aside, self.schema)]
             self._aside = None
+
+
+def _all_through(task: StepTask, ranges: list[pa.Table]) -> list[pa.Table]:
+    """Run a task in this process, on each offset range."""
+    return [
+        pa.Table.from_batches(task(iter(rows.to_batches()), index), task.schema) for index, rows in enumerate(ranges)
+    ]
+
+
+def _ranges_of(frame: "DataFrame", count: int, schema: pa.Schema) -> list[pa.Table]:
+    """Take the rows back from the JVM, those of each offset range apart and in order."""
+    found = collected(frame)
+    judged = [name for name in found.schema.names if name not in {*schema.names, _RANGE}]
+    names = [*user_columns(schema.names), *judged, *RESERVED.names]
+    # Spark and Arrow name the parts of lists and maps differently.
+    wanted = pa.schema([schema.field(name) if name in schema.names else found.schema.field(name) for name in names])
+    return [
+        found.filter(pc.equal(found.column(_RANGE), index)).select(names).cast(wanted).combine_chunks()
+        for index in range(count)
+    ]
+
+
+def collected(frame: "DataFrame") -> pa.Table:
+    """Take all rows back; of rows that came from this process, without a job and without most of Spark's optimizer.
+
+    The first time that a JVM does either takes a second, and it pays for more rows than a preview has. What is left is
+    how Spark itself evaluates a projection of local rows. An expression that only the optimizer makes evaluable, such
+    as the current time, is left to it.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - nothing public leads there
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+    plan = _only(catalyst.analysis, "EliminateSubqueryAliases").apply(plan)
+    plan = _only(catalyst.optimizer, "ReplaceExpressions").apply(plan)
+    evaluate, is_new = _only(catalyst.optimizer, "ConvertToLocalRelation"), True
+    while is_new:  # each time it takes the innermost projection or filter away
+        before, plan = plan, evaluate.apply(plan)
+        is_new = not plan.fastEquals(before)
+    if plan.getClass().getSimpleName() != "LocalRelation":
+        return frame.toArrow()
+    batches = _only(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters").toBatchWithSchemaIterator(
+        *(plan.data().iterator(), plan.schema(), _ARROW_ROWS, _ARROW_BYTES, "UTC", True, False)
+    )
+    tables = []
+    while batches.hasNext():
+        tables.append(pa.ipc.open_stream(batches.next()).read_all())
+    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    return pa.concat_tables([each.cast(schema) for each in tables]) if tables else schema.empty_table()
+
+
+def _only(package: Any, name: str) -> Any:
+    """Return the one instance of an object of Scala's."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+def _as_frame(spark: "SparkSession", rows: pa.Table) -> "DataFrame":
+    """Hand rows to the JVM, past the session's own method: that imports pandas first, which takes most of a second."""
+    from pyspark.sql.pandas.conversion import SparkConversionMixin
+
+    return SparkConversionMixin.createDataFrame(spark, rows, _spark_schema(rows.schema))
 
 
 def _spark_schema(schema: pa.Schema) -> Any:

@@ -19,8 +19,11 @@ import msgspec
 from penstock.delivery.checkpoint import lost
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import read_versioned, write_versioned
+from penstock.driver import column_lineage
 from penstock.driver.batch import BatchReport, SinkCount
+from penstock.driver.column_lineage import MadeColumns
 from penstock.driver.computation import Computation
+from penstock.driver.failures import complaint_about_sql
 from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.session import guard_callbacks
 from penstock.driver.spark_checkpoint import SparkCheckpoint, batch_of
@@ -29,6 +32,7 @@ from penstock.errors import BadInput, CheckpointLost, PenstockError, PositionLos
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import CHECKPOINT
 from penstock.sinks.merging import MergeContext, MergingSink
+from penstock.sinks.schema_change import SchemaChange
 from penstock.worker.spilled import spill
 
 if TYPE_CHECKING:
@@ -78,25 +82,33 @@ class StatefulRunner:
     def __enter__(self) -> Self:
         self._stack.enter_context(self.paths.locked(self.spec.name))
         shutil.rmtree(self.paths.scratch, ignore_errors=True)
+        self._open_sinks()
+        return self
+
+    def _open_sinks(self) -> None:
         names = zip(self.spec.sinks, self.spec.sink_names, strict=True)
         self.sinks = [model.open_merge(MergeContext(name, self.spec.name)) for model, name in names]
         for sink in self.sinks:
             self._stack.callback(sink.close)
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def begin(self) -> None:
         """Compare Spark's checkpoint with the sinks; make a pipeline's own part of it if it never ran."""
-        positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
+        agreed = self._agreed()
+        if agreed != self._begun or not self._metadata.exists():
+            self._remember(agreed)
+
+    def _agreed(self) -> "_Metadata":
+        """Return what `metadata.json` has to say, if Spark's checkpoint and the sinks agree; nothing is changed."""
         if not self._metadata.exists():
+            positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
             started = [name for name, position in positions.items() if position is not None]
             if started or self._spark.exists:
                 reason = f"sink '{started[0]}' has a position" if started else "Spark has one of this pipeline"
                 raise lost(self.spec.name, f"there is none in {self.paths.checkpoint}, and {reason}")
-            self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))
-            return
+            return _Metadata(self.spec.name, positions, computation=Computation.of(self.spec))
         self._begun = self._load()
         if self._begun.query is not None and self._spark.query_id() != self._begun.query:
             raise lost(self.spec.name, f"Spark's part, which holds the state, is not in {self._spark.folder}")
@@ -104,6 +116,26 @@ class StatefulRunner:
         following = self._spark.next()
         for sink in self.sinks:
             self._lacks(sink, following)
+        return msgspec.structs.replace(self._begun, computation=Computation.of(self.spec))
+
+    def look(self, *, compare_state: bool) -> "tuple[int | None, list[SchemaChange | None]]":
+        """Raise what a run would raise; return the batches that the state is of, and what changes in the sinks' tables.
+
+        None instead of a number says that there is no state yet. The lock is not taken and nothing is changed, so the
+        state is compared only if no driver is about to change it.
+        """
+        with self._stack:
+            self._open_sinks()
+            has_state = compare_state and self._agreed().query is not None
+            changes = self._required_changes(self._through_steps(self._start_spark()))
+        return self._spark.next() if has_state else None, changes
+
+    def _required_changes(self, frame: "DataFrame") -> "list[SchemaChange | None]":
+        """Return what results will change in the columns of each sink's table; raise if one cannot take them."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(frame.schema, timezone="UTC")
+        return [sink.require_fitting(schema) for sink in self.sinks]
 
     def _load(self) -> "_Metadata":
         try:
@@ -113,16 +145,13 @@ class StatefulRunner:
 
     def _require_same_computation(self) -> None:
         before, now = self._begun.computation, Computation.of(self.spec)
-        if before == now:
-            return
-        if self._begun.query is not None and (before is None or not now.has_state_of(before)):
+        if before != now and self._begun.query is not None and (before is None or not now.has_state_of(before)):
             raise StateOutdated(
                 f"the steps of pipeline '{self.spec.name}' are not those that its state was computed with",
                 safe="Nothing was written, and the results are intact",
                 fix="Change them back, or, to compute everything again, run:"
                 f" penstock pipeline rebuild {self.spec.name}",
             )
-        self._remember(msgspec.structs.replace(self._begun, computation=now))
 
     def _remember(self, metadata: "_Metadata") -> None:
         write_versioned(self._metadata, CHECKPOINT, msgspec.to_builtins(metadata))
@@ -135,10 +164,12 @@ class StatefulRunner:
         in between leaves a checkpoint without its state, which no run accepts.
         """
         with suppress(CheckpointLost, FileNotFoundError):
-            self._load()  # one that is lost is made anew; one of another version of Penstock is not ours to replace
+            self._load()  # one that is lost is recreated; one of another version of Penstock is not ours to replace
         self._spark.set_aside()
+        crash_point("checkpoint_cleared")
         positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
         self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))
+        crash_point("checkpoint_begun")
         self._spark.remove_old()
 
     def run(self, on_progress: Callable[[Progress], None]) -> None:
@@ -147,7 +178,8 @@ class StatefulRunner:
         spark = self._start_spark()
         guard_callbacks(spark)
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKS_DB)
-        frame = self._through_steps(spark)
+        self._frame = frame = self._through_steps(spark)
+        self._required_changes(frame)
         writer = (
             frame.writeStream.outputMode("update")
             .option("checkpointLocation", str(self._spark.folder))
@@ -208,6 +240,11 @@ class StatefulRunner:
         self._batches += 1
         on_progress(Progress(report, 0))
 
+    def made_columns(self) -> MadeColumns:
+        """Return the columns of the results, and what they were made of; for when it runs."""
+        types = {field.name: field.dataType.simpleString() for field in self._frame.schema}
+        return MadeColumns(types, column_lineage.read(self._frame))
+
     def _state_rows(self) -> int | None:
         """Count the rows of the state, as Spark reported of its last batch; none before there was one."""
         last = self._query.lastProgress if self._query is not None else None
@@ -250,11 +287,12 @@ class StatefulRunner:
     def _through_steps(self, spark: "SparkSession") -> "DataFrame":
         from pyspark.errors import AnalysisException
 
+        frame: DataFrame | None = None
         try:
             frame = self.spec.source.stream(spark)
             for step in self.spec.steps:
                 frame = step.on_table(frame, self._base)
         except AnalysisException as error:
-            reason = str(error).splitlines()[0]
+            reason = complaint_about_sql(error, frame.columns if frame is not None else [])
             raise BadInput(f"pipeline '{self.spec.name}': Spark does not understand the SQL: {reason}") from None
         return frame

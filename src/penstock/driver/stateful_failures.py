@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from penstock.delivery.checkpoint import lost
-from penstock.driver.failures import cause_of
+from penstock.driver.failures import cause_of, innermost
 from penstock.errors import Discontinuity, PenstockError, PipelineHalted
+from penstock.steps.code_line import code_line_in, in_brackets
 
 _REASON_CHARS = 500
 _STATE_GONE = (
@@ -24,7 +25,7 @@ def explained(error: Exception, pipeline: str, checkpoint: Path) -> PenstockErro
     if found := cause_of(error):
         return found
     text = str(error)
-    reason = _reason(text)
+    reason = innermost(text)[:_REASON_CHARS] + in_brackets(code_line_in(text))
     if any(sign in text for sign in _STATE_GONE):
         return lost(pipeline, f"parts of Spark's state in {checkpoint} are missing or damaged: {reason}")
     for signs, what in (
@@ -43,13 +44,3 @@ def explained(error: Exception, pipeline: str, checkpoint: Path) -> PenstockErro
         safe="What the sinks hold is whole batches",
         fix=f"Fix the step or the data, and start it again. Read more with: penstock pipeline logs --spark {pipeline}",
     )
-
-
-def _reason(text: str) -> str:
-    """Return the line that says what happened: the innermost cause of what Python and Java say."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    tracebacks = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
-    if tracebacks:
-        return next((line for line in lines[tracebacks[-1] + 1 :] if not line[0].isspace()), lines[0])[:_REASON_CHARS]
-    causes = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines or [""])[-1 if causes else 0][:_REASON_CHARS]

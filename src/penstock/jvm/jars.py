@@ -7,6 +7,7 @@ jar with its SHA-256; nothing is resolved when a user runs it. A jar that is mis
 again; everything else stays offline. Set PENSTOCK_IVY_SETTINGS to an ivysettings.xml to use a mirror.
 """
 
+import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -14,38 +15,67 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 from xml.sax.saxutils import quoteattr
 
 from pydantic import BaseModel, Field
 
-from penstock.errors import EnvironmentNotReady
+from penstock.errors import EnvironmentNotReady, NotFound
 from penstock.jvm.java import find_java
-from penstock.private import distrust, distrust_way, make_missing_public
+from penstock.private import OWNER_ONLY, distrust, distrust_way, make_missing_public
 
-JarSet = Literal["kafka-4.3.1", "kafka-3.9.1", "spark-kafka", "delta"]
+JarSet = Literal[
+    "kafka-4.3.1", "kafka-3.9.1", "spark-kafka", "delta", "connect", "openlineage", "spark-avro", "registry"
+]
 KAFKA: JarSet = "kafka-4.3.1"
 USED_SETS: tuple[JarSet, ...] = (KAFKA, "spark-kafka", "delta")
+
+_WITHOUT_DESCRIPTIONS = (
+    '<ivysettings><settings defaultResolver="public"/>'
+    '<resolvers><ibiblio name="public" m2compatible="true" usepoms="false"/></resolvers></ivysettings>'
+)
 
 Progress = Callable[[int, int], None]
 """Called with (steps done, steps in all) while jars arrive; looking a jar up and fetching it are a step each."""
 
 
 class Jar(BaseModel, frozen=True, extra="forbid"):
-    """One jar of the lock file."""
+    """One file of the lock file: a jar, or an archive of jars."""
 
     organisation: str = Field(description="Maven group.")
     name: str = Field(description="Maven artifact.")
     revision: str = Field(description="Maven version.")
-    sha256: str = Field(description="Checksum of the jar that was locked.")
+    classifier: str = Field("", description="Maven classifier; of most there is none.")
+    type: Literal["jar", "tar.gz"] = Field("jar", description="A jar, or an archive that is unpacked to be used.")
+    sha256: str = Field(description="Checksum of the file that was locked.")
+    content_sha256: str = Field("", description="Of an archive: checksum of what is in it, unpacked.")
 
     @property
     def file_name(self) -> str:
         """Return the name in the cache folder; the group keeps equal artifact names apart."""
-        return f"{self.organisation}__{self.name}-{self.revision}.jar"
+        return f"{self.stem}.{self.type}"
+
+    @property
+    def stem(self) -> str:
+        """Return that name without its ending."""
+        return f"{self.organisation}__{self.name}-{self.revision}{f'-{self.classifier}' if self.classifier else ''}"
+
+    def dependency(self) -> str:
+        """Write it as Ivy is asked for it: this file, and nothing that it needs."""
+        artifact = (
+            f"<artifact name={quoteattr(self.name)} type={quoteattr(self.type)} ext={quoteattr(self.type)}"
+            f" m:classifier={quoteattr(self.classifier)}/>"
+            if self.classifier
+            else ""
+        )
+        return (
+            f"<dependency org={quoteattr(self.organisation)} name={quoteattr(self.name)}"
+            f' rev={quoteattr(self.revision)} conf="default" transitive="false">{artifact}</dependency>'
+        )
 
 
 @functools.cache
@@ -53,6 +83,14 @@ def locked(jar_set: JarSet) -> tuple[Jar, ...]:
     """Return the jars of a set as the lock file has them."""
     text = resources.files("penstock.jvm").joinpath("jars.lock.json").read_text(encoding="utf-8")
     return tuple(Jar.model_validate(entry) for entry in json.loads(text)[jar_set])
+
+
+def named(name: str) -> JarSet:
+    """Return the set of a name; raise `NotFound` if there is none."""
+    for jar_set in get_args(JarSet):
+        if jar_set == name:
+            return cast("JarSet", jar_set)
+    raise NotFound(f"there is no set of jars called '{name}'; there are {', '.join(get_args(JarSet))}")
 
 
 def is_sound(jar: Jar, folder: Path) -> bool:
@@ -72,17 +110,30 @@ def ensure(jar_set: JarSet, folder: Path, progress: Progress = lambda _there, _w
     """
     jars = locked(jar_set)
     if folder.exists():
-        _require_own(jars, folder)
-    wrong = [jar for jar in jars if not is_sound(jar, folder)]
-    if wrong:
-        _fetch(wrong, folder, progress)
+        require_own((folder / jar.file_name for jar in jars), folder)
+    if not all(is_sound(jar, folder) for jar in jars):
+        with one_at_a_time(folder, "fetch"):
+            wrong = [jar for jar in jars if not is_sound(jar, folder)]
+            if wrong:
+                _fetch(wrong, folder, progress)
     return [folder / jar.file_name for jar in jars]
 
 
-def _require_own(jars: Iterable[Jar], folder: Path) -> None:
+@contextmanager
+def one_at_a_time(folder: Path, work: str) -> Iterator[None]:
+    """Let one process at a time do this work in a cache folder; the others wait, and find what it has done."""
+    make_missing_public(folder)
+    require_own((), folder)
+    # Whoever may open a file may lock it, and keep everybody waiting: nobody else may.
+    with os.fdopen(os.open(folder / f".{work}.lock", os.O_WRONLY | os.O_CREAT, OWNER_ONLY), "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def require_own(paths: Iterable[Path], folder: Path) -> None:
     """Refuse jars that somebody else could replace between their verification and their use."""
     why = distrust_way(folder)
-    for path in (folder / jar.file_name for jar in jars):
+    for path in paths:
         if why is None and os.path.lexists(path) and (reason := distrust(path)) is not None:
             why = f"{path} {reason}"
     if why is not None:
@@ -95,15 +146,9 @@ def _require_own(jars: Iterable[Jar], folder: Path) -> None:
 
 def _fetch(jars: list[Jar], folder: Path, progress: Progress) -> None:
     """Fetch into a temporary folder, verify there, then move into place: a crash leaves nothing half done."""
-    make_missing_public(folder)
-    _require_own((), folder)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as place:
         aside = Path(place)
-        wanted = "".join(
-            f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.name)}"
-            f' rev={quoteattr(jar.revision)} conf="default" transitive="false"/>'
-            for jar in jars
-        )
+        wanted = "".join(jar.dependency() for jar in jars)
         complaint = resolve_with_ivy(wanted, aside, lambda steps: progress(steps, 2 * len(jars)))
         for jar in jars:
             if is_sound(jar, aside):
@@ -120,25 +165,45 @@ def _fetch(jars: list[Jar], folder: Path, progress: Progress) -> None:
 
 
 def ivy_jar() -> Path:
-    """Find the Ivy that PySpark ships, without importing PySpark."""
-    spec = importlib.util.find_spec("pyspark")
-    roots = spec.submodule_search_locations if spec else None
-    found = sorted(Path(roots[0], "jars").glob("ivy-*.jar")) if roots else []
+    """Find the Ivy that PySpark ships."""
+    found = sorted((pyspark_folder() / "jars").glob("ivy-*.jar"))
     if not found:
-        raise EnvironmentNotReady("PySpark, which brings Ivy, is not installed", fix="Run: pip install pyspark")
+        raise _without_pyspark()
     return found[0]
 
 
-def resolve_with_ivy(dependencies_xml: str, folder: Path, progress: Callable[[int], None]) -> str:
-    """Run Ivy over `<dependency>` elements: jars land in `folder` as `Jar.file_name`; give its complaint."""
+def pyspark_folder() -> Path:
+    """Find PySpark without importing it, which takes longer than most of what is asked here."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise _without_pyspark()
+    return Path(spec.submodule_search_locations[0])
+
+
+def _without_pyspark() -> EnvironmentNotReady:
+    return EnvironmentNotReady("PySpark, which brings Ivy, is not installed", fix="Run: pip install pyspark")
+
+
+def resolve_with_ivy(
+    dependencies_xml: str, folder: Path, progress: Callable[[int], None], *, alone: bool = False
+) -> str:
+    """Run Ivy over `<dependency>` elements: jars land in `folder` as `Jar.file_name`; give its complaint.
+
+    `alone` says that nothing of what they need is wanted: the descriptions of artifacts, of which those that they build
+    upon may be missing, are not asked for.
+    """
     java, _ = find_java()
     module = folder / "ivy.xml"
     module.write_text(
-        '<ivy-module version="2.0"><info organisation="penstock" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="penstock" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies_xml}</dependencies></ivy-module>"
     )
     settings = os.environ.get("PENSTOCK_IVY_SETTINGS")
+    if alone and not settings:
+        (folder / "ivysettings.xml").write_text(_WITHOUT_DESCRIPTIONS)
+        settings = str(folder / "ivysettings.xml")
     # A cache of our own: a half-filled ~/.m2 or ~/.ivy2 (a pom without its jar) breaks Ivy.
     # `-types jar bundle`: without it sources and javadoc jars take the jar's name.
     command = [
@@ -146,8 +211,9 @@ def resolve_with_ivy(dependencies_xml: str, folder: Path, progress: Callable[[in
         "-jar",
         str(ivy_jar()),
         *(["-settings", settings] if settings else []),
-        *["-cache", str(folder / "ivy"), "-ivy", str(module), "-confs", "default", "-types", "jar", "bundle"],
-        *["-retrieve", f"{folder}/[organisation]__[artifact]-[revision].[ext]"],
+        *["-cache", str(folder / "ivy"), "-ivy", str(module), "-confs", "default"],
+        *["-types", "jar", "bundle", "tar.gz"],
+        *["-retrieve", f"{folder}/[organisation]__[artifact]-[revision](-[classifier]).[ext]"],
     ]
     steps = 0
     complaint = "Ivy gave no reason"

@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 
 from penstock.interpreter import SAFE_PATH
+from penstock.jvm.jars import pyspark_folder
 from penstock.jvm.java_properties import properties_text
 from penstock.private import OWNER_ONLY, write_private
 from penstock.secret import holds_secret
@@ -34,8 +35,6 @@ class Jvm:
     """One JVM, from its launch until PySpark has taken it over, or it is ended."""
 
     def __init__(self, settings: Mapping[str, str], console: Path) -> None:
-        import pyspark
-
         _remove_left()
         self._folder = Path(tempfile.mkdtemp(prefix=f"penstock-jvm-{os.getpid()}-"))
         atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
@@ -43,7 +42,7 @@ class Jvm:
         settled = {name: value for name, value in settings.items() if not holds_secret(name)}
         write_private(self._settings_file, properties_text(settled).encode("ascii"))
         # PySpark and its scripts would look for Spark above the working folder first, where anybody may have put one.
-        spark_home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+        spark_home = os.environ.get("SPARK_HOME") or str(pyspark_folder())
         command = [f"{spark_home}/bin/spark-submit", "--properties-file", str(self._settings_file)]
         own_options = f'"-Djava.io.tmpdir={self._folder}"'
         environment = {

@@ -1,7 +1,7 @@
 """Who may do what: ACLs, with presets for producers and consumers."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from penstock.kafka.admin import Admin
 
 Resource = Literal["topic", "group", "cluster", "transactional_id"]
-OPERATIONS = (
+Operation = Literal[
     "read",
     "write",
     "create",
@@ -26,7 +26,8 @@ OPERATIONS = (
     "describe_configs",
     "alter_configs",
     "all",
-)
+]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 _RESOURCES: dict[str, ResourceType] = {
     "topic": ResourceType.TOPIC,
@@ -86,6 +87,7 @@ def allow(admin: Admin, acls: list[Acl]) -> None:
     """Add permissions; those that are there already stay as they are."""
     futures = admin.client.create_acls([acl.binding() for acl in dict.fromkeys(acls)], request_timeout=admin.timeout_s)
     admin.results(futures, "adding permissions")
+    admin.settle(lambda: set(acls) <= _of_users(admin, acls), "adding permissions")
 
 
 def list_acls(admin: Admin, user: str | None = None) -> list[Acl]:
@@ -113,7 +115,14 @@ def remove(admin: Admin, acls: list[Acl]) -> int:
     if not filters:
         return 0
     futures = admin.client.delete_acls(filters, request_timeout=admin.timeout_s)
-    return sum(len(removed) for removed in admin.results(futures, "removing permissions"))
+    count = sum(len(removed) for removed in admin.results(futures, "removing permissions"))
+    admin.settle(lambda: _of_users(admin, acls).isdisjoint(acls), "removing permissions")
+    return count
+
+
+def _of_users(admin: Admin, acls: list[Acl]) -> set[Acl]:
+    """Return the permissions of the users whom these are about."""
+    return {found for user in {acl.user for acl in acls} for found in list_acls(admin, user)}
 
 
 def _filter(user: str | None) -> AclBindingFilter:

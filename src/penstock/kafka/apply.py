@@ -9,6 +9,7 @@ from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.quantities import UNLIMITED
+from penstock.wording import plural
 
 _LIMITS_RECORDS = ("retention.ms", "retention.bytes")
 
@@ -33,7 +34,9 @@ def plan(admin: Admin, wanted: dict[str, TopicSpec]) -> list[Change]:
         if name not in there:
             parts = spec.partitions or 1
             settings = ", ".join(f"{key}={value}" for key, value in spec.kafka_config().items())
-            changes.append(Change(topic=name, action="create", detail=f"{parts} partition(s) {settings}".strip()))
+            changes.append(
+                Change(topic=name, action="create", detail=f"{plural(parts, 'partition')} {settings}".strip())
+            )
         else:
             changes += _differences(admin, name, spec, there[name])
     return changes
@@ -71,7 +74,7 @@ def _differences(admin: Admin, name: str, spec: TopicSpec, have: topics.TopicSum
                 config=config,
             )
         )
-    return found or [Change(topic=name, action="keep", detail="as the project says")]
+    return found or [Change(topic=name, action="keep", detail="unchanged")]
 
 
 def _may_delete(key: str, old: str, new: str) -> bool:

@@ -1,5 +1,6 @@
 """The cluster as a whole: its nodes, its controller, and what lacks a replica."""
 
+from confluent_kafka.admin import BrokerMetadata, ConfigResource, PartitionMetadata, ResourceType
 from pydantic import BaseModel, Field
 
 from penstock.kafka.admin import Admin
@@ -11,6 +12,9 @@ class Broker(BaseModel, frozen=True):
     id: int = Field(description="Node id.")
     host: str = Field(description="Announced host.")
     port: int = Field(description="Announced port.")
+    leads: int = Field(description="Partitions that it leads.")
+    replicas: int = Field(description="Partitions that it has a replica of.")
+    lacking: int = Field(description="Replicas of it that are not in sync.")
 
 
 class ClusterDetail(BaseModel, frozen=True):
@@ -32,6 +36,28 @@ def cluster_id(admin: Admin) -> str:
     return found.cluster_id or ""
 
 
+def _broker(node: BrokerMetadata, partitions: list[PartitionMetadata]) -> Broker:
+    return Broker(
+        id=node.id,
+        host=node.host,
+        port=node.port,
+        leads=sum(part.leader == node.id for part in partitions),
+        replicas=sum(node.id in part.replicas for part in partitions),
+        lacking=sum(node.id in part.replicas and node.id not in part.isrs for part in partitions),
+    )
+
+
+def node_config(admin: Admin, node_id: int) -> dict[str, tuple[str | None, bool]]:
+    """Return every setting of a node, and whether it is its own rather than a default; None for what is secret."""
+    resource = ConfigResource(ResourceType.BROKER, str(node_id))
+    futures = admin.client.describe_configs([resource], request_timeout=admin.timeout_s)
+    (found,) = admin.results(futures, f"reading the settings of node {node_id}")
+    return {
+        key: (None if entry.is_sensitive else str(entry.value), not entry.is_default)
+        for key, entry in sorted(found.items())
+    }
+
+
 def describe(admin: Admin) -> ClusterDetail:
     """Look at the whole cluster. Any node can answer, so this works while another one is down."""
     found = admin.metadata("describing the cluster")
@@ -39,7 +65,7 @@ def describe(admin: Admin) -> ClusterDetail:
     return ClusterDetail(
         cluster_id=found.cluster_id or "",
         controller=found.controller_id if found.controller_id >= 0 else None,
-        nodes=[Broker(id=node.id, host=node.host, port=node.port) for _, node in sorted(found.brokers.items())],
+        nodes=[_broker(node, [part for _, part in partitions]) for _, node in sorted(found.brokers.items())],
         topics=len(found.topics),
         partitions=len(partitions),
         under_replicated=[f"{name}/{part.id}" for name, part in partitions if len(part.isrs) < len(part.replicas)],

@@ -6,13 +6,13 @@ URLs (`plugin.library.paths`, `sasl.kerberos.kinit.cmd`, `ssl.engine.location`,
 (`enable.auto.commit`, `acks`): none of these is reachable from a file or the environment.
 """
 
-import difflib
 import re
 from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
 from penstock.kafka.security import Plaintext, Security
+from penstock.wording import nearest
 
 TUNABLE_SETTINGS = frozenset(
     {
@@ -48,6 +48,7 @@ FETCHING = {"fetch.queue.backoff.ms": 10}
 
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _MAX_PORT = 65_535
+_KNOWS_CLIENTS = {"mtls", "plain", "scram"}
 
 
 class Connection(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
@@ -58,6 +59,11 @@ class Connection(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=Tr
     client_settings: dict[str, str | int | bool] = Field(
         default_factory=dict, description="Settings of librdkafka to change, from an allowlist."
     )
+
+    @property
+    def knows_clients(self) -> bool:
+        """Whether Kafka knows who its clients are, by a login or a certificate."""
+        return self.security.type in _KNOWS_CLIENTS
 
     @field_validator("bootstrap_servers")
     @classmethod
@@ -78,8 +84,8 @@ class Connection(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=Tr
     def _settings_are_allowed(cls, value: dict[str, Any]) -> dict[str, Any]:
         for name in value:
             if name not in TUNABLE_SETTINGS:
-                nearest = difflib.get_close_matches(name, TUNABLE_SETTINGS, n=1)
-                hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+                close = nearest(name, TUNABLE_SETTINGS)
+                hint = f"; did you mean '{close}'?" if close else ""
                 raise ValueError(f"'{name}' may not be set here{hint}")
         return value
 

@@ -3,18 +3,27 @@
 import socket
 import ssl
 import struct
-from typing import NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import BrokerUnavailable, PenstockError, Refused
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Plaintext
 from penstock.loopback import is_loopback
+from penstock.port_holder import port_holder, shown
+
+if TYPE_CHECKING:
+    import psutil
 
 _TIMEOUT_S = 2.0
 # The request that every Kafka answers before anything else, a login included: which versions it knows.
 _API_VERSIONS = 18
 _CORRELATION_ID = 7
 _QUESTION = struct.pack(">ihhih", 10, _API_VERSIONS, 0, _CORRELATION_ID, -1)
+_ANSWER_BYTES = 8
+_TLS_ALERT = 0x15
+_HTTP = (b"HTTP/", b"<!DOCTYP", b"<html>")
+_KAFKA_MAIN = "kafka.Kafka"
 
 
 class Silence(NamedTuple):
@@ -25,14 +34,18 @@ class Silence(NamedTuple):
 
 
 def explain_silence(connection: Connection, doing: str) -> Silence:
-    """Say what is wrong with a cluster that librdkafka calls down, and whether anybody accepts connections there."""
+    """Say what is wrong with a cluster that librdkafka calls down, and whether anybody accepts connections there.
+
+    `doing` is what could not be done; empty while a client has not connected yet.
+    """
     servers = connection.bootstrap_servers
+    prefix = f"{doing}: " if doing else ""
     reachable = [server for server in servers.split(",") if _accepts(server)]
     if not reachable:
         nobody = BrokerUnavailable(
-            f"{doing}: no Kafka answers at {servers}",
-            fix="Start the local one with: penstock up"
-            if all(is_loopback(server.rpartition(":")[0]) for server in servers.split(","))
+            f"{prefix}no Kafka answers at {servers}",
+            fix="Start the local one with: penstock up; if it is another one, check the address"
+            if all(is_loopback(server.rpartition(":")[0].strip("[]")) for server in servers.split(","))
             else "Check the address, the network, and whether it runs",
         )
         return Silence(nobody, is_there=False)
@@ -44,11 +57,54 @@ def explain_silence(connection: Connection, doing: str) -> Silence:
     if wants_tls and True not in spoken and False in spoken:
         return Silence(_no_tls(servers), is_there=True)
     undecided = BrokerUnavailable(
-        f"{doing}: {servers} accepts connections but does not answer as Kafka to a client of security type"
+        f"{prefix}{servers} accepts connections but does not answer as Kafka to a client of security type"
         f" '{connection.security.type}': it is starting or busy, or expects another type",
         fix="Try again, or check the security setting",
     )
     return Silence(undecided, is_there=True)
+
+
+def require_kafka(servers: str, fix: str = "Check the address") -> None:
+    """Raise if something else than Kafka listens at each address of this machine: a client would wait long for it.
+
+    One that says nothing may be a Kafka that starts or hangs: where the process is seen to be one, it is waited for.
+    """
+    for server in servers.split(","):
+        if not (stranger := _stranger(server)):
+            return
+    raise BrokerUnavailable(f"what listens at {servers} is not Kafka: {stranger}", fix=fix)
+
+
+def _stranger(server: str) -> str:
+    """Say what answers in place of Kafka; nothing if Kafka does, or TLS might be spoken, or nobody listens."""
+    try:
+        with socket.create_connection(_address(server), timeout=_TIMEOUT_S) as raw:
+            raw.sendall(_QUESTION)
+            answer = raw.recv(_ANSWER_BYTES, socket.MSG_WAITALL)
+    except TimeoutError:
+        holder = port_holder(_address(server)[1])
+        if _is_kafka(holder):
+            return ""
+        return f"{shown(holder) or 'it'} accepts connections and says nothing"
+    except OSError:
+        return ""
+    if not answer or _is_answer(answer) or answer[0] == _TLS_ALERT:
+        return ""
+    kind = "an HTTP server" if answer.startswith(_HTTP) else "another kind of server"
+    return f"{shown(port_holder(_address(server)[1])) or 'it'} answers as {kind}"
+
+
+def _is_kafka(process: "psutil.Process | None") -> bool:
+    import psutil
+
+    with suppress(psutil.Error):
+        return process is not None and _KAFKA_MAIN in process.cmdline()
+    return False
+
+
+def is_reachable(connection: Connection) -> bool:
+    """Return whether anybody accepts connections at the address; nobody is asked whether it is Kafka."""
+    return any(_accepts(server) for server in connection.bootstrap_servers.split(","))
 
 
 def _only_tls(servers: str) -> Refused:
@@ -102,7 +158,11 @@ def _answers_in_the_clear(server: str) -> bool:
     try:
         with socket.create_connection(_address(server), timeout=_TIMEOUT_S) as raw:
             raw.sendall(_QUESTION)
-            answer = raw.recv(8, socket.MSG_WAITALL)
+            return _is_answer(raw.recv(_ANSWER_BYTES, socket.MSG_WAITALL))
     except OSError:
         return False
-    return answer[4:] == struct.pack(">i", _CORRELATION_ID)
+
+
+def _is_answer(found: bytes) -> bool:
+    """Return whether these are the first bytes of a Kafka's answer: behind the length, the number that was sent."""
+    return found[4:] == struct.pack(">i", _CORRELATION_ID)

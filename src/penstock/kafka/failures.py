@@ -162,7 +162,7 @@ class Causes:
         if self._login is not None:
             return self._login
         if self._down_since is not None and time.monotonic() - self._down_since > _PATIENCE_S:
-            return self._look("connecting")
+            return self._look("")
         return None
 
     def timeout(self, doing: str) -> PenstockError:

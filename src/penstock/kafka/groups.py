@@ -1,15 +1,18 @@
 """Consumer groups: who is in them, how far behind they are, and moving them."""
 
 import time
+from contextlib import suppress
 from typing import Literal
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 from pydantic import BaseModel, Field
 
 from penstock.errors import Conflict, NotFound, Refused
+from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.failures import translate
 from penstock.kafka.positions import Position, bounds, resolve
+from penstock.wording import nearest
 
 TopicAndPartition = tuple[str, int]
 _UNSTABLE_PAUSE_S = 0.05
@@ -136,7 +139,7 @@ def describe(admin: Admin, group: str) -> GroupDetail:
         for tp in (member.assignment.topic_partitions if member.assignment else [])
     }
     if not owners and not positions and found.state.name in {"DEAD", "UNKNOWN"}:
-        raise NotFound(f"there is no group '{group}'", fix="List them with: penstock group list")
+        raise unknown(admin, group)
     limits = bounds(admin, sorted({*positions, *owners}))
     lags = [
         PartitionLag(
@@ -169,6 +172,73 @@ def describe(admin: Admin, group: str) -> GroupDetail:
         partitions=lags,
         lag=sum(each.lag for each in lags),
     )
+
+
+def lags(admin: Admin, names: list[str]) -> dict[str, int]:
+    """Return the lag of each group in all its partitions together; all groups are asked at the same time.
+
+    Positions in topics that are gone do not count.
+    """
+    asked = [
+        admin.client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)], request_timeout=admin.timeout_s)
+        for name in names
+    ]
+    positions = {
+        name: list(admin.results(futures, f"reading the positions of group '{name}'")[0].topic_partitions or [])
+        for name, futures in zip(names, asked, strict=True)
+    }
+    there = {
+        (name, part)
+        for name, topic in admin.metadata("listing topics").topics.items()
+        for part, found in topic.partitions.items()
+        if found.leader >= 0
+    }
+    limits = bounds(admin, sorted({(tp.topic, tp.partition) for found in positions.values() for tp in found} & there))
+    return {
+        name: sum(
+            max(0, limits[tp.topic, tp.partition][1] - max(tp.offset, limits[tp.topic, tp.partition][0]))
+            for tp in found
+            if tp.offset >= 0 and (tp.topic, tp.partition) in limits
+        )
+        for name, found in positions.items()
+    }
+
+
+def lags_in(admin: Admin, topic: str, names: list[str]) -> dict[str, int]:
+    """Return the lag in one topic of each of these groups that has a position there; all are asked at the same time."""
+    limits = bounds(admin, [(topic, number) for number in topics.identify(admin, [topic])[topic][1]])
+    partitions = [TopicPartition(*tp) for tp in limits]
+    asked = {
+        name: admin.client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(name, partitions)], request_timeout=admin.timeout_s
+        )
+        for name in names
+    }
+    found = {}
+    for name, futures in asked.items():
+        (answer,) = admin.results(futures, f"reading the positions of group '{name}'")
+        there = [tp for tp in answer.topic_partitions or [] if tp.offset >= 0]
+        if there:
+            ends = [(limits[tp.topic, tp.partition], tp.offset) for tp in there]
+            found[name] = sum(max(0, end - max(offset, start)) for (start, end), offset in ends)
+    return found
+
+
+def partitions_to_reset(
+    admin: Admin, group: str, topics_named: list[str], partition: int | None = None
+) -> list[TopicAndPartition]:
+    """Return the partitions of these topics, or of all that a group has positions in; only the one that is meant."""
+    chosen = topics_named or sorted({topic for topic, _ in committed(admin, group)})
+    if not chosen:
+        if not is_known(admin, group):
+            raise unknown(admin, group)
+        raise NotFound(f"group '{group}' has no positions", fix="Name the topic with --topic")
+    found = [(topic, number) for topic in chosen for number in range(topics.partition_count(admin, topic))]
+    found = [each for each in found if partition in (None, each[1])]
+    if not found:
+        there = max(topics.partition_count(admin, topic) for topic in chosen)
+        raise NotFound(f"there is no partition {partition} in {', '.join(chosen)}; there are 0 to {there - 1}")
+    return found
 
 
 def plan_reset(
@@ -215,9 +285,28 @@ def _step(tp: TopicAndPartition, current: int | None, target: int) -> ResetStep:
 
 def reset(admin: Admin, group: str, steps: list[ResetStep]) -> None:
     """Carry out a planned reset. Kafka refuses it while the group has members."""
+    require_no_members(admin, group)
+    commit(admin, group, {(step.topic, step.partition): step.target for step in steps})
+
+
+def require_no_members(admin: Admin, group: str) -> None:
+    """Raise `Conflict` for a group that somebody is in."""
     if member_count(admin, group):
         raise _has_members(group)
-    commit(admin, group, {(step.topic, step.partition): step.target for step in steps})
+
+
+def is_known(admin: Admin, group: str) -> bool:
+    """Return whether a group has members or positions."""
+    return bool(committed(admin, group)) or member_count(admin, group) > 0
+
+
+def unknown(admin: Admin, group: str) -> NotFound:
+    """Say that a group is not there, and which one may be meant."""
+    close = None
+    with suppress(Refused):  # whoever may not list groups is told no names
+        close = nearest(group, (each.group for each in list_groups(admin)))
+    meant = f"Did you mean '{close}'? " if close else ""
+    return NotFound(f"there is no group '{group}'", fix=f"{meant}List them with: penstock group list")
 
 
 def member_count(admin: Admin, group: str) -> int:
@@ -228,7 +317,7 @@ def member_count(admin: Admin, group: str) -> int:
 
 
 def delete(admin: Admin, group: str) -> None:
-    """Forget a group and its positions."""
+    """Delete a group and its positions."""
     futures = admin.client.delete_consumer_groups([group], request_timeout=admin.timeout_s)
     admin.results(futures, f"deleting group '{group}'")
 

@@ -13,8 +13,10 @@ from penstock.errors import BadInput, LeaderNotAvailable
 from penstock.kafka.admin import Admin
 from penstock.quantities import parse_duration_ms
 
+_EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _SETTLE_S = 0.05
+_LATEST_WORDS = {"latest", "end"}
 _AGO = re.compile(r"\d+(\.\d+)?\s*[a-zA-Z]+")
 
 
@@ -31,7 +33,7 @@ class Position:
         cleaned = text.strip()
         if cleaned in {"earliest", "beginning", "start"}:
             return cls("earliest")
-        if cleaned in {"latest", "end"}:
+        if cleaned in _LATEST_WORDS:
             return cls("latest")
         if cleaned.isascii() and cleaned.isdecimal():
             return cls("offset", int(cleaned))
@@ -42,10 +44,16 @@ class Position:
             moment_ms = int(datetime.datetime.fromisoformat(cleaned).timestamp() * 1000)
         except (ValueError, OverflowError):
             raise BadInput(
-                f"'{text}' is no position in a topic: say earliest, latest, an offset (42),"
+                f"'{text}' is not a position in a topic: say earliest, latest, an offset (42),"
                 " a time (2026-01-31T12:00) or how long ago (15m)"
             ) from None
         return cls("timestamp", moment_ms)
+
+
+def moves_on(text: str) -> bool:
+    """Return whether a position as people write it is another place later on: `latest`, or so long ago."""
+    cleaned = text.strip()
+    return cleaned in _LATEST_WORDS or _AGO.fullmatch(cleaned) is not None
 
 
 EARLIEST = Position("earliest")
@@ -54,9 +62,8 @@ LATEST = Position("latest")
 
 def bounds(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
     """Return the first and the next offset of each partition."""
-    starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    ends = _list_offsets(admin, partitions, _LATEST)
-    return {partition: (starts[partition], ends[partition]) for partition in partitions}
+    starts, ends = _listed(admin, partitions, _EARLIEST, _LATEST)
+    return {partition: (starts[partition].offset, ends[partition].offset) for partition in partitions}
 
 
 def committed_bounds(
@@ -66,9 +73,11 @@ def committed_bounds(
 
     That is the epoch of the leader who said so, if the broker knows epochs.
     """
-    starts = _list_offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    ends = _listed(admin, partitions, _LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
-    return {partition: (starts[partition], ends[partition].offset, _epoch(ends[partition])) for partition in partitions}
+    starts, ends = _listed(admin, partitions, _EARLIEST, _LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
+    return {
+        partition: (starts[partition].offset, ends[partition].offset, _epoch(ends[partition]))
+        for partition in partitions
+    }
 
 
 def _epoch(found: ListOffsetsResultInfo) -> int | None:
@@ -108,22 +117,28 @@ def offset_within(position: Position, partition: tuple[str, int], limits: tuple[
 def _list_offsets(
     admin: Admin, partitions: list[tuple[str, int]], spec: OffsetSpec, **options: IsolationLevel
 ) -> dict[tuple[str, int], int]:
-    return {partition: found.offset for partition, found in _listed(admin, partitions, spec, **options).items()}
+    (listed,) = _listed(admin, partitions, spec, **options)
+    return {partition: found.offset for partition, found in listed.items()}
 
 
 def _listed(
-    admin: Admin, partitions: list[tuple[str, int]], spec: OffsetSpec, **options: IsolationLevel
-) -> dict[tuple[str, int], ListOffsetsResultInfo]:
+    admin: Admin, partitions: list[tuple[str, int]], *specs: OffsetSpec, **options: IsolationLevel
+) -> list[dict[tuple[str, int], ListOffsetsResultInfo]]:
+    """Ask for several offsets of each partition at the same time: the answers take as long as one."""
     if not partitions:
-        return {}
-    asked = {TopicPartition(topic, number): spec for topic, number in partitions}
+        return [{} for _ in specs]
+    questions = [{TopicPartition(topic, number): spec for topic, number in partitions} for spec in specs]
     doing = f"looking up offsets of topic '{partitions[0][0]}'"
     deadline = time.monotonic() + admin.timeout_s
     while True:
-        futures = admin.client.list_offsets(asked, request_timeout=admin.timeout_s, **options)
+        asked = [admin.client.list_offsets(each, request_timeout=admin.timeout_s, **options) for each in questions]
         try:
-            found = {(each.topic, each.partition): admin.result(future, doing) for each, future in futures.items()}
-            _require_answers(found, doing)
+            found = [
+                {(each.topic, each.partition): admin.result(future, doing) for each, future in futures.items()}
+                for futures in asked
+            ]
+            for answers in found:
+                _require_answers(answers, doing)
         except LeaderNotAvailable:
             # A leader that was just chosen does not know its end for a moment, and librdkafka does not ask again.
             if time.monotonic() > deadline:

@@ -5,12 +5,13 @@ topic exactly once, in the order sent per partition. With acks `1` it can be los
 nobody knows. When the bounded queue is full, `send` waits; it never drops.
 """
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
@@ -23,14 +24,25 @@ from penstock.errors import (
     QueueFull,
     RecordsRefused,
 )
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.transactions import Coordination, Transaction
+from penstock.wording import plural
+
+if TYPE_CHECKING:
+    from penstock.schemas.serializer import Serializer
 
 Headers = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 _LAST_CHANCE_S = 5.0
+_SILENT_S = 3.0
+# How long librdkafka takes a topic that is not there for one that is being made, half a minute if it is left alone.
+_SPREADING_MS = 10_000
+# Not below `penstock.kafka`, which is silent by itself: without any handler, Python writes warnings to stderr.
+_outages = logging.getLogger("penstock.producer")
 
 
 class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
@@ -86,6 +98,7 @@ class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
             "queue.buffering.max.messages": self.queue_max_events,
             "queue.buffering.max.kbytes": self.queue_max_bytes // 1024,
             "delivery.timeout.ms": self.delivery_timeout_ms,
+            "topic.metadata.propagation.max.ms": _SPREADING_MS,
         }
         if self.record_max_bytes is not None:
             settings["message.max.bytes"] = self.record_max_bytes
@@ -100,6 +113,10 @@ class Producer:
     """Sends records. Not for several threads at once; leaving the `with` block flushes.
 
     `on_delivery(error, message)` hears of every record; without it only failures cost anything.
+
+    With a `schema`, values are whatever it describes, such as dictionaries: each is checked and encoded before it is
+    taken, and one that does not fit is `BadInput`. A schema that the registry refuses is `Conflict` at the first
+    record for a topic, before any is sent. `key_schema` does the same for keys.
     """
 
     def __init__(
@@ -108,12 +125,17 @@ class Producer:
         options: ProducerOptions | None = None,
         *,
         on_delivery: OnDelivery | None = None,
+        schema: "Serializer | None" = None,
+        key_schema: "Serializer | None" = None,
     ) -> None:
         options = options or ProducerOptions()
         self._connection = connection
         self._causes = Causes(connection)
         self._user_on_delivery = on_delivery
-        self._failures: list[str] = []
+        self._schema = schema
+        self._key_schema = key_schema
+        self._failure: tuple[str, KafkaError] | None = None
+        self._waiting_since: float | None = None
         self.sent = 0
         self.failed = 0
         # Both counts at the last time that somebody heard of them.
@@ -134,23 +156,26 @@ class Producer:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failed += 1
-            if not self._failures:
-                self._failures.append(f"{message.topic()}: {error.str()}")
+            self._failure = self._failure or (str(message.topic()), error)
         if self._user_on_delivery is not None:
             self._user_on_delivery(error, message)
 
     def send(
         self,
         topic: str,
-        value: bytes | str | None,
+        value: Any,
         *,
-        key: bytes | str | None = None,
+        key: Any = None,
         headers: Headers | None = None,
         partition: int = -1,
         timestamp_ms: int = 0,
         timeout_s: float = 60.0,
     ) -> None:
         """Hand over one record. Waits while the queue is full, and raises `QueueFull` after `timeout_s` of that."""
+        if self._schema is not None:
+            value = self._schema.encode(topic, value)
+        if self._key_schema is not None:
+            key = self._key_schema.encode(topic, key, is_key=True)
         listed = list(headers.items()) if isinstance(headers, Mapping) else headers
         deadline = 0.0
         while True:
@@ -179,9 +204,10 @@ class Producer:
         """Hand over many records at once, each `{"value": ..., "key": ...}`; well faster than `send`.
 
         Records of one call keep their order per partition. One that can never be taken, such as one too large, raises
-        `RecordsRefused` when all the others of the call are taken. Headers need `send`.
+        `RecordsRefused` when all the others of the call are taken. Headers need `send`. With a schema, all are encoded
+        first: if one does not fit, none is taken.
         """
-        rest = records
+        rest = records = self._encoded(topic, records)
         refused: dict[int, KafkaError] = {}
         deadline = time.monotonic() + timeout_s
         while rest:
@@ -199,6 +225,17 @@ class Producer:
         if refused:
             self._raise_refused(topic, refused, len(records))
 
+    def _encoded(self, topic: str, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if self._schema is None and self._key_schema is None:
+            return records
+        encoded = []
+        for each in records:
+            value, key = each.get("value"), each.get("key")
+            value = value if self._schema is None else self._schema.encode(topic, value)
+            key = key if self._key_schema is None else self._key_schema.encode(topic, key, is_key=True)
+            encoded.append({**each, "value": value, "key": key})
+        return encoded
+
     def _raise_refused(self, topic: str, refused: dict[int, KafkaError], total: int) -> None:
         failure = translate(next(iter(refused.values())), self._connection, f"sending to topic '{topic}'")
         if not isinstance(failure, BadInput):
@@ -210,9 +247,10 @@ class Producer:
         self._client.poll(0.05)
         if refusal := self._causes.refusal():
             raise refusal
+        self._warn_of_outage(deadline)
         if time.monotonic() > deadline:
             raise QueueFull(
-                f"the producer's queue stayed full: {len(self._client)} records wait for Kafka at"
+                f"the producer's queue stayed full: {plural(len(self._client), 'record')} waiting for Kafka at"
                 f" {self._connection.bootstrap_servers}",
                 safe=f"Nothing was dropped, and {not_taken}",
                 fix="Try again, more slowly",
@@ -226,9 +264,29 @@ class Producer:
                 raise self._undelivered(str(refusal))
             if time.monotonic() > deadline:
                 raise self._undelivered(str(self._causes.timeout("waiting for acknowledgements")))
-        if self._failures:
-            raise self._undelivered(self._failures[0])
+            self._warn_of_outage(deadline)
+        if self._failure is not None:
+            raise self._undelivered(self._reason(*self._failure))
+        self._waiting_since = None
         self._settled = (self.sent, self.failed)
+
+    def _warn_of_outage(self, deadline: float) -> None:
+        """Say once why nothing happens: outages may pass, and whoever looks on does not know what is waited for."""
+        now = time.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        elif now - self._waiting_since > _SILENT_S and (cause := self._causes.decisive()) is not None:
+            _outages.warning("%s. Waiting for it, for up to %.0f s", cause, deadline - now)
+            self._waiting_since = deadline
+
+    def _reason(self, topic: str, error: KafkaError) -> str:
+        """Say why a record failed; of a topic that is not there, which one may be meant."""
+        if error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:  # noqa: SLF001
+            try:
+                topics.identify(Admin(self._connection), [topic])
+            except PenstockError as found:
+                return str(found)
+        return f"{topic}: {error.str()}"
 
     def _waiting(self) -> int:
         """Wait a little and give how many are still unacknowledged; a fatal error ends the waiting."""
@@ -242,11 +300,12 @@ class Producer:
     def _undelivered(self, reason: str) -> DeliveryFailed:
         """Report what failed since the last report or flush; the producer can be used on."""
         missing, total = self._missing()
-        self._failures.clear()
+        self._failure, self._waiting_since = None, None
+        rest, it = total - missing, "it" if missing == 1 else "them"
         return DeliveryFailed(
-            f"{missing} of {total} records are not acknowledged ({reason})",
-            safe=f"{total - missing} are in the topic, and one whose time ran out may be",
-            fix="Send the others again",
+            f"{missing:,} of {plural(total, 'record')} not acknowledged: {reason}",
+            safe=f"The other {rest:,} {'is' if rest == 1 else 'are'} in the topic" if rest else "",
+            fix=f"Send {it} again then; if only the acknowledgement was lost, the topic will have {it} twice",
         )
 
     def _missing(self) -> tuple[int, int]:
@@ -291,7 +350,7 @@ class Producer:
             finally:
                 # What was aborted was neither sent nor lost.
                 self.sent, self.failed, self._settled = before
-                self._failures.clear()
+                self._failure = None
             raise
 
     def close(self) -> None:
@@ -323,5 +382,5 @@ class Producer:
             self._client.flush(_LAST_CHANCE_S)
         missing, total = self._missing()
         if missing:
-            error.add_note(f"{missing} of {total} records sent before this are not acknowledged")
+            error.add_note(f"{missing:,} of {plural(total, 'record')} sent before this not acknowledged")
         self._let_go()

@@ -25,12 +25,20 @@ TopicAndPartition = tuple[str, int]
 _BATCH = 10_000
 _COMMIT_HEARD_S = 2.0
 _LOOK_EVERY_S = 0.05
+_WAIT_MS = 10
 
 
-def reading(connection: Connection, causes: Causes, *, committed_only: bool = True) -> dict[str, Any]:
-    """Return the settings of a client that reads assigned partitions and joins no group."""
+def reading(
+    connection: Connection, causes: Causes, *, committed_only: bool = True, wait_ms: int | None = None
+) -> dict[str, Any]:
+    """Return the settings of a client that reads assigned partitions and joins no group.
+
+    `wait_ms` is how long the broker may wait for records before it says that there are none. A bounded read needs that
+    to be short: behind a transaction's marker, which is no record, it asks for more than there is.
+    """
     return {
         **FETCHING,
+        **({} if wait_ms is None else {"fetch.wait.max.ms": wait_ms}),
         "queued.max.messages.kbytes": 64 * 1024,
         # A broker may give one record above every other limit; a client that refuses it could never go on.
         "receive.message.max.bytes": 2**31 - 1,
@@ -86,7 +94,7 @@ class Reader:
         self._open = {tp: ends[tp] if ends else None for tp in topic_partitions}
         for tp in [tp for tp in topic_partitions if ends and starts[tp] >= ends[tp]]:
             del self._open[tp]
-        settings = reading(connection, self._causes, committed_only=committed_only)
+        settings = reading(connection, self._causes, committed_only=committed_only, wait_ms=_WAIT_MS if ends else None)
         with opening(connection):
             self._client = Consumer(settings, logger=logger)
         self._client.assign([TopicPartition(*tp, starts[tp]) for tp in self._open])
@@ -100,13 +108,18 @@ class Reader:
     def batches(self, *, max_events: int = _BATCH, max_wait_s: float = 0.1) -> Iterator[list[Message]]:
         """Return records as they come; an empty list says that `max_wait_s` passed without any."""
         while self._open:
-            heard = self._client.consume(max_events, max_wait_s)
+            heard = self._heard(max_events, max_wait_s)
             if not heard:
                 self._raise_if_hopeless()
             batch = [message for message in heard if self._belongs(message)]
             settle_headers(batch)
             if batch or not heard:
                 yield batch
+
+    def _heard(self, max_events: int, max_wait_s: float) -> list[Message]:
+        """Take what is there, or what comes first: `consume` alone waits for as many as it may take."""
+        first = self._client.poll(max_wait_s)
+        return [first, *self._client.consume(max_events - 1, 0)] if first is not None else []
 
     def __iter__(self) -> Iterator[Message]:
         for batch in self.batches():
@@ -158,3 +171,10 @@ def read_all(connection: Connection, topic: str, *, wait_for_open_transactions: 
     """Read everything committed that is in the topic now."""
     with Reader(connection, topic, wait_for_open_transactions=wait_for_open_transactions) as reader:
         return list(reader)
+
+
+def read_one(connection: Connection, topic: str, partition: int, offset: int) -> Message | None:
+    """Read the committed record at an offset; None if there is a hole, and no more is read to find that out."""
+    with Reader(connection, topic, partition=partition, start=Position("offset", offset)) as reader:
+        first = next(iter(reader), None)
+    return first if first is not None and first.offset() == offset else None

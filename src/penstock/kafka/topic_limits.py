@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from penstock.errors import Refused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
+from penstock.quantities import UNLIMITED
 
 NO_TIMESTAMP = -1
 _BATCH_HEADER_BYTES = 61
@@ -32,6 +33,8 @@ class TopicLimits:
     """How far behind the broker's clock a timestamp may lie."""
     after_ms: int = _DEFAULT_AFTER_MS
     """How far ahead of it."""
+    kept_ms: int | None = None
+    """How long a record is kept, counted from its own timestamp; None if for ever, or counted from its arrival."""
 
     def refusal(
         self,
@@ -65,11 +68,14 @@ def limits_of(admin: Admin, topic: str) -> TopicLimits:
     except Refused:
         return TopicLimits()
     keeps_time = found.get("message.timestamp.type") != "LogAppendTime"
+    is_deleted = keeps_time and "delete" in found.get("cleanup.policy", "")
+    kept_ms = int(found.get("retention.ms", UNLIMITED)) if is_deleted else UNLIMITED
     return TopicLimits(
         max_bytes=min(int(found.get("max.message.bytes", _DEFAULT_MAX_BYTES)), _LARGEST_REQUEST_BYTES),
         needs_key="compact" in found.get("cleanup.policy", ""),
         before_ms=int(found.get("message.timestamp.before.max.ms", _FOREVER_MS)) if keeps_time else _FOREVER_MS,
         after_ms=int(found.get("message.timestamp.after.max.ms", _FOREVER_MS)) if keeps_time else _FOREVER_MS,
+        kept_ms=None if kept_ms == UNLIMITED else kept_ms,
     )
 
 

@@ -9,6 +9,23 @@ from penstock.quantities import DurationMs, SizeBytes
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 NO_TOPIC_NAME = "a topic's name has letters, digits, dots, dashes and underscores, at most 249"
+_OWN = ("__", "penstock.")
+_DEAD_LETTERS = ".dead"
+CONNECT_GROUP = "connect"
+
+
+def connect_topics(group: str) -> dict[str, str]:
+    """Return the topics of a worker of Connect by what is kept in each."""
+    return {"config": f"{group}-configs", "offset": f"{group}-offsets", "status": f"{group}-status"}
+
+
+def is_own(topic: str, connect_group: str = CONNECT_GROUP) -> bool:
+    """Return whether a topic is Kafka's or Penstock's own by its name: nothing that others send is written there.
+
+    A record in Connect's topics is a connector, which reads and writes files.
+    """
+    own = {*connect_topics(connect_group).values(), *connect_topics(CONNECT_GROUP).values()}
+    return topic.startswith(_OWN) or topic.endswith(_DEAD_LETTERS) or topic in own
 
 
 class TopicSpec(BaseModel, frozen=True, extra="forbid"):

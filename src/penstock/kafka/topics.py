@@ -1,8 +1,7 @@
 """Topics: making, looking, changing, emptying, deleting."""
 
-import difflib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -25,7 +24,9 @@ from penstock.kafka.failures import who
 from penstock.kafka.positions import bounds
 from penstock.kafka.security import Plaintext
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.wording import nearest
 
+_DESCRIBING = "describing"
 _SPREADING_S = 1.0
 _LOOK_EVERY_S = 0.05
 NO_IDS = frozenset({"", "None", "AAAAAAAAAAAAAAAAAAAAAA"})
@@ -80,7 +81,7 @@ def list_topics(admin: Admin, *, internal: bool = False) -> list[TopicSummary]:
 
 def describe(admin: Admin, name: str) -> TopicDetail:
     """Return a topic's id, partitions, offsets and settings."""
-    (found,) = _looked_up(admin, [name], "describing").values()
+    (found,) = _looked_up(admin, [name], _DESCRIBING).values()
     led = [(name, part.id) for part in found.partitions if part.leader is not None]
     limits = bounds(admin, led)
     partitions = [
@@ -138,7 +139,16 @@ def create(admin: Admin, name: str, spec: TopicSpec) -> None:
         config=spec.kafka_config(),
     )
     futures = admin.client.create_topics([wanted], request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
-    admin.results(futures, f"creating topic '{name}'")
+    try:
+        admin.results(futures, f"creating topic '{name}'")
+    except BadInput as error:
+        raise _unknown_setting(admin, spec.kafka_config(), f"topic '{name}' was not created") or error from None
+    except Conflict:
+        raise Conflict(
+            f"there is a topic '{name}' already",
+            safe="It was not changed",
+            fix=f"See: penstock topic describe {name}",
+        ) from None
     admin.settle(lambda: bool(_led_partitions(admin, name)), f"creating topic '{name}'")
 
 
@@ -191,6 +201,9 @@ def _put_right(admin: Admin, name: str, wanted: dict[str, str], found: dict[str,
 def alter_config(admin: Admin, name: str, changes: dict[str, str | None]) -> None:
     """Change settings by Kafka's names; None gives a setting back to the cluster's default."""
     partition_count(admin, name)
+    unset = [key for key, value in changes.items() if value is None]
+    if unset and (unknown := _unknown_setting(admin, unset, "Nothing was changed", name)):
+        raise unknown  # Kafka takes a name that it does not know from a topic without a word
     entries = [
         ConfigEntry(
             key,
@@ -201,7 +214,27 @@ def alter_config(admin: Admin, name: str, changes: dict[str, str | None]) -> Non
     ]
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
     futures = admin.client.incremental_alter_configs([resource], request_timeout=admin.timeout_s)
-    admin.results(futures, f"changing the settings of topic '{name}'")
+    try:
+        admin.results(futures, f"changing the settings of topic '{name}'")
+    except BadInput as error:
+        raise _unknown_setting(admin, changes, "Nothing was changed", name) or error from None
+
+
+def _unknown_setting(admin: Admin, names: Iterable[str], safe: str, topic: str | None = None) -> BadInput | None:
+    """Say which setting Kafka does not know, and which one may be meant; None if it knows them all.
+
+    The settings are the same for all topics: of one that is not made yet, another one tells.
+    """
+    known: Iterable[str] = names
+    with suppress(Refused):  # whoever may not look at settings is told what Kafka says
+        if there := topic or next(iter(admin.metadata("listing topics").topics), None):
+            known = config(admin, there)
+    wrong = next((name for name in names if name not in known), None)
+    if wrong is None:
+        return None
+    close = nearest(wrong, known)
+    fix = f"Did you mean '{close}'?" if close else "Kafka's names are in its documentation, under topic configs"
+    return BadInput(f"Kafka knows no topic setting '{wrong}'", safe=safe, fix=fix)
 
 
 def add_partitions(admin: Admin, name: str, total: int) -> None:
@@ -221,6 +254,20 @@ def delete(admin: Admin, name: str) -> None:
     futures = admin.client.delete_topics([name], request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
     admin.results(futures, f"deleting topic '{name}'")
     admin.settle(lambda: _led_partitions(admin, name) is None, f"deleting topic '{name}'")
+
+
+def plan_purge(
+    admin: Admin, name: str, partition: int | None = None, before: int | None = None
+) -> tuple[dict[int, int], int]:
+    """Return up to which offset a purge would delete each partition, and how many records that is at most."""
+    if before is not None and partition is None:
+        raise BadInput("an offset to purge before needs its partition: offsets count within one")
+    parts = {part.partition: part for part in describe(admin, name).partitions}
+    if partition is not None and partition not in parts:
+        raise NotFound(f"topic '{name}' has no partition {partition}")
+    chosen = [partition] if partition is not None else sorted(parts)
+    targets = {number: before if before is not None else parts[number].end or 0 for number in chosen}
+    return targets, sum(max(0, target - (parts[number].start or 0)) for number, target in targets.items())
 
 
 def purge(admin: Admin, name: str, before: dict[int, int] | None = None) -> dict[int, int]:
@@ -267,19 +314,25 @@ def _looked_up(admin: Admin, names: list[str], doing: str) -> dict[str, TopicDes
     try:
         return _patiently(admin, lambda: _look_up(admin, names, doing))
     except NotFound as error:
-        raise _missing(admin, names, error) from None
+        raise _missing(admin, names, error, doing) from None
 
 
-def _missing(admin: Admin, names: list[str], error: NotFound) -> NotFound:
-    """Say which topic is not there, which one may be meant, and how to make it."""
+def _missing(admin: Admin, names: list[str], error: NotFound, doing: str) -> NotFound:
+    """Say which topic is not there, which one may be meant, and how to find or make it."""
     known = sorted(admin.metadata("listing topics").topics)
     name = next((name for name in names if name not in known), None)
     if name is None:
         return error
-    nearest = difflib.get_close_matches(name, known, n=1)
-    meant = f"Did you mean '{nearest[0]}'? " if nearest else ""
+    close = nearest(name, known)
+    meant = f"Did you mean '{close}'? " if close else ""
     hidden = "" if isinstance(admin.connection.security, Plaintext) else f", or {who(admin.connection)} may not see it"
-    return NotFound(f"there is no topic '{name}'{hidden}", fix=f"{meant}Make it with: penstock topic create {name}")
+    if name.endswith(".dead"):
+        fix = "It is made with the first dead letter; list those that there are with: penstock dead list"
+    elif doing == _DESCRIBING:  # whoever wants to look at a topic, or to delete it, wants none made
+        fix = "List topics with: penstock topic list"
+    else:
+        fix = f"List topics with: penstock topic list; make this one with: penstock topic create {name}"
+    return NotFound(f"there is no topic '{name}'{hidden}", fix=meant + fix)
 
 
 def _patiently(admin: Admin, look: Callable[[], Found]) -> Found:

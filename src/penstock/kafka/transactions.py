@@ -16,7 +16,7 @@ from confluent_kafka import Producer as Client
 from penstock.errors import BrokerUnavailable, Conflict
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, translate
-from penstock.kafka.uninterrupted import to_the_end
+from penstock.uninterrupted import to_the_end
 
 if TYPE_CHECKING:
     from penstock.kafka.producer import Producer

@@ -36,12 +36,13 @@ def _require(admin: Admin, operation: AclOperation, doing: str) -> None:
 
 
 def put(admin: Admin, name: str, password: str) -> None:
-    """Make a user, or give an old one a new password. The password goes nowhere but to Kafka, salted."""
+    """Create a user, or give an existing one a new password. The password goes nowhere but to Kafka, salted."""
     _require(admin, AclOperation.ALTER, f"adding user '{name}'")
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
     change = UserScramCredentialUpsertion(name, credential, password.encode())
     futures = admin.client.alter_user_scram_credentials([change], request_timeout=admin.timeout_s)
     admin.results(futures, f"adding user '{name}'")
+    admin.settle(lambda: _is_there(admin, name), f"adding user '{name}'")
 
 
 def list_users(admin: Admin) -> list[User]:
@@ -63,9 +64,16 @@ def list_users(admin: Admin) -> list[User]:
 
 
 def remove(admin: Admin, name: str) -> None:
-    """Take a user's password away; it cannot log in again."""
-    if name not in {user.user for user in list_users(admin)}:
+    """Take a user's passwords away, whatever the mechanism; it cannot log in again."""
+    there = next((user for user in list_users(admin) if user.user == name), None)
+    if there is None:
         raise NotFound(f"there is no user '{name}'", fix="List them with: penstock user list")
-    change = UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_512)
-    futures = admin.client.alter_user_scram_credentials([change], request_timeout=admin.timeout_s)
-    admin.results(futures, f"removing user '{name}'")
+    for mechanism in there.mechanisms:  # Kafka takes one change of a user in a request
+        change = UserScramCredentialDeletion(name, ScramMechanism[mechanism.replace("-", "_")])
+        futures = admin.client.alter_user_scram_credentials([change], request_timeout=admin.timeout_s)
+        admin.results(futures, f"removing user '{name}'")
+    admin.settle(lambda: not _is_there(admin, name), f"removing user '{name}'")
+
+
+def _is_there(admin: Admin, name: str) -> bool:
+    return name in {user.user for user in list_users(admin)}

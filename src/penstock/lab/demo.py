@@ -1,5 +1,6 @@
 """The demo: games played live into a throwaway Kafka while pipelines land them, a burst, and the truth to compare."""
 
+import datetime
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, Field
 
+from penstock.clock import clock
 from penstock.kafka import topics
 from penstock.kafka.producer import Producer
 from penstock.kafka.topic_spec import TopicSpec
@@ -25,6 +27,11 @@ from penstock.lab.scenarios.sinks import json_rows
 from penstock.lab.simulator import events
 from penstock.lab.simulator.simulation import SimulationOptions, SimulationResult, simulate
 from penstock.lab.simulator.truth import read_truth
+from penstock.lineage import pipeline_file
+from penstock.lineage.questions import of_store
+from penstock.lineage.shapes.lineage import Lineage
+from penstock.lineage.shapes.parameters import DatasetLineageQuery, DatasetsQuery
+from penstock.lineage.store.address import StoreAddress, default_path
 
 METRICS, FLOW, RAW, BURST = "game_metrics", "message_flow", "raw", "burst"
 _LIVE = (COMBAT, FLOW)
@@ -36,6 +43,7 @@ _BURST_GAMES = 2_000
 _BURST_PLAYERS = 100
 _SHOWN = 5
 _P50, _P99 = 0.5, 0.99
+_DEPTH = 4
 
 
 class PodiumRow(BaseModel, frozen=True):
@@ -95,6 +103,7 @@ class DemoOutcome(BaseModel, frozen=True):
     delays: list[Delay] = Field(description="How long events were on their way.")
     live: Live = Field(description="The games.")
     burst: Burst = Field(description="The burst after them.")
+    lineage: Lineage = Field(description="Where the podium comes from, as the pipelines themselves have reported it.")
     compared: Outcome = Field(description="What was sent, landed and found different.")
 
 
@@ -102,6 +111,7 @@ def run(home: Path, jar_folder: Path, games: Games, step: Step) -> DemoOutcome:
     """Play and land at the same time, land a burst, compare; everything that was started is stopped."""
     began = time.monotonic()
     with open_arena(home, jar_folder, step) as arena, one_spark(arena):
+        arena.report_lineage()
         with live_workers(arena, _LIVE) as done:
             played = play_live(arena, games)
         burst = _land_burst(arena, games.seed)
@@ -115,6 +125,7 @@ def run(home: Path, jar_folder: Path, games: Games, step: Step) -> DemoOutcome:
             delays=_delays(arena.table(FLOW)),
             live=Live(records=played.records, seconds=round(played.seconds, 1), batches=done[COMBAT].batches),
             burst=burst,
+            lineage=_lineage_of_podium(arena),
             compared=compared,
         )
         step("stopping everything", 0, 0)
@@ -146,6 +157,21 @@ def _land_burst(arena: Arena, seed: int) -> Burst:
         sent_s=round(acknowledged - began, 2),
         landed_s=round(landed - acknowledged, 2),
     )
+
+
+def _lineage_of_podium(arena: Arena) -> Lineage:
+    """Let the shipped pipeline take in what the others have reported, and ask its store."""
+    arena.step("lineage", 0, 0)
+    address = StoreAddress(store=str(default_path(arena.folder)))
+    run_file(arena, pipeline_file.write(arena.folder, address, topics=[], pattern=None, batch={}))
+    since = clock().now() - datetime.timedelta(days=1)
+    with of_store(address) as store:
+        [podium] = store.datasets(DatasetsQuery(search_query=PODIUM)).items
+        return store.lineage(
+            DatasetLineageQuery(
+                start_node_id=int(podium.id), granularity="JOB", direction="UPSTREAM", depth=_DEPTH, since=since
+            )
+        )
 
 
 def _best(rows: list[dict[str, Any]]) -> list[PodiumRow]:

@@ -32,6 +32,7 @@ from penstock.logging.context import current
 from penstock.logging.event import Event, encode, snapshot
 from penstock.transports.address import opener, parse
 from penstock.transports.transport import Outgoing, Transport
+from penstock.wording import nearest
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
@@ -264,7 +265,12 @@ class EventHandler(logging.Handler):
             left = self._buffer.left
             fresh = self._buffer.dropped - self._complained_of
             if left or fresh:
-                self._complain(fresh, f"{left} were not sent within {self.options.flush_timeout_s:g} s" if left else "")
+                self._complain(
+                    fresh,
+                    f"{left} {'was' if left == 1 else 'were'} not sent within {self.options.flush_timeout_s:g} s"
+                    if left
+                    else "",
+                )
             self._buffer.close()
             if self._thread is not None and not left:
                 self._thread.join(_JOIN_S)
@@ -309,6 +315,15 @@ def _start_over() -> None:
 os.register_at_fork(after_in_child=_start_over)
 
 
+def _require_level(level: int | str) -> None:
+    """Raise `BadInput` for a level that logging does not know, before anything is opened."""
+    known = logging.getLevelNamesMapping()
+    if isinstance(level, str) and level not in known:
+        meant = nearest(level.upper(), known)
+        hint = f"Did you mean '{meant}'?" if meant else f"There are {', '.join(known)}"
+        raise BadInput(f"there is no level '{one_line(level)}'", fix=hint)
+
+
 def log_to(
     address: str,
     *,
@@ -323,11 +338,15 @@ def log_to(
     there yet: an address that cannot be used raises `BadInput`, a server that is away does not.
     """
     known = parse(address)
+    _require_level(level)
     try:
         chosen = HandlerOptions(topic=topic, **options)
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
-        raise BadInput(f"{'.'.join(map(str, problem['loc']))}: {in_words(problem)}") from None
+        name = ".".join(map(str, problem["loc"]))
+        meant = nearest(name, HandlerOptions.model_fields) if problem["type"] == "extra_forbidden" else None
+        hint = f"; did you mean '{meant}'?" if meant else ""
+        raise BadInput(f"{name}: {in_words(problem)}{hint}") from None
     handler = EventHandler(opener(known), chosen, server=str(known))
     handler.setLevel(level)
     handler.attach(logger if isinstance(logger, logging.Logger) else logging.getLogger(logger))

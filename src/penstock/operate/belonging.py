@@ -1,5 +1,6 @@
 """Which file a pipeline's name belongs to, and which home folder: what people mix up when they move or copy files."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field
 from penstock.config.settings import HOME_NAME
 from penstock.delivery.checkpoint import Checkpoint
 from penstock.delivery.durable import read_versioned, write_versioned
+from penstock.delivery.lag import pipeline_of
 from penstock.driver.paths import PipelinePaths
 from penstock.errors import CheckpointLost, Conflict
 from penstock.private import distrust
@@ -23,20 +25,23 @@ class LastRun(BaseModel, frozen=True):
 
     file: Path = Field(description="The pipeline file.")
     sinks: list[str] = Field(default=[], description="The sinks it ran with; none if it has never been opened.")
+    opened_ms: int = Field(0, description="When these were opened, in milliseconds since 1970; 0 if never.")
 
 
 def write_file(folder: Path, file: Path) -> None:
     """Put on record which file the pipeline in `folder` is run from; its sinks are those of the last run until then."""
-    try:
-        sinks = last_run(folder).sinks
-    except FileNotFoundError:
-        sinks = []
-    write_sinks(folder, file, sinks)
+    last = LastRun(file=file.resolve())
+    with suppress(FileNotFoundError):
+        last = last_run(folder).model_copy(update={"file": last.file})
+    _write(folder, last)
 
 
 def write_sinks(folder: Path, file: Path, sinks: list[str]) -> None:
     """Put on record which sinks the pipeline in `folder` runs with, once they are open."""
-    last = LastRun(file=file.resolve(), sinks=sinks)
+    _write(folder, LastRun(file=file.resolve(), sinks=sinks, opened_ms=int(time.time() * 1000)))
+
+
+def _write(folder: Path, last: LastRun) -> None:
     write_versioned(folder / _FILE, PIPELINE_FILES, last.model_dump(mode="json"))
 
 
@@ -80,6 +85,17 @@ def _is_called(file: Path, name: str) -> bool:
     return isinstance(document, dict) and document.get("name") == name
 
 
+def require_no_pipeline(home: Path, group: str) -> None:
+    """Refuse to forget a group that holds positions of a pipeline that has run here."""
+    pipeline = pipeline_of(group)
+    if pipeline and PipelinePaths.of(home, pipeline).folder.exists():
+        raise Conflict(
+            f"group '{group}' holds positions of pipeline '{pipeline}'",
+            safe="Nothing was changed",
+            fix="Delete the pipeline's folder in .penstock/pipelines first, if it is to be forgotten",
+        )
+
+
 @contextmanager
 def other_home_named(name: str, file: Path, home: Path) -> Iterator[None]:
     """Where a checkpoint seems lost because the pipeline ran from another home folder, say so instead."""
@@ -100,5 +116,5 @@ def other_home_named(name: str, file: Path, home: Path) -> Iterator[None]:
 
 def _has_checkpoint(home: Path, name: str) -> bool:
     with suppress(OSError, Conflict):
-        return Checkpoint(PipelinePaths(home / "pipelines" / name).checkpoint, name).exists
+        return Checkpoint(PipelinePaths.of(home, name).checkpoint, name).exists
     return False

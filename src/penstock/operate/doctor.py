@@ -1,8 +1,10 @@
 """Is this machine fit? Each check is ok, or says what to do."""
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,11 +16,13 @@ from penstock.broker.cluster import Cluster
 from penstock.config.cluster_state import ClusterState, NodeState
 from penstock.config.project import LocalCluster
 from penstock.config.settings import Settings
-from penstock.errors import PenstockError
+from penstock.errors import EnvironmentNotReady, PenstockError
 from penstock.jvm import jars
 from penstock.jvm.java import find_java
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka.admin import Admin
+from penstock.private import make_missing_private
+from penstock.wording import plural
 
 _LEAST_DISK_BYTES = 2 * 10**9
 _OUTSIDE_THE_HEAP = 1.5
@@ -38,12 +42,29 @@ def examine(settings: Settings) -> Iterator[Check]:
     """Look at everything a local cluster needs, and at the cluster that is meant."""
     yield _guarded("java", _java)
     yield _jars(settings)
-    yield _disk(settings.home)
+    yield _guarded("folder", lambda: _folder(settings.home))
+    try:
+        home = settings.home
+    except PenstockError:
+        return  # as the folder's line says, and nothing else can be said
+    yield _disk(home)
     yield _memory(settings)
     if settings.external is None:
         yield _guarded("ports", lambda: _ports(settings))
     yield _guarded("broker", lambda: _broker(settings))
-    yield _clock(settings.home)
+    yield _clock(home)
+
+
+def fix_missing(settings: Settings, progress: jars.Progress) -> None:
+    """Fetch the jars that are missing and make the folder; raise `EnvironmentNotReady` if there is no way to the jars.
+
+    A folder that cannot be made is found by `examine`. Nothing of the system is changed: what only its administrator
+    should install, such as Java, is left to them.
+    """
+    with suppress(PenstockError, OSError):
+        make_missing_private(settings.home)
+    for jar_set in jars.USED_SETS:
+        jars.ensure(jar_set, settings.jars, progress)
 
 
 def _guarded(name: str, look: Callable[[], str]) -> Check:
@@ -63,8 +84,16 @@ def _jars(settings: Settings) -> Check:
     wrong = [jar for jar in wanted if not jars.is_sound(jar, settings.jars)]
     if wrong:
         detail = f"{len(wrong)} of {len(wanted)} jars are missing or damaged in {settings.jars}"
-        return Check(check="jars", ok=False, detail=detail, fix="Run: penstock jars fetch")
+        return Check(check="jars", ok=False, detail=detail, fix="Run: penstock doctor --fix")
     return Check(check="jars", ok=True, detail=f"{len(wanted)} jars verified in {settings.jars}")
+
+
+def _folder(home: Path) -> str:
+    """Penstock makes the folder when it first needs it, if that may be."""
+    place = _existing(home)
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise EnvironmentNotReady(f"{place} may not be written to", fix="Choose another folder with --home")
+    return f"{home} may be written to" if place == home else f"{home} can be made"
 
 
 def _existing(path: Path) -> Path:
@@ -98,7 +127,7 @@ def _memory(settings: Settings) -> Check:
     known, to_start = _meant(settings)
     needed = int(len(to_start) * known.heap_bytes * _OUTSIDE_THE_HEAP)
     free = psutil.virtual_memory().available
-    detail = f"{free / 1e9:.1f} GB available, {needed / 1e9:.1f} GB needed for {len(to_start)} node(s) to start"
+    detail = f"{free / 1e9:.1f} GB available, {needed / 1e9:.1f} GB needed for {plural(len(to_start), 'node')} to start"
     fix = "" if free > needed else "Use fewer nodes or a smaller --heap"
     return Check(check="memory", ok=free > needed, detail=detail, fix=fix)
 
@@ -106,17 +135,21 @@ def _memory(settings: Settings) -> Check:
 def _ports(settings: Settings) -> str:
     known, to_start = _meant(settings)
     wanted = [port for node in to_start for port in node.ports]
-    ports.require_free(known.host, wanted)
+    is_there = Cluster(settings.home / "broker", settings.jars).state() is not None
+    ports.require_free(known.host, wanted, **({"fix": ports.CLUSTERS_THAT_ARE_THERE} if is_there else {}))
     used = sum(len(node.ports) for node in known.nodes) - len(wanted)
     return f"{used} in use by this cluster, {len(wanted)} free for it"
 
 
 def _broker(settings: Settings) -> str:
+    if settings.external is None and Cluster(settings.home / "broker", settings.jars).state() is None:
+        return "no local cluster yet; make one with: penstock up"
     connection = settings.connection()
     found = kafka_cluster.describe(Admin(connection, timeout_s=5.0))
     lacking = len(found.under_replicated)
     return (
-        f"{len(found.nodes)} node(s) answer at {connection.bootstrap_servers}, {lacking} under-replicated partition(s)"
+        f"{plural(len(found.nodes), 'node')} up at {connection.bootstrap_servers},"
+        f" {plural(lacking, 'under-replicated partition')}"
     )
 
 

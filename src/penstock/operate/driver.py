@@ -12,54 +12,25 @@ from penstock.config.settings import Settings
 from penstock.driver import session
 from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.runner import Runner
-from penstock.errors import NotFound
+from penstock.errors import interruption_in
 from penstock.jvm import jars
 from penstock.operate import belonging
 from penstock.operate.history import RunRecord
+from penstock.operate.known_pipelines import paths_of
+from penstock.operate.lineage_report import LineageReport
 from penstock.operate.status import SinkTotals, Status, saved
-from penstock.pipeline.load import missing
 from penstock.pipeline.spec import PipelineSpec
 from penstock.private import make_private
+from penstock.record.target import Target
+from penstock.schemas.registry import with_registry
 
 if TYPE_CHECKING:
     from penstock.driver.realtime import RealtimeRunner
     from penstock.driver.stateful import StatefulRunner
 
 MASTER = "local[*,4]"
-_SUFFIXES = {".yaml", ".yml", ".py"}
 AnyRunner: TypeAlias = "Runner | StatefulRunner | RealtimeRunner"
 Show = Callable[[Status], None]
-
-
-def paths_of(settings: Settings, pipeline: str) -> PipelinePaths:
-    """Return the folders of a pipeline."""
-    return PipelinePaths(settings.home / "pipelines" / pipeline)
-
-
-def known_paths(settings: Settings, pipeline: str) -> PipelinePaths:
-    """Return the folders of a pipeline that has run here; raise `NotFound` if none of this name has."""
-    paths = paths_of(settings, pipeline)
-    if not paths.folder.is_dir():
-        raise NotFound(f"no pipeline '{pipeline}' has run here", fix="List them with: penstock pipeline list")
-    return paths
-
-
-def file_of(settings: Settings, which: str) -> Path:
-    """Find a pipeline's file by the pipeline's name; a path is its own answer.
-
-    What looks like a name is one: a file in the working folder that is called like a pipeline is not run for it.
-    """
-    if Path(which).is_file() and ("/" in which or Path(which).suffix in _SUFFIXES):
-        return Path(which)
-    try:
-        return belonging.last_run(paths_of(settings, which).folder).file
-    except OSError:
-        if "/" in which or Path(which).suffix in _SUFFIXES:
-            raise missing(Path(which)) from None
-        raise NotFound(
-            f"no pipeline '{which}' has run here",
-            fix="List those that have with: penstock pipeline list; of one that has not, name the file",
-        ) from None
 
 
 def make_runner(
@@ -76,6 +47,7 @@ def make_runner(
 
     With `will_run`, entering it also launches Spark's JVM if there is something to read.
     """
+    spec = with_registry(spec, settings.registry)
     paths, base = paths or paths_of(settings, spec.name), file.resolve().parent
     if spec.is_stateful:
         from penstock.driver.stateful import StatefulRunner
@@ -129,12 +101,22 @@ def run(
             # There is no batch to finish yet, and whatever else is under way survives a kill.
             raise KeyboardInterrupt
 
-    with _on_signal(stop), paths.locked(spec.name) as held, _on_record(status, settings.home, paths.folder) as record:
+    with (
+        ExitStack() as reports,  # the outermost: it says how the run ended
+        _on_signal(stop),
+        paths.locked(spec.name) as held,
+        _on_record(status, settings.home, paths.folder) as record,
+    ):
         belonging.require_own_name(paths.folder, spec.name, file)
         belonging.write_file(paths.folder, file)
         listeners.append(record.batch)
         runner = make_runner(spec, settings, file, master, held, will_run=True)
         runner.stopping = stopping or runner.stopping
+        wanted = settings.project.lineage
+        # A pipeline that reads the reports would have something new to report for ever.
+        if wanted is not None and not spec.source.reads(Target("topic", wanted.topic)):
+            report = reports.enter_context(LineageReport(wanted, runner, settings.connection, status))
+            listeners.append(report.batch)
         with ExitStack() as stack, belonging.other_home_named(spec.name, file, settings.home):
             if spec.metrics is not None:
                 from penstock.operate.metrics import MetricsServer
@@ -164,8 +146,10 @@ def _on_record(status: Status, home: Path, folder: Path) -> Iterator[RunRecord]:
     except KeyboardInterrupt:
         status.end("stopped")
     except Exception as error:
-        status.fail(error)
-        raise
+        if interruption_in(error) is None:
+            status.fail(error)
+            raise
+        status.end("stopped")
     finally:
         status.save(folder)
         record.end()
@@ -191,10 +175,12 @@ def account(status: Status, progress: Progress) -> None:
         status.state, status.reason = "waiting", progress.waiting_for
     elif progress.is_idle:
         status.state, status.reason, status.lag = "running", "", progress.lag
+    else:
+        status.lag = progress.lag
     if report is None:
         return
     status.state, status.reason = "running", ""
-    status.batch, status.lag = report.batch, progress.lag
+    status.batch = report.batch
     status.batches += 1
     status.events += report.read
     status.dead += report.dead

@@ -11,26 +11,43 @@ from pydantic import BaseModel, Field, ValidationError
 
 from penstock.delivery import gaps
 from penstock.delivery.checkpoint import Checkpoint
-from penstock.delivery.dead_letters import SINK_NAME, DeadLetter, dead_topic_of, read
+from penstock.delivery.dead_envelope import dead_topic_of
+from penstock.delivery.dead_letter import DeadLetter, read
+from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.durable import read_versioned, write_versioned
-from penstock.delivery.ledger import Ledger, Replay
+from penstock.delivery.ledger import Ledger, Replay, require_not_given_up
 from penstock.delivery.sink_progress import require_readable
 from penstock.driver import session
 from penstock.driver.paths import Progress
 from penstock.driver.runner import Runner
-from penstock.errors import BadInput, ClusterReplaced, Conflict, Discontinuity, NotFound
-from penstock.operate.driver import MASTER, Show, account, paths_of
+from penstock.errors import (
+    BadInput,
+    ClusterReplaced,
+    Conflict,
+    Discontinuity,
+    NotFound,
+    PositionsMoved,
+    Refused,
+    RetentionPassed,
+)
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.operate.driver import MASTER, Show, account
+from penstock.operate.known_ledger import note_ledger
+from penstock.operate.known_pipelines import paths_of
 from penstock.operate.repair import rebuild
-from penstock.operate.settling import by_sink, left_of, left_out, require_sinks
+from penstock.operate.settling import by_sink, left_of, left_out, require_no_changes, require_sinks
 from penstock.operate.status import Status
 from penstock.pipeline.check import problems
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import REPLAY
 from penstock.record.positions import OffsetRange, SourcePartition
+from penstock.schemas.registry import with_registry
 from penstock.sinks.sink import SinkModel
-from penstock.sources.range import Part, Range, choose
+from penstock.sources.range import Part, Range, RangeSource, choose
 from penstock.sources.source import SourceContext
+from penstock.wording import plural
 
 if TYPE_CHECKING:
     from penstock.config.settings import Settings
@@ -61,6 +78,7 @@ def begin(
 ) -> RangeReplay:
     """Fix the range under a new id."""
     spec = load(file)
+    require_no_changes(spec)
     if not spec.source.in_kafka:
         raise BadInput(f"pipeline '{spec.name}' does not read Kafka: there is no range to replay")
     if replace == bool(into):
@@ -68,10 +86,12 @@ def begin(
             "say where the rows go: --into SINK=TARGET for another table, or --replace for rows in the same one"
         )
     changed = _changed(spec, into, Path.cwd())
+    _require_elsewhere(spec, changed if into else None)
     for sink in spec.sinks if replace else []:
         _require_replaceable(sink)
     parts = choose(spec.source, settings.connection(), since, until)
     if replace:
+        _require_not_compacted(settings, parts)
         parts = _landed(parts, Checkpoint(paths_of(settings, spec.name).checkpoint, spec.name), spec.sink_names)
     replay = RangeReplay(
         pipeline=spec.name,
@@ -124,13 +144,15 @@ def _require_read(settings: "Settings", spec: PipelineSpec, parts: list[Part]) -
 def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = MASTER) -> Status:
     """Run a replay to its end; after its end, it does nothing."""
     path = Path(replay.file)
-    spec = _changed(load(path), replay.into, path.parent)
+    given = load(path)
+    spec = _changed(given, replay.into, path.parent)
     paths = paths_of(settings, spec.name).replay(replay.range.id)
     status = Status(pipeline=spec.name, state="running", pid=0, file=str(path))
     if replay.is_done:
         # Not even letters are looked at: those of the range that are open now are none of this replay's business.
         status.state = "finished"
         return status
+    _require_elsewhere(given, spec if replay.into else None)
     # The ledger hears of it first: a crash may have kept it from being written here.
     known = Ledger(settings.connection()).entries().replays.get(replay.range.id) if replay.range.replaces else None
     if known is not None:
@@ -148,12 +170,21 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
 
     start = session.starter(spec, paths.logs, master)
     with (
-        Runner(spec, settings.connection(), paths, start, path.parent, replay=replay.range) as runner,
-        _way_out(settings, runner),
+        Runner(
+            with_registry(spec, settings.registry),
+            settings.connection(),
+            paths,
+            start,
+            path.parent,
+            replay=replay.range,
+        ) as runner,
+        _way_out(settings, runner, replay.range.id),
     ):
+        _require_there(settings, replay.range)
         if replay.is_claimed and not runner.checkpoint.exists:
             rebuild(runner)  # its folder was lost, and the sinks know how far it got
         if replay.range.replaces and not replay.is_claimed:
+            _require_not_compacted(settings, replay.range.parts)
             # First: a range that has lost records already would settle their letters, and never stand for them.
             require_readable(spec.name, runner.sink_progress(runner.begin(), runner.available), runner.available)
             # Once, and before the first row: what is open in the range later on has failed after its rows were
@@ -162,6 +193,7 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
             _require_all_sinks(settings, spec, replay.range.id, letters)
             entry = replay.entry.model_copy(update={"sinks": spec.sink_names})
             Ledger(settings.connection()).replace(letters, entry)
+            note_ledger(settings)
             replay = replay.model_copy(update={"is_claimed": True})
             write_versioned(paths.folder / _FILE, REPLAY, replay.model_dump())
         runner.run(show_progress)
@@ -178,7 +210,7 @@ def _changed(spec: PipelineSpec, into: dict[str, str], folder: Path) -> Pipeline
         return spec
     strange = sorted(into.keys() - set(spec.sink_names))
     if strange:
-        raise BadInput(f"there is no sink '{strange[0]}'; there are {', '.join(spec.sink_names)}")
+        raise BadInput(f"there is no sink '{strange[0]}'; the sinks are: {', '.join(spec.sink_names)}")
     taken = {sink.target(): name for name, sink in zip(spec.sink_names, spec.sinks, strict=True)}
     chosen = []
     for name, sink in zip(spec.sink_names, spec.sinks, strict=True):
@@ -186,13 +218,27 @@ def _changed(spec: PipelineSpec, into: dict[str, str], folder: Path) -> Pipeline
             moved = _moved(sink, name, into[name], folder)
             target = moved.target()
             if target is not None and (owner := taken.get(target)) is not None:
-                raise BadInput(f"sink '{owner}' writes there already: name another target, or use --replace")
+                raise _taken(owner)
             chosen.append(moved)
     changed = spec.model_copy(update={"sinks": chosen})
     wrong = [each.text for each in problems(changed, folder) if each.level == "error" and each.keys[0] == "sinks"]
     if wrong:
         raise BadInput(f"--into: {wrong[0]}")
     return changed
+
+
+def _require_elsewhere(spec: PipelineSpec, changed: PipelineSpec | None) -> None:
+    """Raise if a replay would write where the pipeline does, under another name: servers are asked."""
+    for moved in changed.sinks if changed is not None else ():
+        target = moved.target_there()
+        for name, sink in zip(spec.sink_names, spec.sinks, strict=True):
+            own = sink.target()
+            if own is not None and target is not None and own.kind == target.kind and sink.target_there() == target:
+                raise _taken(name)
+
+
+def _taken(owner: str) -> BadInput:
+    return BadInput(f"sink '{owner}' writes there already: name another target, or use --replace")
 
 
 def _moved(sink: SinkModel, name: str, target: str, folder: Path) -> SinkModel:
@@ -222,17 +268,45 @@ def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list
     return found
 
 
+def _require_there(settings: "Settings", chosen: Range) -> None:
+    """Raise if a topic of the range was deleted: its records are gone like those that retention took."""
+    gone = RangeSource(chosen, SourceContext(settings.connection())).gone()
+    if gone:
+        raise RetentionPassed(
+            f"topic '{gone[0]}' was deleted before the replay {chosen.id} got to its end",
+            safe="What was replaced before is in the sinks",
+        )
+
+
 @contextmanager
-def _way_out(settings: "Settings", runner: Runner) -> Iterator[None]:
-    """Give a replay up whose records are gone, and say so: what helps a live pipeline does not help a replay."""
+def _deletion_noticed(settings: "Settings", runner: Runner) -> Iterator[None]:
     try:
         yield
+    except NotFound:
+        if isinstance(runner.replay, Range):
+            _require_there(settings, runner.replay)
+        raise
+
+
+@contextmanager
+def _way_out(settings: "Settings", runner: Runner, replay_id: str) -> Iterator[None]:
+    """Give a replay up whose records are gone, and say so: what helps a live pipeline does not help a replay."""
+    try:
+        with _deletion_noticed(settings, runner):
+            yield
     except ClusterReplaced:
         raise  # the former cluster has the records, and the ledger
+    except PositionsMoved:
+        # Somebody has it in another home folder, and may have ended it there.
+        known = Ledger(settings.connection()).entries().replays.get(replay_id)
+        if known is not None:
+            require_not_given_up(known)
+        raise
     except Discontinuity as error:
+        if runner.checkpoint.exists:
+            runner.require_same_cluster(runner.checkpoint.load())  # topics that are missing may be another cluster's
         kept = runner.paths.folder / _FILE
         replay = RangeReplay.model_validate(read_versioned(kept, REPLAY))
-        what = error.what
         if replay.is_claimed:
             # It will never get further: what it has judged is anybody's, and what it has not got to is open again.
             ledger = Ledger(settings.connection())
@@ -240,10 +314,9 @@ def _way_out(settings: "Settings", runner: Runner) -> Iterator[None]:
             letters = _letters(settings, runner.spec, replay.range)
             own = [each for each in letters if (by := settled.get(ledger.key_of(each))) and by.by == replay.range.id]
             left = left_of(runner, own, lambda letter: _place_of(letter, replay.range))
-            ledger.give_up(replay.entry, left.untouched)
-            what = "; ".join(filter(None, [what, left.warning()]))
-        write_versioned(kept, REPLAY, replay.model_copy(update={"given_up": what}).model_dump())
-        raise type(error)(what, safe=error.safe, fix="Begin a new replay of what is left") from None
+            ledger.give_up(replay.entry, left.untouched, left.lacking)
+        write_versioned(kept, REPLAY, replay.model_copy(update={"given_up": error.what}).model_dump())
+        raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
 
 
 def _target_key(sink: SinkModel) -> str:
@@ -262,18 +335,34 @@ def _require_replaceable(sink: SinkModel) -> None:
         raise BadInput("a table without `coordinates` does not know which rows belong to the range")
 
 
+def _require_not_compacted(settings: "Settings", parts: list[Part]) -> None:
+    """Raise if a topic of the range is compacted: rows of records that are gone would go, and nothing come for them.
+
+    Which those are, nobody can tell from the offsets that are left. A client that may not see settings trusts that.
+    """
+    admin = Admin(settings.connection())
+    for topic in sorted({part.topic for part in parts}):
+        with suppress(Refused):
+            policy, _ = topics.config(admin, topic).get("cleanup.policy", ("", False))
+            if "compact" in policy:
+                raise BadInput(
+                    f"topic '{topic}' is compacted: rows of records that compaction has taken would be taken out, and"
+                    " nothing would come in their place",
+                    safe="Nothing was changed",
+                    fix="Send the range to another table with --into",
+                )
+
+
 def _require_all_sinks(settings: "Settings", spec: PipelineSpec, replay_id: str, letters: list[DeadLetter]) -> None:
     """Raise if letters would be settled whose records the replay sends to some of their sinks only."""
-    missed = left_out(settings, spec)
-    if not missed:
-        return
     ledger = Ledger(settings.connection())
     settled = ledger.entries().settled
     for_all = [letter for letter in letters if letter.sink is None and ledger.key_of(letter) not in settled]
-    if for_all:
+    missed = left_out(settings, spec, for_all)
+    if for_all and missed:
         raise Conflict(
-            f"{len(for_all)} dead letter(s) of this range failed for all sinks, and sink '{missed[0]}' is not in the"
-            " file: settled by this replay, they would never get there",
+            f"{plural(len(for_all), 'dead letter')} of this range failed for all sinks, and sink '{missed[0]}' is not"
+            " in the file: settled by this replay, they would never get there",
             safe="Nothing was changed",
             fix=f"Send them to all sinks first: penstock dead replay --pipeline {spec.name}; then go on with"
             f" --resume {replay_id}",

@@ -3,6 +3,7 @@
 All of these are commands, never automatic.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
@@ -21,30 +22,55 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
-from penstock.record.positions import OffsetRange, SourcePartition
-from penstock.sinks.sink import Staged
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
+from penstock.sinks.sink import OnRead, Recovery, Sink, Staged, unheard
 from penstock.sources.source import SourceContext
 
 _RECREATED = "topic recreated"
 
 
-def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
+def rebuild(
+    runner: Runner, *, may_repeat: bool = False, on_read: OnRead = unheard
+) -> dict[str, dict[SourcePartition, int]]:
     """Make a new checkpoint; give the positions that the sinks have, which is where they will go on.
 
-    A sink without a position starts where the source says. One that keeps none, or whose positions are those of a group
-    that Kafka may have forgotten, goes on from the reported lag; dead letters from where the furthest sink stands.
-    What the former checkpoint had of topics that are not there any more is recorded as gaps first.
+    A sink without a position starts where the source says. One that keeps none goes on from the reported lag; one whose
+    positions Kafka has forgotten behind its last row, and dead letters behind the last one, or where the furthest sink
+    stands. What the former checkpoint had of topics that are not there any more is recorded as gaps first.
+
+    Raise `Conflict` where a sink could get rows twice, unless it `may_repeat`; `on_read` hears how far one was read.
     """
-    records.record(runner.paths.gaps, forsaken(runner))
-    crash_point("gap_recorded")
     source_partitions = [each.source_partition for each in runner.available]
     reported = runner.lag_report.reported(source_partitions)
     # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
     runner.take_over()
     former = _former(runner)
+    settled = _settled(runner, former, source_partitions)
+    kept = _kept(runner, former, source_partitions)
+    judged = kept[SINK_NAME] or runner.dead.last_judged(source_partitions)
+    # All are asked before the first goes on: any of them can show that this is an old copy.
+    is_old = _is_behind(former, SINK_NAME, judged) or any(
+        _is_behind(former, sink.name, kept[sink.name]) or _has_rows_beyond(former, sink, kept[sink.name])
+        for sink in runner.sinks
+    )
+    # Nor is it known to be none, where nobody else has a position that could show it.
+    settled &= {each for positions in (reported, *kept.values()) for each in positions}
+    changed: list[str] = []
+    for sink in sorted(runner.sinks, key=lambda each: each.positions_expire):
+        committed = former.sinks.get(sink.name, {})
+        # One that stands before the reported lag is an old copy's. A sink that was added since has written nothing.
+        exact = frozenset(each for each in settled & committed.keys() if committed[each] >= reported.get(each, 0))
+        exact = settled if former.sinks and sink.name not in former.sinks else exact
+        exact = frozenset() if is_old else exact
+        recovery = Recovery(committed, exact, reported, may_repeat=may_repeat, on_read=on_read)
+        try:
+            if sink.recover(source_partitions, recovery):
+                changed.append(sink.name)
+        except Conflict as error:
+            raise _with_changes(error, changed) from None
+        is_old = is_old or _is_behind(former, sink.name, sink.positions(source_partitions) or {})
     for sink in runner.sinks:
-        sink.known_target_id = former.target_ids.get(sink.name, "")
-        sink.recover(source_partitions)
+        sink.refresh()
     found = {name: store.positions(source_partitions) for name, store in runner.stores.items()}
     known = {name: dict(positions or {}) for name, positions in found.items()}
     without_positions = {
@@ -54,21 +80,43 @@ def rebuild(runner: Runner) -> dict[str, dict[SourcePartition, int]]:
     }
     known |= {name: dict(reported) for name in without_positions}
     for source_partition in source_partitions:
-        furthest = [positions[source_partition] for positions in known.values() if source_partition in positions]
+        furthest = [each[source_partition] for each in (*known.values(), judged) if source_partition in each]
         if SINK_NAME in without_positions and furthest:
             known[SINK_NAME][source_partition] = max(furthest)
+    untouched = [
+        each
+        for each in runner.available
+        if not any(each.source_partition in (positions or {}) for positions in found.values())
+    ]
     starts = runner.source.starts(runner.available)
-    for available_range in runner.available if reported else ():
-        if not any(available_range.source_partition in (positions or {}) for positions in found.values()):
-            # No sink was written to from here yet: it began where it said it did, or later, as a new partition.
-            starts[available_range.source_partition] = reported.get(
-                available_range.source_partition, sink_progress.first_of(available_range, Committed(0, reported))
-            )
+    begun = {**former.starts, **reported}
+    for each in untouched:
+        # No sink was written to from here yet: it began where it said it did, or later, as a new partition.
+        if any(each.source_partition.topic_id == other.topic_id for other in begun):
+            first = sink_progress.first_of(each, Committed(0, begun))
+            starts[each.source_partition] = begun.get(each.source_partition, first)
+        elif starts[each.source_partition] > each.first:
+            _require_fixed_start(runner, each.source_partition, found.values())
     # On record for each: beside a sink that goes on, one without a position must not be taken for one added later.
     begins = dict.fromkeys(known, starts)
     made = Committed(0, starts, known, begins=begins, cluster_id=runner.cluster_id, target_ids=runner.target_ids)
+    records.record(runner.paths.gaps, forsaken(runner))
+    crash_point("gap_recorded")
     runner.checkpoint.create(made)
     return known
+
+
+def _require_fixed_start(runner: Runner, source_partition: SourcePartition, found: Iterable[Positions | None]) -> None:
+    """Raise if a pipeline that has read the topic would begin at a partition of it anew, at another place than then."""
+    has_run = any(each.topic_id == source_partition.topic_id for positions in found for each in positions or {})
+    if has_run and runner.source.start_moves_on():
+        raise Conflict(
+            f"where pipeline '{runner.spec.name}' began at {source_partition} is not known any more, and its `start`"
+            " would be another place now: what came in between would never be read",
+            safe="Nothing was read and the checkpoint was not made",
+            fix="Say in the file from where that is to be read, with `start: earliest`, a time, or `offsets`, and"
+            " rebuild again; afterwards `start` is not looked at any more",
+        )
 
 
 def forsaken(runner: Runner) -> list[Gap]:
@@ -88,6 +136,42 @@ def _former(runner: Runner) -> Committed:
         if runner.checkpoint.exists:
             return runner.checkpoint.load()
     return Committed(0, {})
+
+
+def _is_behind(former: Committed, name: str, positions: Positions) -> bool:
+    """Return whether a sink stands further than the former checkpoint says: that is an old copy, or has more to do."""
+    held = {**former.starts, **former.sinks.get(name, {})}
+    return any(at > held.get(each, 0) for each, at in positions.items())
+
+
+def _kept(runner: Runner, former: Committed, source_partitions: list[SourcePartition]) -> dict[str, Positions]:
+    """Return the positions that each sink and the dead letters have by themselves, before any are put right."""
+    for sink in runner.sinks:
+        sink.known_target_id = former.target_ids.get(sink.name, "")
+    return {name: dict(store.positions(source_partitions) or {}) for name, store in runner.stores.items()}
+
+
+def _has_rows_beyond(former: Committed, sink: Sink, kept: Positions) -> bool:
+    """Return whether a sink whose positions Kafka has forgotten has rows from behind what the checkpoint says."""
+    held = {**former.starts, **former.sinks.get(sink.name, {})}
+    forgotten = {each: at for each, at in held.items() if each.in_kafka and each not in kept}
+    return sink.positions_expire and bool(forgotten) and bool(sink.beyond(forgotten))
+
+
+def _with_changes(error: Conflict, changed: list[str]) -> Conflict:
+    """Say of a sink's refusal what it does not know: that others went before it."""
+    if not changed:
+        return error
+    names = ", ".join(f"'{name}'" for name in changed)
+    safe = f"Positions of {names} that were not true any more are gone, which changes no row; nothing else was changed"
+    return Conflict(error.what, safe=safe, fix=error.fix)
+
+
+def _settled(runner: Runner, former: Committed, source_partitions: list[SourcePartition]) -> frozenset[SourcePartition]:
+    """Return where no batch was left unfinished, as far as the former checkpoint can tell."""
+    with suppress(CheckpointLost):
+        return runner.checkpoint.settled(former, source_partitions)
+    return frozenset()
 
 
 def planned_gaps(runner: Runner) -> list[Gap]:
@@ -182,7 +266,7 @@ def _parsed(which: str) -> tuple[str, int, int]:
     topic, _, rest = which.partition(":")
     number, _, offset = rest.partition(":")
     if not topic or not (number + offset).isascii() or not number.isdecimal() or not offset.isdecimal():
-        raise BadInput(f"'{which}' is no record: name it TOPIC:PARTITION:OFFSET, such as orders:0:42")
+        raise BadInput(f"'{which}' is not a record: name it TOPIC:PARTITION:OFFSET, such as orders:0:42")
     return topic, int(number), int(offset)
 
 

@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 
 from penstock.delivery.checkpoint import Checkpoint
-from penstock.delivery.dead_letters import DeadLetter, read
+from penstock.delivery.dead_letter import DeadLetter, read
 from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.ledger import Ledger, Replay, require_not_given_up
 from penstock.driver import session
+from penstock.driver.paths import Progress
 from penstock.driver.runner import Runner
-from penstock.errors import BadInput, Conflict, NotFound, PositionsMoved, TopicRecreated
-from penstock.operate.driver import MASTER, account, paths_of
-from penstock.operate.settling import by_sink, left_of, left_out, require_no_batch_between, require_sinks
+from penstock.errors import BadInput, Conflict, PositionsMoved, TopicRecreated
+from penstock.operate.driver import MASTER, Show, account
+from penstock.operate.known_ledger import note_ledger, require_same_ledger
+from penstock.operate.known_pipelines import paths_of
+from penstock.operate.settling import by_sink, left_of, left_out, require_no_changes, require_sinks
 from penstock.operate.status import Status
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import NAME, PipelineSpec
 from penstock.record.formats import REPLAY
 from penstock.record.positions import SourcePartition
+from penstock.schemas.registry import with_registry
 from penstock.sources.replay import place_of
+from penstock.wording import plural
 
 if TYPE_CHECKING:
     from penstock.config.settings import Settings
@@ -34,9 +39,32 @@ class _Begun(BaseModel, frozen=True):
     file: Path = Field(description="The pipeline file it runs with.")
 
 
+class Replayable(BaseModel, frozen=True):
+    """Letters that a file can replay, and which it cannot."""
+
+    letters: list[DeadLetter] = Field(description="Those that it can.")
+    left_out: list[str] = Field(description="Those that it cannot, counted by why.")
+
+
+def replayable(letters: list[DeadLetter], file: Path) -> Replayable:
+    """Leave out what cannot be replayed while there is something that can; else `begin` says why."""
+    left_out: list[str] = []
+    stubs = [letter for letter in letters if letter.stub is not None]
+    if 0 < len(stubs) < len(letters):
+        left_out.append(f"{plural(len(stubs), 'letter')} without the record itself")
+        letters = [letter for letter in letters if letter.stub is None]
+    own, others = by_sink(letters, load(file))
+    if own and others:
+        left_out.append(f"{plural(len(others), 'letter')} of sink '{others[0].sink}', which {file} does not have")
+        letters = own
+    return Replayable(letters=letters, left_out=left_out)
+
+
 def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay:
     """Fix the selection under a new id and claim its letters: nobody else replays or discards them from here on."""
+    require_same_ledger(settings)
     spec = load(file)
+    require_no_changes(spec)
     strangers = {letter.pipeline for letter in letters} - {spec.name}
     if strangers:
         raise BadInput(
@@ -61,14 +89,15 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
             safe="Nothing was replayed",
             fix="Name the sink as it was; or, if it is gone for good, discard them",
         )
-    missed = left_out(settings, spec)
+    missed = left_out(settings, spec, letters)
     for_all = sum(1 for letter in letters if letter.sink is None)
     if missed and for_all:
         raise BadInput(
             f"{for_all} of these dead letters failed for all sinks, and {file} does not have sink '{missed[0]}', which"
             " would never get their rows",
             safe="Nothing was replayed",
-            fix="Add it to the file; if it is gone for good, run the pipeline once without it",
+            fix="Add it to the file; if it is gone for good, run the pipeline once without it, and replay them from the"
+            " home folder that it ran from",
         )
     chosen: dict[str, dict[int, list[int]]] = {}
     ends: dict[tuple[str, str, int, str | None], int] = {}
@@ -82,6 +111,7 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
     paths = paths_of(settings, spec.name).replay(replay.id)
     write_versioned(paths.folder / _FILE, REPLAY, _Begun(file=file.resolve()).model_dump(mode="json"))
     Ledger(settings.connection()).claim(letters, replay)
+    note_ledger(settings)
     return replay
 
 
@@ -90,10 +120,10 @@ def find(settings: "Settings", replay_id: str) -> Replay:
     return Ledger(settings.connection()).find(replay_id)
 
 
-def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Status:
+def run(settings: "Settings", replay: Replay, file: Path | None = None, *, show: Show = lambda _status: None) -> Status:
     """Run a replay to its end. Run again after a crash, it goes on where it was; after its end, it does nothing."""
     path = file or _file_of(settings, replay)
-    spec = _its_pipeline(path, replay)
+    spec = with_registry(_its_pipeline(path, replay), settings.registry)
     paths = paths_of(settings, spec.name).replay(replay.id)
     status = Status(pipeline=spec.name, state="running", pid=0, file=str(path))
     if replay.state == "done":
@@ -101,6 +131,11 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
         return status
     require_not_given_up(replay)
     ledger = Ledger(settings.connection())
+
+    def show_progress(progress: Progress) -> None:
+        account(status, progress)
+        show(status)
+
     with Runner(
         spec,
         settings.connection(),
@@ -111,7 +146,7 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
     ) as runner:
         _require_landed(runner, replay, Checkpoint(paths_of(settings, spec.name).checkpoint, spec.name))
         try:
-            runner.run(lambda progress: account(status, progress))
+            runner.run(show_progress)
         except PositionsMoved:
             require_not_given_up(ledger.entries().replays.get(replay.id, replay))
             raise
@@ -120,23 +155,28 @@ def run(settings: "Settings", replay: Replay, file: Path | None = None) -> Statu
     return status
 
 
-def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> tuple[int, int, str]:
-    """End a replay before its end: letters that no sink has got are open again.
+class GivenUp(BaseModel, frozen=True):
+    """What became of the letters of a replay that was given up."""
 
-    Give how many, how many are not, and a warning if a sink lacks some of those.
-    """
+    replay: str = Field(description="Its id.")
+    open_again: int = Field(description="Letters that are open as they were: no sink had got them.")
+    open_for_one_sink: int = Field(description="New letters, each for one sink that lacks what another has got.")
+    settled: int = Field(description="Letters that stay settled: written, failed anew, or open for single sinks.")
+
+
+def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> GivenUp:
+    """End a replay before its end: letters are open again for the sinks that have not got them."""
     ledger = Ledger(settings.connection())
-    known = ledger.entries().replays.get(replay_id)
-    if known is None or known.what != "letters":
-        raise NotFound(f"there is no replay of dead letters '{replay_id}'")
+    known = ledger.entries().replay_of_letters(replay_id)
     if known.state != "started":
         raise Conflict(f"the replay {replay_id} is {known.state.replace('_', ' ')} already", safe="Nothing was changed")
     try:
         replay = ledger.find(replay_id)
     except TopicRecreated:
-        return ledger.give_up(known, []), 0, ""  # nobody has the letters any more
+        ledger.give_up(known, [])  # nobody has the letters any more
+        return GivenUp(replay=replay_id, open_again=0, open_for_one_sink=0, settled=0)
     path = file or _file_of(settings, replay)
-    spec = _its_pipeline(path, replay)
+    spec = with_registry(_its_pipeline(path, replay), settings.registry)
     paths = paths_of(settings, spec.name).replay(replay_id)
     chosen = {topic: {part: {*offsets} for part, offsets in parts.items()} for topic, parts in replay.letters.items()}
     letters = [
@@ -146,10 +186,11 @@ def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> t
     ]
     start = session.starter(spec, paths.logs, MASTER)
     with Runner(spec, settings.connection(), paths, start, path.resolve().parent, replay=replay) as runner:
-        runner.take_over()  # somebody may be at it in another home folder, and must not write what is opened here
-        require_no_batch_between(runner, {place_of(letter, replay)[0] for letter in letters})
         left = left_of(runner, letters, lambda letter: place_of(letter, replay))
-        return ledger.give_up(replay, left.untouched), replay.count - len(left.untouched), left.warning()
+        opened = ledger.give_up(replay, left.untouched, left.lacking)
+    return GivenUp(
+        replay=replay_id, open_again=opened, open_for_one_sink=len(left.lacking), settled=replay.count - opened
+    )
 
 
 def _require_landed(runner: Runner, replay: Replay, live: Checkpoint) -> None:

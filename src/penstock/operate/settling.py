@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.delivery.checkpoint import Checkpoint
-from penstock.delivery.dead_letters import SINK_NAME, DeadLetter
+from penstock.delivery.dead_letter import DeadLetter
+from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.ledger import Replay
 from penstock.driver.runner import Runner
-from penstock.errors import BadInput, CheckpointLost, Conflict
+from penstock.errors import BadInput, CheckpointLost, PositionsMoved
 from penstock.operate.belonging import last_run
-from penstock.operate.driver import paths_of
+from penstock.operate.known_pipelines import paths_of
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
+from penstock.sinks.sink import Sink, Staged
+from penstock.sources.range import Range
 
 if TYPE_CHECKING:
     from penstock.config.settings import Settings
 
 
-_MOST_NAMED = 5
+_ENDED = 2**62
+"""Added to a sink's position it says that a replay has ended there; what is left of it, how far that had got."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +34,18 @@ class Left:
     untouched: list[DeadLetter]
     """Those that no sink has got by it, and that have not failed in it anew."""
     lacking: list[tuple[DeadLetter, str]]
-    """Those that some of their sinks have, each with one that lacks it: sent once more, they would be there twice."""
+    """Others, with each sink of theirs that has not got them: sent to all sinks once more, they would be doubled."""
 
-    def warning(self) -> str:
-        """Name what stays settled although a sink lacks it; nothing if there is none."""
-        named = [
-            f"{letter.dead_topic}/{letter.dead_partition} offset {letter.dead_offset} (sink '{sink}')"
-            for letter, sink in self.lacking[:_MOST_NAMED]
-        ]
-        more = len(self.lacking) - len(named)
-        listed = ", ".join(named) + (f" and {more} more" if more else "")
-        return f"dead letters that one sink has and another lacks stay settled: {listed}" if named else ""
+
+def require_no_changes(spec: PipelineSpec) -> None:
+    """Raise if rows are changes of a table: an older one would bring a row back that a later one has taken out."""
+    if spec.has_changes:
+        raise BadInput(
+            f"pipeline '{spec.name}' mirrors a table (`cdc: state`): a change of the past would undo what came after",
+            safe="Nothing was replayed",
+            fix="Change the rows once more in the source, such as UPDATE orders SET id = id WHERE id = 7, and discard"
+            " the letters; or fill the table again: penstock pipeline rebuild",
+        )
 
 
 def by_sink(letters: Iterable[DeadLetter], spec: PipelineSpec) -> tuple[list[DeadLetter], list[DeadLetter]]:
@@ -53,21 +58,24 @@ def by_sink(letters: Iterable[DeadLetter], spec: PipelineSpec) -> tuple[list[Dea
     return own, others
 
 
-def left_out(settings: "Settings", spec: PipelineSpec) -> list[str]:
-    """Name the sinks of the live pipeline that the file does not have: what failed for all failed for them, too.
+def left_out(settings: "Settings", spec: PipelineSpec, letters: Iterable[DeadLetter]) -> list[str]:
+    """Name the sinks that the file lacks and that are to get these letters: what failed for all failed for them, too.
 
-    The live pipeline's sinks are those that it ran with last, whatever its file says now; if that is not on record,
-    those that the checkpoint knows.
+    Those are the sinks that the live pipeline ran with last, whatever its file says now; if that is not on record,
+    those that the checkpoint knows. And those that it had when a letter failed, wherever it ran; unless it has run
+    from this home folder since, without them.
     """
     paths = paths_of(settings, spec.name)
-    known: set[str] = set()
+    known, opened_ms = set[str](), 0
     with suppress(FileNotFoundError):
-        known = {*last_run(paths.folder).sinks}
+        last = last_run(paths.folder)
+        known, opened_ms = {*last.sinks}, last.opened_ms
     checkpoint = Checkpoint(paths.checkpoint, spec.name)
     if not known and checkpoint.exists:
         with suppress(CheckpointLost):
             known = {*checkpoint.load().sinks} - {SINK_NAME}
-    return sorted(known - set(spec.sink_names))
+    had = {name for letter in letters if letter.sink is None and letter.failed_ms >= opened_ms for name in letter.sinks}
+    return sorted((known | had) - set(spec.sink_names))
 
 
 def require_sinks(replay: Replay, spec: PipelineSpec, file: Path) -> None:
@@ -81,44 +89,30 @@ def require_sinks(replay: Replay, spec: PipelineSpec, file: Path) -> None:
         )
 
 
-def require_no_batch_between(runner: Runner, source_partitions: Iterable[SourcePartition]) -> None:
-    """Raise `Conflict` if the replay may be between the commit of its dead letters and that of a sink, elsewhere.
-
-    It was fenced from the former, and the latter knows no fence: what the sink lacks now, it may have in a moment.
-    """
-    if runner.checkpoint.exists:
-        return  # it ran from this folder, and the lock of that is held here
-    judged = runner.dead.positions(source_partitions)
-    for sink in runner.sinks:
-        found = sink.positions(judged)
-        if found is None or sink.positions_expire:
-            continue
-        behind = next((at for at, end in judged.items() if found.get(at, 0) < end), None)
-        if behind is not None:
-            raise Conflict(
-                f"a batch of the replay at {behind} is not in sink '{sink.name}' yet: it may be on its way there",
-                safe="Nothing was opened again",
-                fix="Try again in a moment; if it was killed there, go on with it or give it up in its own home folder",
-            )
-
-
 def left_of(
     runner: Runner, letters: Iterable[DeadLetter], place_of: Callable[[DeadLetter], tuple[SourcePartition, int]]
 ) -> Left:
-    """Return what the runner's replay leaves of its letters; `place_of` says where it reads a letter's record."""
+    """End the runner's replay, and return what it leaves of its letters; `place_of` says where it reads one's record.
+
+    Somebody may be at it in another home folder, and must not write any more of what is opened again here:
+    1. Its dead letters, and sinks in Kafka, are fenced: from here on it begins no commit of a batch.
+    2. Of a batch whose dead letters it has committed already, it may be about to commit the rows. So the position is
+       moved away in every sink, by compare-and-set, and how far the sink has got is what it was moved from.
+    3. What failed in it anew is read after that.
+    """
     places = [(letter, *place_of(letter)) for letter in letters]
+    runner.take_over()
+    source_partitions = [each.source_partition for each in runner.available]
+    reached = {sink.name: _ended(runner, sink, source_partitions) for sink in runner.sinks}
     offsets: dict[SourcePartition, list[int]] = {}
     for _, source_partition, offset in places:
         offsets.setdefault(source_partition, []).append(offset)
-    reached = _reached(runner, list(offsets))
     judged = runner.dead.recorded([OffsetRange(at, min(found), max(found) + 1) for at, found in offsets.items()])
-    failed = {(at, offset) for at, found in judged.items() for offset, _ in found}
     left = Left([], [])
     for letter, at, offset in places:
-        if (at, offset) in failed:
-            continue
+        failed = {sink for failed_at, sink in judged[at] if failed_at == offset}
         sinks = [name for name in reached if letter.sink in (None, name)]
-        without = [name for name in sinks if offset >= reached[name].get(at, 0)]
+        without = [name for name in sinks if offset >= reached[name].get(at, 0) and not failed & {None, name}]
         if without == sinks:
             left.untouched.append(letter)
         else:
@@ -126,14 +120,33 @@ def left_of(
     return left
 
 
-def _reached(runner: Runner, source_partitions: list[SourcePartition]) -> dict[str, Positions]:
-    """Ask every sink how far it has got; what Kafka may have forgotten, and what a sink keeps not, is on record."""
+def _ended(runner: Runner, sink: Sink, source_partitions: list[SourcePartition]) -> Positions:
+    """Let nobody write to a sink by the replay any more, and return how far it has got.
+
+    What Kafka may have forgotten, and what a sink keeps not, is on record; these know a fence, or no promise.
+    """
+    if isinstance(runner.replay, Range) and runner.replay.replaces:
+        sink.replace(dict.fromkeys(source_partitions, ()))  # nothing gives way to what is not written
+    try:
+        found = _moved_away(sink, source_partitions)
+    except PositionsMoved:
+        sink.abandon()
+        found = _moved_away(sink, source_partitions)  # the batch that was about to be committed has been
+    if found is not None and not sink.positions_expire:
+        return found
     known: dict[str, Positions] = {}
     with suppress(CheckpointLost):
         known = runner.checkpoint.load().sinks if runner.checkpoint.exists else {}
-    reached = {}
-    for sink in runner.sinks:
-        found = sink.positions(source_partitions)
-        on_record = known.get(sink.name, {}) if found is None or sink.positions_expire else {}
-        reached[sink.name] = {**on_record, **(found or {})}
-    return reached
+    return {**known.get(sink.name, {}), **(found or {})}
+
+
+def _moved_away(sink: Sink, source_partitions: list[SourcePartition]) -> Positions | None:
+    found = sink.positions(source_partitions)
+    if found is None or sink.positions_expire:
+        return found
+    here = [each for each in source_partitions if found.get(each, 0) < _ENDED]
+    if here:
+        ranges = [OffsetRange(each, found.get(each, 0), found.get(each, 0) + _ENDED) for each in here]
+        sink.prepare([Staged(each, 0, {}) for each in ranges], {each: found.get(each) for each in here})
+        sink.commit()
+    return {each: at - _ENDED if at >= _ENDED else at for each, at in found.items()}

@@ -1,6 +1,8 @@
 """What a pipeline is doing, written after each batch where other commands can read it."""
 
 import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -10,12 +12,19 @@ from pydantic import BaseModel, Field
 from penstock.delivery.checkpoint import DRIVER_LOCK
 from penstock.delivery.durable import read_versioned, write_versioned
 from penstock.delivery.holding import holder
-from penstock.errors import EnvironmentNotReady, PenstockError, Transient, one_line
+from penstock.delivery.lag import group_of
+from penstock.driver.paths import pipeline_folders
+from penstock.errors import Conflict, EnvironmentNotReady, NotFound, PenstockError, Refused, Transient, one_line
+from penstock.kafka import groups
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.kafka.diagnose import is_reachable
 from penstock.record.formats import PIPELINE_FILES
 
 State = Literal["starting", "running", "waiting", "finished", "stopped", "failed", "crashed"]
 SUPERVISOR_LOCK = "supervisor.lock"
 _FILE = "status.json"
+_ASKING_S = 3.0
 ENDED = {"finished", "stopped", "failed"}
 
 
@@ -39,7 +48,9 @@ class Status(BaseModel):
     batches: int = Field(0, description="Batches committed since the driver started.")
     events: int = Field(0, description="Events read since then.")
     dead: int = Field(0, description="Dead letters written since then.")
-    lag: int = Field(0, description="Events in the source that are not in every sink.")
+    lag: int | None = Field(
+        None, description="Events in the source that are not in every sink; none if that is not known."
+    )
     events_per_s: int = Field(0, description="Speed of the last batch.")
     batch_seconds: float = Field(0.0, description="How long the last batch took.")
     sinks: dict[str, SinkTotals] = Field(default_factory=dict, description="The account of each sink.")
@@ -98,9 +109,25 @@ def load(folder: Path) -> Status | None:
 
 def load_all(home: Path) -> list[Status]:
     """Read the states of all pipelines that have run here, by name."""
-    folder = home / "pipelines"
-    found = [load(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+    found = [load(path) for path in pipeline_folders(home)]
     return [each for each in found if each is not None]
+
+
+def ask_for_lag(found: Iterable[Status], connect: Callable[[], Connection]) -> None:
+    """Let Kafka say how far behind those are that no driver runs for: what they said last is true no more."""
+    ended = [each for each in found if each.state in {*ENDED, "crashed"}]
+    for status in ended:
+        status.lag = None
+    if not ended:
+        return
+    with suppress(Refused, Conflict, Transient):
+        connection = connect()
+        if not is_reachable(connection):
+            return
+        admin = Admin(connection, timeout_s=_ASKING_S)
+        for status in ended:
+            with suppress(NotFound):  # it reads no topic, or never got so far
+                status.lag = groups.describe(admin, group_of(status.pipeline)).lag
 
 
 def driver_of(folder: Path) -> psutil.Process | None:

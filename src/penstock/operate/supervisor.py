@@ -22,16 +22,18 @@ from penstock.driver.paths import PipelinePaths
 from penstock.errors import BrokerUnavailable, Conflict, EnvironmentNotReady, NotFound, Transient
 from penstock.interpreter import SAFE_PYTHON
 from penstock.operate import status as states
-from penstock.operate.driver import known_paths, paths_of
+from penstock.operate.belonging import require_own_name
+from penstock.operate.known_pipelines import known_paths, paths_of
+from penstock.operate.restarts import Restarts
 from penstock.operate.status import Status
+from penstock.pauses import Pauses
 from penstock.private import make_missing_private, make_private
+from penstock.uninterrupted import to_the_end
 
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 60.0
-_HEALTHY_AFTER_S = 60.0
 _LOOK_EVERY_S = 0.1
 _KILLED_S = 10.0
 _OUTAGE_S = 5.0
+_STREAM = ["--stream"]
 
 
 def _lock(settings: Settings, name: str) -> Path:
@@ -42,28 +44,62 @@ def _running_already(name: str) -> Conflict:
     return Conflict(f"pipeline '{name}' is running already", fix=f"See it with: penstock pipeline status {name}")
 
 
-def start(name: str, settings: Settings, file: Path, root: list[str], master: str) -> None:
-    """Put a supervisor into the background, with a log of its own; it is there when this returns."""
+def start(name: str, settings: Settings, file: Path, root: list[str], master: str, *, stream: bool = False) -> None:
+    """Put a supervisor into the background, with a log of its own; it is there when this returns.
+
+    With `stream` the pipeline goes on when it has caught up, whatever its file says.
+    """
     paths = paths_of(settings, name)
-    if holder(_lock(settings, name)) is not None or states.driver_of(paths.folder) is not None:
+    require_own_name(paths.folder, name, file)
+    if is_running(name, settings):
         raise _running_already(name)
     make_private(paths.folder)
     make_missing_private(paths.logs)
-    # From the first moment: the state of the run before is nobody's any more.
-    Status(pipeline=name, state="starting", pid=os.getpid(), file=str(file.resolve())).save(paths.folder)
-    command = [*_command(root, settings), "supervise", str(file.resolve()), "--master", master]
-    with paths.driver_log.open("ab") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=file.resolve().parent
-        )
-    while (found := holder(_lock(settings, name))) is None and process.poll() is None:
-        time.sleep(_LOOK_EVERY_S)
+    options = ["--master", master, *_STREAM[:stream]]
+    command = [*_command(root, settings), "supervise", str(file.resolve()), *options]
+    spawned: list[subprocess.Popen[bytes]] = []
+
+    def spawn() -> None:
+        with paths.driver_log.open("ab") as log:
+            spawned.append(
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    cwd=file.resolve().parent,
+                )
+            )
+
+    try:
+        # From the first moment: the state of the run before is nobody's any more.
+        Status(pipeline=name, state="starting", pid=os.getpid(), file=str(file.resolve())).save(paths.folder)
+        to_the_end(spawn)  # one whose start is interrupted half way would run on, and nobody would know it
+        process = spawned[0]
+        while (found := holder(_lock(settings, name))) is None and process.poll() is None:
+            time.sleep(_LOOK_EVERY_S)
+    except KeyboardInterrupt as interrupt:
+        _take_back(paths, spawned)
+        interrupt.add_note(f"pipeline '{name}' was not started")
+        raise
     if found is not None and found.pid != process.pid:
         raise _running_already(name)
     if found is None and process.returncode != 0:  # one with little to do may be over already
         raise EnvironmentNotReady(
             f"the supervisor of pipeline '{name}' did not start", fix=f"Read: penstock pipeline logs {name}"
         )
+
+
+def _take_back(paths: PipelinePaths, spawned: "list[subprocess.Popen[bytes]]") -> None:
+    """End a supervisor that nobody has seen yet: it would begin after `stop` has said that nothing runs."""
+    for process in spawned:
+        process.terminate()
+        process.wait()
+    left = states.saved(paths.folder)
+    if left is not None and not left.has_ended:
+        left.end("stopped")
+        left.save(paths.folder)
 
 
 def wait_for_first_batch(name: str, settings: Settings, show: Callable[[Status], None]) -> Status:
@@ -89,16 +125,17 @@ def _command(root: list[str], settings: Settings) -> list[str]:
     return [*SAFE_PYTHON, "-m", "penstock", *root, "--home", str(settings.home), "pipeline"]
 
 
-def supervise(name: str, settings: Settings, file: Path, root: list[str], master: str) -> int:
+def supervise(name: str, settings: Settings, file: Path, root: list[str], master: str, *, stream: bool = False) -> int:
     """Run drivers until one ends well, fails for good, or somebody says stop; give the last exit code."""
     try:
         with held(_lock(settings, name)):
-            return _supervised(name, settings, file, root, master)
+            command = [*_command(root, settings), "run", str(file), "--master", master, *_STREAM[:stream]]
+            return _supervised(name, settings, file, command)
     except BlockingIOError:
         raise _running_already(name) from None
 
 
-def _supervised(name: str, settings: Settings, file: Path, root: list[str], master: str) -> int:
+def _supervised(name: str, settings: Settings, file: Path, command: list[str]) -> int:
     child: subprocess.Popen[bytes] | None = None
     stopping = False
     paths = paths_of(settings, name)
@@ -112,21 +149,24 @@ def _supervised(name: str, settings: Settings, file: Path, root: list[str], mast
     signal.signal(signal.SIGTERM, stop_driver)
     if states.driver_of(paths.folder) is None:
         Status(pipeline=name, state="starting", pid=os.getpid(), file=str(file)).save(paths.folder)
-    pause_s = _FIRST_PAUSE_S
+    pauses, restarts = Pauses(), Restarts()
+    restarts.save(paths.folder)
     while True:
         began = time.monotonic()
         # Told to stop while a driver starts: 1. the signal comes before `child` is known: the line below ends the
         # driver. 2. It comes later: `stop_driver` does. A driver that has not set its handlers yet just dies.
-        child = subprocess.Popen([*_command(root, settings), "run", str(file), "--master", master])
+        child = subprocess.Popen(command)
         if stopping:
             child.terminate()
         code = child.wait()
         if stopping or not (code < 0 or code == BrokerUnavailable.exit_code):
             _settle(paths, child.pid, code, stopping=stopping)
             return max(code, 0)
-        pause_s = _FIRST_PAUSE_S if time.monotonic() - began > _HEALTHY_AFTER_S else min(pause_s * 2, _LONGEST_PAUSE_S)
+        pause_s = pauses.after(time.monotonic() - began)
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
         paths.roll_logs_over()
+        restarts = Restarts(count=restarts.count + 1, reason=f"the driver ended with {ended}")
+        restarts.save(paths.folder)
         sys.stderr.write(f"pipeline '{name}': the driver ended with {ended}; starting it again in {pause_s:.0f} s\n")
         deadline = time.monotonic() + pause_s
         while time.monotonic() < deadline and not stopping:
@@ -149,6 +189,11 @@ def _settle(paths: PipelinePaths, driver: int, code: int, *, stopping: bool) -> 
     status.save(paths.folder)
 
 
+def is_running(name: str, settings: Settings) -> bool:
+    """Return whether a pipeline has a supervisor or a driver."""
+    return holder(_lock(settings, name)) is not None or states.driver_of(paths_of(settings, name).folder) is not None
+
+
 def stop(name: str, settings: Settings, timeout_s: float) -> bool:
     """Let the driver finish its batch; after `timeout_s` end it by force. Tell whether force was needed."""
     folder = known_paths(settings, name).folder
@@ -159,7 +204,8 @@ def stop(name: str, settings: Settings, timeout_s: float) -> bool:
         if found is None:
             raise NotFound(f"no pipeline '{name}' has run here", fix="List them with: penstock pipeline list")
         raise Conflict(
-            f"pipeline '{name}' is not running: it is {found.state}" + (f": {found.reason}" if found.reason else "")
+            f"pipeline '{name}' is not running: it is {found.state}" + (f": {found.reason}" if found.reason else ""),
+            fix=f"Start it with: penstock pipeline start {found.file}",
         )
     with suppress(psutil.NoSuchProcess):
         processes[0].terminate()  # a supervisor ends its driver

@@ -5,11 +5,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+
 from penstock.config.problem import Problem
 from penstock.errors import BadInput
 from penstock.pipeline.spec import SINKS, PipelineSpec
 from penstock.private import distrust
+from penstock.record.columns import RESERVED
 from penstock.record.target import Target
+from penstock.sinks.sink import SinkModel
 from penstock.steps.select import unknown_columns
 from penstock.steps.user_code import load_function
 
@@ -22,7 +26,7 @@ def problems(spec: PipelineSpec, folder: Path, *, import_code: bool = False) -> 
     found = [*_told(spec), *_about_loops(spec)]
     if spec.speed == "realtime":
         return [*found, *_about_realtime(spec), *_about_rows(spec)]
-    found += [*_about_sinks(spec), *_about_functions(spec, folder, import_code=import_code)]
+    found += [*_about_changes(spec), *_about_sinks(spec), *_about_functions(spec, folder, import_code=import_code)]
     return [*found, *(_about_stateful(spec) if spec.is_stateful else _about_rows(spec))]
 
 
@@ -38,7 +42,8 @@ def _told(spec: PipelineSpec) -> Iterator[Problem]:
 
 def _columns(spec: PipelineSpec) -> list[list[str] | None]:
     """Return the user's columns in front of each step, and behind the last; None where that is not known."""
-    names = None if spec.decode is None else list(spec.decode.arrow_schema.names)
+    known = None if spec.decode is None else spec.decode.arrow_schema
+    names = None if known is None else list(known.names)
     found = [names]
     for step in spec.steps:
         found.append(step.columns(found[-1]))
@@ -74,6 +79,28 @@ def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
             seen.add(target)
         if sink.guarantee == "at least once":
             yield Problem.warning(f"`{sink.type}` is at least once: a crash can double rows", "sinks", number, "type")
+
+
+def _about_changes(spec: PipelineSpec) -> Iterator[Problem]:
+    """Return what would make a mirrored table another than its source."""
+    places = [number for number, step in enumerate(spec.steps) if step.makes_changes]
+    for number in places:
+        if number < len(spec.steps) - 1:
+            text = "`cdc: state` is the last step: another would change rows, and not what they take out"
+            yield Problem.error(text, "steps", number, "cdc")
+    if not places:
+        return
+    for number, _ in enumerate(spec.expect):
+        text = "with `cdc: state` no change can be left out: expect something of the table instead"
+        yield Problem.error(text, "expect", number)
+    for number, sink in enumerate(spec.sinks):
+        if not sink.takes_changes:
+            text = (
+                "changes are applied by key: `delta` or `iceberg` with a `key`, `postgres` with `mode: upsert` and one"
+            )
+            yield Problem.error(f"{text}; any sink takes `cdc: history`", "sinks", number)
+        if sink.where:
+            yield Problem.error("with `cdc: state` no change can be left out", "sinks", number, "where")
 
 
 def _about_functions(spec: PipelineSpec, folder: Path, *, import_code: bool) -> Iterator[Problem]:
@@ -145,3 +172,20 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
     for number, sink in enumerate(spec.sinks):
         if sink.where:
             yield from (each.under("sinks", number, "where") for each in unknown_columns([sink.where], columns))
+        yield from (each.under("sinks", number) for each in _about_columns(spec, sink, columns))
+
+
+def _about_columns(spec: PipelineSpec, sink: SinkModel, columns: list[str] | None) -> Iterator[Problem]:
+    """Return which columns a sink names that are not there, or that it cannot compare."""
+    if columns is not None:
+        named = [(key, name) for key, names in sink.named_columns.items() for name in names]
+        for key, name in named:
+            if name not in [*columns, *RESERVED.names]:
+                yield Problem.warning(f"there is no column '{name}'; there are {', '.join(columns)}", key)
+    # Behind a step the types are Spark's to tell, at the start.
+    known = spec.decode.arrow_schema if spec.decode is not None and not spec.steps else None
+    types = known or pa.schema([])
+    for name in sink.compared_columns:
+        if name in types.names and pa.types.is_nested(types.field(name).type):
+            text = f"rows cannot be told apart by '{name}', which is {types.field(name).type}: name other columns"
+            yield Problem.error(text, "key")

@@ -4,7 +4,6 @@ A package adds one by an entry point whose name is the type and whose object is 
 file names a type that is not built in, and only the one that offers it is imported.
 """
 
-import difflib
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args
@@ -14,6 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from penstock.config.document import contradiction
+from penstock.wording import nearest
 
 Family = TypeVar("Family", bound=BaseModel)
 
@@ -71,14 +71,14 @@ class Components(Generic[Family]):
         offered = self.installed()
         if name not in offered:
             known = [*self.built_in, *sorted(offered.keys() - self.built_in)]
-            nearest = difflib.get_close_matches(name, known, n=1)
+            close = nearest(name, known)
             raise PydanticCustomError(
                 "unknown_type",
                 "there is no type '{tag}': it is one of {known}{nearest}",
                 {
                     "tag": name,
                     "known": ", ".join(known),
-                    "nearest": f"; did you mean '{nearest[0]}'?" if nearest else "",
+                    "nearest": f"; did you mean '{close}'?" if close else "",
                 },
             )
         if len(offered[name]) > 1:

@@ -17,3 +17,8 @@ class Expectation(BaseModel, frozen=True, extra="forbid"):
         description="What happens to a row that does not meet it: it becomes a dead letter, is dropped and counted,"
         " is let through and counted, or stops the pipeline before anything of its batch is written.",
     )
+
+    @property
+    def is_strict(self) -> bool:
+        """Return whether a row that does not meet it goes to no sink."""
+        return self.otherwise in {"dead_letter", "drop"}

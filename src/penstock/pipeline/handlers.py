@@ -6,6 +6,7 @@ from penstock.errors import BadInput
 from penstock.pipeline.spec import PipelineSpec
 from penstock.steps.handlers import Batcher, Handlers, OnFailure
 from penstock.steps.message import BatchInfo, Message
+from penstock.wording import nearest
 
 MODULE_PREFIX = "penstock_pipeline_"
 """Stands before the name of a pipeline file's module in the driver; tasks import it by its own name."""
@@ -45,7 +46,14 @@ class Pipeline:
             raise BadInput(f"the class '{cls.__qualname__}' must stand at the top level of its module: tasks import it")
         module = cls.__module__.removeprefix(MODULE_PREFIX)
         if not all(part.isidentifier() for part in module.split(".")):
-            raise BadInput(f"'{module}' is no name of a module, and tasks import it: use letters, digits, underscores")
+            raise BadInput(
+                f"'{module}' is not a name of a module, and tasks import it: use letters, digits, underscores"
+            )
+        required = [key for key, field in PipelineSpec.model_fields.items() if field.is_required()]
+        own = [name for name in vars(cls) if not name.startswith("_") and name not in PipelineSpec.model_fields]
+        for key in required:
+            if not hasattr(cls, key) and (meant := nearest(key, own)):
+                raise BadInput(f"the class '{cls.__name__}' has no `{key}`; did you mean that by `{meant}`?")
         given: dict[str, Any] = {key: getattr(cls, key) for key in PipelineSpec.model_fields if hasattr(cls, key)}
         handlers = Handlers(
             handlers=f"{module}:{cls.__name__}",

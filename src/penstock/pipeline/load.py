@@ -8,12 +8,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from penstock.config import document, project
-from penstock.config.complaints import in_words
 from penstock.errors import BadInput, Mistakes, NotFound, one_line
 from penstock.extras import require
 from penstock.pipeline.check import problems
 from penstock.pipeline.handlers import MODULE_PREFIX, Pipeline
 from penstock.pipeline.spec import PipelineSpec
+from penstock.steps.code_line import code_line, in_brackets
+from penstock.steps.user_modules import first_in
+from penstock.wording import nearest_file
 
 _SHOWN = 10
 
@@ -26,10 +28,13 @@ def load(path: str | Path) -> PipelineSpec:
     return load_with_warnings(Path(path))[0]
 
 
-def load_with_warnings(path: Path, *, once: bool = False, import_code: bool = False) -> tuple[PipelineSpec, list[str]]:
+def load_with_warnings(
+    path: Path, *, once: bool = False, stream: bool = False, import_code: bool = False
+) -> tuple[PipelineSpec, list[str]]:
     """As `load`; also return what looks like a mistake but may be none.
 
-    With `once` a stream ends when caught up. `import_code` looks for the functions of steps, too.
+    With `once` a stream ends when caught up; with `stream` a scheduled pipeline goes on. `import_code` looks for the
+    functions of steps, too.
     """
     lines: dict[document.KeyPath, int] = {}
     if not path.exists():
@@ -42,6 +47,8 @@ def load_with_warnings(path: Path, *, once: bool = False, import_code: bool = Fa
         raise BadInput(f"pipeline '{spec.name}' runs in real time, and such a one never has caught up")
     if once:
         spec = spec.model_copy(update={"speed": "scheduled"})
+    elif stream and spec.speed == "scheduled":
+        spec = spec.model_copy(update={"speed": "stream"})
     found = problems(spec, path.resolve().parent, import_code=import_code)
     texts = {
         level: [document.placed(path, lines, each.keys, each.text) for each in found if each.level == level]
@@ -55,35 +62,40 @@ def load_with_warnings(path: Path, *, once: bool = False, import_code: bool = Fa
 
 
 def missing(path: Path) -> NotFound:
-    """Say that a pipeline file is not there, and which ones are."""
-    there = sorted(str(each) for each in path.parent.glob("*.y*ml") if each.name != project.FILE_NAME)
+    """Say that a pipeline file is not there, and which one may be meant, or which ones are there."""
+    there = sorted(each for each in path.parent.glob("*.y*ml") if each.name != project.FILE_NAME)
+    if meant := nearest_file(path, [*path.parent.glob("*.py"), *there]):
+        return NotFound(f"there is no pipeline file {path}", fix=meant)
+    listed = ", ".join(map(str, there[:_SHOWN])) + (f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else "")
     new = "penstock pipeline new NAME"
-    fix = f"There are {', '.join(there[:_SHOWN])}; {new} writes another" if there else f"Write one with: {new}"
-    return NotFound(f"there is no pipeline file {path}", fix=fix)
+    known = f"There {'is' if len(there) == 1 else 'are'} {listed}; {new} writes another"
+    return NotFound(f"there is no pipeline file {path}", fix=known if there else f"Write one with: {new}")
 
 
 def _from_python(path: Path) -> PipelineSpec:
     """Run the file and take the one `PipelineSpec`, or the one class of handlers, that it makes at its top level."""
     if not path.is_file():
-        raise BadInput(f"{path} is no file")
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+        raise BadInput(f"{path} is not a file")
     module_spec = importlib.util.spec_from_file_location(f"{MODULE_PREFIX}{path.stem}", path)
     if module_spec is None or module_spec.loader is None:
-        raise BadInput(f"{path} is no Python file")
+        raise BadInput(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(module_spec)
-    sys.modules[module.__name__] = module  # dataclasses look their own module up
     try:
-        module_spec.loader.exec_module(module)
+        with first_in(path.resolve().parent):
+            sys.modules[module.__name__] = module  # dataclasses look their own module up
+            module_spec.loader.exec_module(module)
         classes = {each for each in vars(module).values() if _is_pipeline(each, module.__name__)}
         made = [each.spec() for each in classes]
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
-        texts = [(".".join(map(str, each["loc"])), in_words(each)) for each in problems]
-        raise Mistakes("\n".join(one_line(f"{path}: {keys}: {text}") for keys, text in texts)) from None
+        texts = [(".".join(map(str, each["loc"])), document.in_words_of_keys(PipelineSpec, each)) for each in problems]
+        where = in_brackets(code_line(error))
+        raise Mistakes("\n".join(one_line(f"{path}: {keys}: {text}{where}") for keys, text in texts)) from None
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's own file raises
-        raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from None
+        reason = f"{type(error).__name__}: {error}{in_brackets(code_line(error))}"
+        raise BadInput(f"{path} cannot be run: {reason}") from None
     named = [value for value in vars(module).values() if isinstance(value, PipelineSpec)]
     found: list[PipelineSpec] = []
     for spec in [*named, *made]:
@@ -93,7 +105,7 @@ def _from_python(path: Path) -> PipelineSpec:
         raise BadInput(
             f"{path} makes {len(found)} pipelines, and one is needed: pipeline = PipelineSpec(...), or a class"
         )
-    chosen: PipelineSpec = _from_folder(found[0], path.parent)
+    chosen: PipelineSpec = _from_folder(found[0], path.absolute().parent)
     return chosen
 
 

@@ -1,6 +1,7 @@
 """The pipeline file: one model behind YAML and Python."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
@@ -15,8 +16,10 @@ from pydantic import (
 )
 
 from penstock.config.document import contradiction
+from penstock.decoders.avro import Avro
 from penstock.decoders.decoder import DecoderModel
 from penstock.decoders.json import Json as JsonDecode
+from penstock.decoders.protobuf import Protobuf
 from penstock.decoders.raw import Raw
 from penstock.decoders.text import Text
 from penstock.kafka.topic_spec import TOPIC_NAME
@@ -26,9 +29,11 @@ from penstock.pipeline.metrics import Metrics
 from penstock.pipeline.rate import Rate
 from penstock.pipeline.realtime import Realtime
 from penstock.quantities import DurationMs, SizeBytes
+from penstock.record.columns import CHANGE
 from penstock.secret import Secret, base_folder, holds_secret
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
+from penstock.sinks.iceberg import Iceberg
 from penstock.sinks.json import Json as JsonSink
 from penstock.sinks.kafka import Kafka as KafkaSink
 from penstock.sinks.postgres import Postgres
@@ -38,6 +43,7 @@ from penstock.sources.delta import DeltaTable
 from penstock.sources.files import Files
 from penstock.sources.kafka import Kafka
 from penstock.sources.source import SourceModel
+from penstock.steps.cdc import Cdc
 from penstock.steps.handlers import Handlers
 from penstock.steps.python import Python
 from penstock.steps.select import condition
@@ -48,8 +54,10 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 SINK_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 Source = Annotated[Kafka | Files | DeltaTable | SourceModel, Components("penstock.sources", SourceModel)]
-Decode = Annotated[JsonDecode | Text | Raw | DecoderModel, Components("penstock.decoders", DecoderModel)]
-Step = Sql | Python | Handlers | Stateful
+Decode = Annotated[
+    JsonDecode | Avro | Protobuf | Text | Raw | DecoderModel, Components("penstock.decoders", DecoderModel)
+]
+Step = Sql | Python | Handlers | Cdc | Stateful
 SINKS = Components("penstock.sinks", SinkModel)  # type: ignore[type-abstract]  # the base itself is meant
 
 
@@ -70,18 +78,21 @@ def _kind_of_step(value: Any) -> str | None:
 
 
 SinkSpec = Annotated[
-    Delta | JsonSink | Postgres | KafkaSink | Console | SparkFormat | SinkModel, SINKS, AfterValidator(_plain_sink)
+    Delta | Iceberg | JsonSink | Postgres | KafkaSink | Console | SparkFormat | SinkModel,
+    SINKS,
+    AfterValidator(_plain_sink),
 ]
 # Tags must differ from keys: a complaint's place holds both.
 _StepByKey = Annotated[
     Annotated[Sql, Tag("Sql")]
     | Annotated[Python, Tag("Python")]
     | Annotated[Handlers, Tag("Handlers")]
+    | Annotated[Cdc, Tag("Cdc")]
     | Annotated[Stateful, Tag("Stateful")],
     Discriminator(
         _kind_of_step,
         custom_error_type="step",
-        custom_error_message="a step has one of the keys sql, python, handlers and stateful",
+        custom_error_message="a step has one of the keys sql, python, handlers, cdc and stateful",
     ),
 ]
 
@@ -143,6 +154,11 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     rate: Rate | None = Field(
         None, description="At most so many events in a time; `penstock pipeline rate` changes it while it runs."
     )
+    sql_engine: Literal["auto", "spark"] = Field(
+        "auto",
+        description="`auto` evaluates SQL in the Python workers, if they give exactly Spark's result for all of it, and"
+        " in Spark if not (`penstock pipeline check --explain`); `spark` always evaluates it in Spark.",
+    )
     spark: dict[str, str] = Field(
         default_factory=dict,
         description="Settings of Spark's own, such as `spark.executor.memory: 2g`. Secrets are named:"
@@ -163,7 +179,7 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     def _settings_are_sparks(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         for name in value:
             if not name.startswith("spark."):
-                raise ValueError(f"'{name}' is no setting of Spark's: their names begin with spark.")
+                raise ValueError(f"'{name}' is not a setting of Spark's: their names begin with spark.")
         secrets = {name: Secret.parse(each, base_folder(info)) for name, each in value.items() if holds_secret(name)}
         return {**value, **{name: secret.source for name, secret in secrets.items()}}
 
@@ -200,9 +216,33 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
         return self.source.is_table
 
     @property
+    def has_changes(self) -> bool:
+        """Return whether rows are changes of a table, which sinks apply by key."""
+        return any(step.makes_changes for step in self.steps)
+
+    def reserved_columns(self, sink: SinkModel) -> tuple[str, ...]:
+        """Return the columns of Penstock that a sink gets behind the user's."""
+        return (*sink.reserved_columns, *((CHANGE.name,) if self.has_changes else ()))
+
+    @property
     def reads_kafka(self) -> bool:
         """Return whether events come from Kafka's topics."""
         return self.source.in_kafka
+
+    @property
+    def named_topics(self) -> Sequence[str]:
+        """Return the topics that events come from; none if they are found by a pattern, or are no topics."""
+        return self.source.named_topics
+
+    def resolved(self) -> Self:
+        """Return the pipeline with its columns, if those of the decoder have to be asked for."""
+        if self.decode is None:
+            return self
+        return self.model_copy(update={"decode": self.decode.resolved(self.named_topics)})
+
+    def with_columns(self, columns: Mapping[str, str]) -> Self:
+        """Return the pipeline with columns that its records have brought, in the steps that take them."""
+        return self.model_copy(update={"steps": [step.with_columns(columns) for step in self.steps]})
 
     @property
     def max_wait_ms(self) -> int:

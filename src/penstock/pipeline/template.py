@@ -7,7 +7,7 @@ from penstock.pipeline.infer import Sample
 _HEAD = """\
 # yaml-language-server: $schema={schema_file}
 # {name}.yaml: from the topic `{topic}` into a Delta table, exactly once.
-#   penstock pipeline check {name}.yaml    looks for mistakes without starting anything
+#   penstock pipeline check {name}.yaml    looks for errors without starting anything
 #   penstock pipeline run {name}.yaml      runs it here
 #   penstock pipeline start {name}.yaml    runs it in the background, restarted after outages
 
@@ -20,7 +20,7 @@ source:
 """
 _DECODE = """
 decode:
-  type: json               # json | text | raw
+  type: json               # json | avro | protobuf | text | raw
   schema: "id bigint NOT NULL, name string, amount double, at timestamp"
   unknown_fields: ignore   # or dead_letter
   tombstones: dead_letter  # or drop: what a record without a value becomes

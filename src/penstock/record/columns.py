@@ -7,7 +7,7 @@ which record it came from, and each failed row still has that record byte for by
 import pyarrow as pa
 
 HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
-ERROR = pa.struct([("stage", pa.string()), ("error", pa.string()), ("message", pa.string())])
+ERROR = pa.struct([(name, pa.string()) for name in ("stage", "error", "message", "line")])
 
 RESERVED = pa.schema(
     [
@@ -29,6 +29,16 @@ RESERVED = pa.schema(
         ("_error", ERROR),
     ]
 )
+CHANGE = pa.field(
+    "_change",
+    pa.struct([("op", pa.string()), ("unchanged", pa.list_(pa.string())), ("moved_from", pa.int64())]),
+)
+"""Beside the columns of a row that changes a table: what it does, if it is no new or changed row; the columns whose
+values it does not know because they stay as they are; and of a row that got another key the offset of the record in the
+same partition that takes the old row out."""
+DELETE = "delete"
+TRUNCATE = "truncate"
+
 COORDINATES = ("_topic_id", "_partition", "_offset")
 """The reserved columns that sinks write beside the user's: together they name a record for good."""
 

@@ -16,25 +16,35 @@ CHECKPOINT = 1
 GAPS = 1
 """Each line of `gaps.jsonl`."""
 PIPELINE_FILES = 1
-"""`pipeline.json`, `rate.json` and `status.json`."""
+"""`pipeline.json`, `rate.json`, `restarts.json`, `columns.json` and `status.json`."""
 REPLAY = 1
 """`range.json` and `letters.json` of a replay."""
 RUNS = 1
 """`penstock.db`, the record of runs."""
 CLUSTER = 1
 """`cluster.json` of a local cluster."""
+SERVICE = 1
+"""`service.json`, `launch.json` and `status.json` of a service beside it."""
+SYSTEM = 1
+"""`system.json`, what `penstock up` has started."""
 DEAD_LETTER = 1
 """The headers that a dead letter has behind those of its record."""
 LEDGER = 1
-"""Each record of the dead letters' ledger."""
-KAFKA_RECORD = 1
+"""Each record of the dead letters' ledger, and `ledger.json`."""
+KAFKA_RECORD = 2
 """The headers that a `kafka` sink adds to those of a record."""
 KAFKA_POSITIONS = 1
-"""What stands beside the offsets that are committed to Kafka: a `kafka` sink's, the dead letters' and the lag."""
+"""What stands beside the offsets that are committed to Kafka: a `kafka` sink's, the dead letters' and the lag.
+
+Raised with `DEAD_LETTER`, too: a pipeline that goes on from a position has letters of the version that belongs to it,
+and whoever else has written to its dead-letter topic cannot stop it with another.
+"""
 JSON_FILES = 1
 """Names and coordinates of a `json` sink's files, and `.newest.json`."""
 DELTA_TABLE = 1
 """Positions and coordinates in a Delta table."""
+ICEBERG_TABLE = 1
+"""Positions and coordinates in an Iceberg table, and the record of files that are offered to it."""
 POSTGRES_TABLE = 1
 """Positions and coordinates in PostgreSQL."""
 

@@ -1,6 +1,7 @@
 """Schemas as people write them, `id bigint NOT NULL, at timestamp`, turned into Arrow."""
 
 import difflib
+import functools
 import itertools
 import re
 
@@ -37,14 +38,17 @@ _NAMES = [
 _TABLE_RULES = {"", "CHECK", "CONSTRAINT", "FOREIGN", "PRIMARY", "UNIQUE"}
 _TOP_LEVEL_COMMA = re.compile(r",(?![^<(]*[>)])")
 _WORD = re.compile(r"\w+")
+_REMEMBERED = 100
+"""Every task of every batch asks for the same columns, and reading them takes longer than a few events do."""
 
 
+@functools.lru_cache(_REMEMBERED)
 def parse(text: str) -> pa.Schema:
     """Read Spark's column list; raise `ValueError` that says what is not understood."""
     columns = _columns(text)
     if not columns:
         _refuse_first_unknown_type(text)
-        raise ValueError(f"'{text}' is no list of columns: write as in 'id bigint NOT NULL, at timestamp'")
+        raise ValueError(f"'{text}' is not a list of columns: write as in 'id bigint NOT NULL, at timestamp'")
     reserved = next((column.name for column in columns if column.name.startswith("_")), None)
     if reserved is not None:
         raise ValueError(f"'{reserved}': names that begin with an underscore belong to Penstock")
@@ -89,7 +93,7 @@ def _fields(columns: list[exp.ColumnDef]) -> list[pa.Field]:
         if not column.name:
             raise ValueError("a column has no name")
         if names.count(column.name.lower()) > 1:
-            raise ValueError(f"the column '{column.name}' stands twice")
+            raise ValueError(f"the column '{column.name}' occurs twice")
     return [_field(column) for column in columns]
 
 

@@ -1,6 +1,6 @@
 """What a sink writes to and a source reads from, so that the two can be compared."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -11,5 +11,5 @@ class Target:
     """What it is, in a word: `folder`, `topic`, `table`."""
     name: str
     """Its whole name, with the server's where it has one. Holds no secret."""
-    is_shared: bool = True
+    is_shared: bool = field(default=True, compare=False)
     """Whether two sinks of one pipeline may write to it."""

@@ -11,37 +11,43 @@ under a lock file beside the log.
 
 import os
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
 from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.durable import locked, make_folder, read_versioned, sync, write_versioned
 from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
-from penstock.record.columns import COORDINATES
-from penstock.record.formats import DELTA_TABLE
+from penstock.record.columns import CHANGE, COORDINATES
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.record.target import Target
 from penstock.secret import PathFromFile
-from penstock.sinks.delta_demands import require_plain
-from penstock.sinks.delta_format import FORMAT_PROPERTY, mark_as_ours, require_understood
+from penstock.sinks.changes import require_key, without_change
+from penstock.sinks.compaction import Compact
+from penstock.sinks.delta_columns import holds, never
+from penstock.sinks.delta_compaction import DeltaCompaction
+from penstock.sinks.delta_demands import require_partitioned, require_plain
+from penstock.sinks.delta_format import mark_as_ours, require_understood
+from penstock.sinks.delta_offers import Offered, offer, withdraw
+from penstock.sinks.delta_partitions import Partitions
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.delta_stager import DeltaStagerFactory
-from penstock.sinks.sink import Replaced, Sink, SinkContext, SinkModel, Staged, overlaps, require_landed
+from penstock.sinks.delta_table import is_table, make_table, require_not_iceberg, table_lock
+from penstock.sinks.delta_upsert import refused_changes, upsert
+from penstock.sinks.delta_write import append, append_with_columns, overwrite, place
+from penstock.sinks.partitioning import PartitionBy
+from penstock.sinks.schema_change import NewColumns, SchemaChange, require_kept, required_change
+from penstock.sinks.sink import Refusal, Replaced, Sink, SinkContext, SinkModel, Staged, overlaps, require_landed
 from penstock.sinks.staging import Staging
 
 if TYPE_CHECKING:
     from penstock.sinks.merging import MergeContext, MergingSink
 
 _ATTEMPTS = 10
-_OFFERED = "offered.json"
 
 
 class Delta(SinkModel, frozen=True):
@@ -54,10 +60,24 @@ class Delta(SinkModel, frozen=True):
     type: Literal["delta"] = Field("delta", description="A Delta table.")
     path: PathFromFile = Field(description="Folder of the table; made if it is not there.")
     key: list[str] = Field(
-        default_factory=list, description="Only in a stateful pipeline: columns that results are merged by."
+        default_factory=list,
+        description="Columns that identify a row: there is one row per key, the newest. Rows are appended if left out.",
     )
     coordinates: bool = Field(
         default=True, description="Also write _topic_id, _partition and _offset, which name the record of each row."
+    )
+    partition_by: list[PartitionBy] = Field(
+        default_factory=list,
+        description="Columns that a table is partitioned by, and `months(at)`, `days(at)` or `hours(at)` of a time in"
+        " UTC, which become the columns `at_month`, `at_day` and `at_hour`. A table that is there has to be so.",
+    )
+    new_columns: NewColumns = Field(
+        "add",
+        description="What happens to a column that the table does not have yet: it is added by the commit of the first"
+        " rows that have it, and is null in those before, or the pipeline is refused.",
+    )
+    compact: Compact | None = Field(
+        None, description="When small files are joined, by the pipeline itself; never if left out."
     )
 
     @property
@@ -65,16 +85,34 @@ class Delta(SinkModel, frozen=True):
         """The columns of Penstock that go into the table."""
         return COORDINATES if self.coordinates else ()
 
+    @property
+    def takes_changes(self) -> bool:
+        """Whether it has one row per key."""
+        return bool(self.key)
+
+    @property
+    def named_columns(self) -> dict[str, list[str]]:
+        """The columns of the key and of the partitions."""
+        return {"key": self.key, "partition_by": [each.column for each in self.partition_by]}
+
+    @property
+    def compared_columns(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return tuple(self.key)
+
     def target(self) -> Target:
         """Return its folder."""
         return Target("folder", str(self.path.resolve()), is_shared=False)
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
-        """Return what is wrong with the key: results are merged by one, events have none."""
+        """Return what is wrong with the key, by which results are merged, and with the partitions."""
         if pipeline.is_stateful and not self.key:
             yield Problem.error("results that change need a `key` to be merged by")
-        if self.key and not pipeline.is_stateful:
-            yield Problem.error("`key` is for stateful pipelines: landed events are appended", "key")
+        if self.key and not self.coordinates and not pipeline.is_stateful:
+            yield Problem.error("which row of a key is the newest, only `coordinates` tell", "coordinates")
+        if self.partition_by and pipeline.is_stateful:
+            text = "only tables of landed events are made in partitions; results are merged into those that a table has"
+            yield Problem.error(text, "partition_by")
 
     def open(self, context: SinkContext) -> "DeltaSink":
         """Make the driver's part."""
@@ -93,37 +131,75 @@ class DeltaSink(Sink):
     def __init__(self, spec: Delta, name: str, pipeline: str) -> None:
         super().__init__(name)
         self.path = spec.path
+        self._key = spec.key
+        self._has_changes = False
+        """Whether rows say what they do to the row with their key."""
         self._pipeline = pipeline
         self._table: Any = None
+        self._partitions = Partitions(spec.partition_by)
+        self._new_columns = spec.new_columns
+        self._ours: pa.Schema = None
+        """The columns of the pipeline, and those that partitions add."""
         self._schema: pa.Schema = None
+        """The same in the types of the table: what is written."""
+        self._change: SchemaChange | None = None
+        self._staged_as: pa.Schema = None
+        self._writes_anew = False
+        """Whether the library writes what is staged again: only so can rows be replaced, or columns be added."""
+        self._checkpoint_seen: tuple[int, int, int] | None = None
         self._staging = Staging(spec.path)
         self._restores = Restores(spec.path, pipeline, name)
+        self._compaction = DeltaCompaction(spec.path, name, spec.compact)
         self._replaced: Replaced | None = None
         self._log: int | None = None
         """The folder of the table's log, held open: no other folder can be mistaken for it."""
 
     def open(self, schema: pa.Schema) -> None:
         """Make the table, or check that it has these columns and asks for nothing that is not kept."""
+        require_key(self.name, self._key, schema)
+        self._has_changes = CHANGE.name in schema.names
+        make_table(self.path, self._columns_of(schema), self._pipeline, self._partitions)
+        self._look(schema)
+        self._log = os.open(self.path / "_delta_log", os.O_RDONLY)
+        self._staging.open(self._withdraw)
+        self._compaction.open(self._table.version())
+
+    def require_fitting(self, schema: Callable[[], pa.Schema]) -> SchemaChange | None:
+        """Compare the columns of a table that is there; one that is not can be made in its partitions."""
+        is_there = is_table(self.path)
+        if not is_there:
+            require_not_iceberg(self.path)
+        if is_there or self._key or self._partitions.names:
+            columns = schema()
+            require_key(self.name, self._key, columns)
+            if is_there:
+                self._look(columns)
+                return self._change
+            self._partitions.schema_with_derived(columns)
+        return None
+
+    def _look(self, schema: pa.Schema) -> None:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        self._schema = schema
-        make_table(self.path, schema, self._pipeline)
+        self._ours = self._columns_of(schema)
         try:
             self._table = DeltaTable(str(self.path))
         except DeltaError as error:
             reason = str(error).splitlines()[0]
             raise Conflict(f"the table {self.path} cannot be read: {reason}", safe="Nothing was written") from None
-        self._log = os.open(self.path / "_delta_log", os.O_RDONLY)
         self._require_fitting()
-        self._staging.open(self._withdraw)
+
+    def _columns_of(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of the table for rows of this schema."""
+        return self._partitions.schema_with_derived(without_change(schema))
 
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions from the newest snapshot."""
         if self._log is None:
             return {}
         self._require_same_table(self._log)
-        self._table.update_incremental()
+        self._update()
         self._require_fitting()
         wanted = set(source_partitions)
         live = {part.source_partition for parts in (self._replaced or {}).values() for part in parts}
@@ -134,18 +210,35 @@ class DeltaSink(Sink):
         require_landed(self.name, self._replaced or {}, found)
         return {source_partition: at for source_partition, at in found.items() if source_partition in wanted}
 
+    def _update(self) -> None:
+        """Take the newest snapshot; mostly that is at hand, and the library would read much of the log to see it.
+
+        A commit is the file with the next number. That may be gone again only behind a newer checkpoint.
+        """
+        log = self.path / "_delta_log"
+        try:
+            checkpoint = (log / "_last_checkpoint").stat()
+            seen = (checkpoint.st_ino, checkpoint.st_mtime_ns, checkpoint.st_size)
+        except FileNotFoundError:
+            seen = None
+        if self._checkpoint_seen != seen or (log / f"{self._table.version() + 1:020d}.json").exists():
+            self._table.update_incremental()
+            self._checkpoint_seen = seen
+
     def _require_fitting(self) -> None:
-        """Raise if the table does not have the pipeline's columns, or asks for what is not kept."""
+        """Raise if the table cannot take the pipeline's columns, or asks for what is not kept."""
         require_understood(self._table, self.path)
+        what = f"the table {self.path}"
+        require_partitioned(self._table, what, self._partitions)
         there = pa.schema(self._table.schema().to_arrow())
-        if [(each.name, each.type) for each in there] != [(each.name, each.type) for each in self._schema]:
-            raise Conflict(
-                f"the table {self.path} has the columns {_columns(there)}, and the pipeline writes"
-                f" {_columns(self._schema)}",
-                safe="Nothing was written",
-                fix="Write to another path, or change the pipeline back",
-            )
-        require_plain(self._table, self.path, self._schema, replaces=self._replaced is not None)
+        change = required_change(what, there, self._ours, new_columns=self._new_columns, widens=never, holds=holds)
+        if self._change is not None and not self._restores.is_restored(self._table):
+            require_kept(what, self._change, change)
+        self._change = change
+        known = {field.name: field.type for field in there}
+        self._schema = pa.schema([field.with_type(known.get(field.name, field.type)) for field in self._ours])
+        replaces = self._replaced is not None or bool(self._key)
+        require_plain(self._table, self.path, self._schema, replaces=replaces)
 
     def _require_same_table(self, log: int) -> None:
         """Notice that the table was dropped: the library would go on from what it remembers of it."""
@@ -165,11 +258,39 @@ class DeltaSink(Sink):
 
     def replace(self, replaced: Replaced) -> None:
         """Let rows take the place of those with the same coordinates."""
+        if self._key:
+            super().replace(replaced)  # of a key there is the newest row only: what came before it is not known
         self._replaced = replaced
 
     def stager(self) -> DeltaStagerFactory:
         """Return what tasks write Parquet with."""
-        return DeltaStagerFactory(self._staging.path, self._schema)
+        self._staged_as, self._writes_anew = self._schema, self._must_write_anew
+        in_partitions = not self._writes_anew
+        return DeltaStagerFactory(self._staging.path, self._staged_with, self._partitions, in_partitions=in_partitions)
+
+    @property
+    def _staged_with(self) -> pa.Schema:
+        """The columns of staged files: those of the table, and what a row does to it."""
+        return self._schema.append(CHANGE) if self._has_changes else self._schema
+
+    @property
+    def _must_write_anew(self) -> bool:
+        return self._replaced is not None or bool(self._change) or bool(self._key)
+
+    def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
+        """Refuse changes that leave out a value which nobody knows, or their key."""
+        super().prepare(staged, expected)
+        if not self._has_changes or not any(each.rows for each in staged):
+            return []
+        self._require_all_staged()
+        named = [each.offset_range.source_partition for each in staged]
+        partitions = {(each.topic_id, each.partition): each for each in named}
+        found = refused_changes(self._table, self._staged_rows(), self._key, f"the table {self.path}")
+        return [Refusal(partitions[place[:2]], place[2], error) for place, error in sorted(found.items())]
+
+    def _staged_rows(self) -> pa.Table:
+        files = [self._staging.path / file["file"] for _, file in self._files()]
+        return pa.concat_tables(pq.read_table(file, schema=self._staged_with) for file in files)
 
     def commit(self) -> None:
         """Make one commit with the files and the positions."""
@@ -182,11 +303,12 @@ class DeltaSink(Sink):
             require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
             self._require_all_staged()
             mark_as_ours(self._table)
-            if self._replaced is None:
+            if not self._writes_anew:
                 self._offer()
             for _ in range(_ATTEMPTS):
                 # What is committed is checked against the snapshot that is looked at here, and nothing else is read.
                 require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
+                self._require_as_staged()
                 moves = {**self._restores.stale(self._table), **moved}
                 # No retries inside: a commit on top of a snapshot that was not compared would not be compare-and-set.
                 properties = CommitProperties(
@@ -195,83 +317,65 @@ class DeltaSink(Sink):
                 )
                 crash_point("in_commit", self.name)
                 try:
-                    self._append(properties, now_ms) if self._replaced is None else self._overwrite(properties)
+                    self._write(properties, now_ms)
                 except CommitFailedError:
                     continue  # another writer, such as a compaction elsewhere, was faster: compare anew
                 else:
                     self._staging.clear()
+                    self._compaction.count()
                     return
         raise SinkUnavailable(f"the table {self.path} is being changed too often for a commit to get in between")
 
-    def _append(self, properties: Any, now_ms: int) -> None:
-        """Make the staged files part of the table."""
-        from deltalake.transaction import AddAction
+    def _write(self, properties: Any, now_ms: int) -> None:
+        has_rows = any(each.rows for each in self._staged)
+        paths = [self._staging.path / file["file"] for _, file in self._files()]
+        if parts := self._parts_replaced():
+            adds_columns = bool(self._change)
+            overwrite(self._table, paths, parts, self._schema, properties, adds_columns=adds_columns)
+        elif self._key and has_rows:
+            upsert(self._table, self._staged_rows(), self._key, f"the table {self.path}", properties)
+        elif self._writes_anew and has_rows and self._replaced is None:
+            append_with_columns(self._table, paths, self._schema, properties)
+        else:
+            append(self._table, (file for _, file in self._files()), self._partitions.names, properties, now_ms)
 
-        files = [
-            AddAction(each.detail["file"], each.detail["bytes"], {}, now_ms, True, _stats(each))  # noqa: FBT003
-            for each in self._staged
-            if each.rows
-        ]
-        self._table.create_write_transaction(files, "append", self._schema, commit_properties=properties)
+    def _parts_replaced(self) -> list[OffsetRange]:
+        """Return what of the batch takes the place of other rows; none if all of it was given up."""
+        if self._replaced is None:
+            return []
+        ranges = [each.offset_range for each in self._staged]
+        return [part for each in ranges for part in overlaps(self._replaced[each.source_partition], each)]
+
+    def _files(self) -> Iterator[tuple[Staged, dict[str, Any]]]:
+        """Return every staged file, and the offset range that it is of."""
+        return ((each, file) for each in self._staged if each.rows for file in each.detail["files"])
 
     def _offer(self) -> None:
-        """Put the staged files where the table's log can name them; which these are is on record before."""
-        self._withdraw(self._staging.path)
-        offered = [
-            {
-                "file": each.detail["file"],
-                "app": self._app(each.offset_range.source_partition),
-                "end": each.offset_range.end,
-            }
-            for each in self._staged
-            if each.rows
+        files = [
+            Offered(file["file"], place(file), self._app(each.offset_range.source_partition), each.offset_range.end)
+            for each, file in self._files()
         ]
-        write_versioned(self._staging.path / _OFFERED, DELTA_TABLE, {"files": offered})
-        for each in offered:
-            os.link(self._staging.path / each["file"], self.path / each["file"])
-        sync(self.path)
+        offer(self._table, self.path, self._staging.path, files)
 
     def _withdraw(self, staging: Path) -> None:
-        """Remove the files that a driver had put into the table's folder and that its log has never named.
-
-        A position that was reached says this of files, too, that a compaction has replaced since. One that was not
-        says nothing: it may have been lost, and without a file that the log names nobody could read the table.
-        """
-        try:
-            offered = read_versioned(staging / _OFFERED, DELTA_TABLE)["files"]
-        except (FileNotFoundError, KeyError, ValueError):
-            return
-        self._table.update_incremental()
-        doubtful = [each for each in offered if (self._table.transaction_version(each["app"]) or 0) < each["end"]]
-        named = {Path(uri).name for uri in self._table.file_uris()} if doubtful else set()
-        for each in doubtful:
-            if each["file"] not in named:
-                (self.path / each["file"]).unlink(missing_ok=True)
-
-    def _overwrite(self, properties: Any) -> None:
-        """Take out the rows of the offset ranges' records and put in the staged ones, in one commit."""
-        from deltalake import write_deltalake
-
-        files = [self._staging.path / each.detail["file"] for each in self._staged if each.rows]
-        tables = [pq.read_table(file, schema=self._schema) for file in files]
-        rows = pa.concat_tables([self._schema.empty_table(), *tables])
-        replaced = self._replaced or {}
-        conditions = [
-            _within(part)
-            for each in self._staged
-            for part in overlaps(replaced[each.offset_range.source_partition], each.offset_range)
-        ]
-        if not conditions:  # all of it was given up: the position moves, and nothing else
-            self._table.create_write_transaction([], "append", self._schema, commit_properties=properties)
-            return
-        condition = " OR ".join(conditions)
-        write_deltalake(self._table, rows, mode="overwrite", predicate=condition, commit_properties=properties)
+        withdraw(self._table, self.path, staging)
 
     def _require_all_staged(self) -> None:
         """Notice files that are gone: a table whose log names them could not be read any more."""
-        for each in self._staged:
-            if each.rows and not (self._staging.path / each.detail["file"]).exists():
-                raise BatchAborted(f"the file {each.detail['file']}, staged for sink '{self.name}', is gone")
+        for _, file in self._files():
+            if not (self._staging.path / file["file"]).exists():
+                raise BatchAborted(f"the file {file['file']}, staged for sink '{self.name}', is gone")
+
+    def _require_as_staged(self) -> None:
+        """Notice that the table's columns have changed since: the batch is staged again for those that it has now."""
+        if not any(each.rows for each in self._staged):
+            return
+        if self._schema != self._staged_as or (self._must_write_anew and not self._writes_anew):
+            raise BatchAborted(f"the columns of the table {self.path} have changed while a batch was running")
+
+    def maintain(self) -> None:
+        """Compact the table, if that is due."""
+        self._compaction.run_if_due(self._table)
 
     def close(self) -> None:
         """Remove what was staged, and let go of the log's folder."""
@@ -281,61 +385,3 @@ class DeltaSink(Sink):
         if self._log is not None:
             os.close(self._log)
             self._log = None
-
-
-def is_table(path: Path) -> bool:
-    """Return whether there is a table; a file is none."""
-    from deltalake import DeltaTable
-
-    return path.is_dir() and DeltaTable.is_deltatable(str(path))
-
-
-def make_table(path: Path, schema: pa.Schema, name: str) -> None:
-    """Make a table, unless it is there; raise `Conflict` if there can be none of these columns in this place."""
-    from deltalake import DeltaTable, Field
-
-    for field in schema:
-        try:
-            Field.from_arrow(field)
-        except Exception:  # noqa: BLE001 - the library raises nothing narrower
-            raise Conflict(
-                f"a Delta table cannot hold the column '{field.name}' of type {field.type}",
-                safe="Nothing was written",
-                fix="Turn it into another type in a step",
-            ) from None
-    make_folder(path)
-    if not is_table(path):
-        configuration = {FORMAT_PROPERTY: str(DELTA_TABLE)}
-        DeltaTable.create(
-            str(path), schema, mode="ignore", name=name, configuration=configuration, raise_if_key_not_exists=False
-        )
-
-
-@contextmanager
-def table_lock(path: Path) -> Iterator[None]:
-    """Hold the table for one writer of this machine: a batch's commit, or a compaction."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(path / ".penstock.lock"))
-        except FileNotFoundError:
-            raise BatchAborted(f"the table {path} is gone") from None
-        yield
-
-
-def _within(part: OffsetRange) -> str:
-    return (
-        f"(_topic_id = '{part.source_partition.topic_id}' AND _partition = {part.source_partition.partition}"
-        f" AND _offset >= {part.start} AND _offset < {part.end})"
-    )
-
-
-def _stats(staged: Staged) -> str:
-    """Say for readers what a file holds: rows, and the coordinates between which they lie, so that they can skip it."""
-    stats: dict[str, Any] = {"numRecords": staged.rows}
-    if bounds := staged.detail.get("bounds"):
-        stats |= {"minValues": bounds[0], "maxValues": bounds[1], "nullCount": dict.fromkeys(bounds[0], 0)}
-    return orjson.dumps(stats).decode()
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -1,6 +1,6 @@
 """What a Delta table may demand of its writers: what Penstock does not keep up, it refuses before it writes.
 
-Files are added to the log as they are, so nobody but us would see to partitions, constraints and values that the table
+Files are added to the log as they are, so nobody but us would see to constraints and values that the table
 computes; and a table whose features the library does not know can be written to in its own tools only.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import Conflict
+from penstock.sinks.delta_partitions import Partitions
 
 _KEPT = frozenset(
     {
@@ -29,15 +30,13 @@ _NEWEST_KEPT = 4  # 5 brings column mapping, 6 identity columns
 _COMPUTED = ("delta.generationExpression", "delta.identity.start")
 
 
-def require_plain(
-    table: Any, path: Path, schema: pa.Schema, *, replaces: bool = False, in_partitions: bool = False
-) -> None:
+def require_plain(table: Any, path: Path, schema: pa.Schema, *, replaces: bool = False) -> None:
     """Raise `Conflict` if rows of this schema cannot be written as the table wants them.
 
-    `replaces` says that rows are taken out, too, and `in_partitions` that the writer sees to those.
+    `replaces` says that rows are taken out, too.
     """
     reasons = chain(
-        _in_settings(table.metadata(), replaces=replaces, in_partitions=in_partitions),
+        _in_settings(table.metadata(), replaces=replaces),
         _in_columns(table.schema().fields, schema),
         _in_protocol(table.protocol()),
     )
@@ -49,9 +48,22 @@ def require_plain(
         )
 
 
-def _in_settings(metadata: Any, *, replaces: bool, in_partitions: bool) -> Iterator[str]:
-    if metadata.partition_columns and not in_partitions:
-        yield f"is partitioned by {', '.join(metadata.partition_columns)}, and Penstock writes no partitions"
+def require_partitioned(table: Any, what: str, partitions: Partitions) -> None:
+    """Raise `Conflict` if the table is partitioned otherwise than the pipeline writes it."""
+    there = list(table.metadata().partition_columns)
+    if there == partitions.names:
+        return
+    is_so = f"is partitioned by {', '.join(there)}" if there else "is not partitioned"
+    says = f"`partition_by` says {partitions}" if partitions.names else "the pipeline has no `partition_by`"
+    fix = f"Say `partition_by: [{', '.join(there)}]`" if there else "Leave `partition_by` out"
+    raise Conflict(
+        f"{what} {is_so}, and {says}",
+        safe="Nothing was written",
+        fix=f"{fix}, or write to another path, and let the table be made there",
+    )
+
+
+def _in_settings(metadata: Any, *, replaces: bool) -> Iterator[str]:
     for name, value in metadata.configuration.items():
         if name.startswith("delta.constraints."):
             yield f"has the constraint '{name.removeprefix('delta.constraints.')}' ({value}), which nobody would check"

@@ -2,15 +2,23 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 
-from penstock.errors import SinkUnavailable
+from penstock.errors import Conflict, SinkUnavailable
 from penstock.record.positions import require_unmoved
-from penstock.sinks.delta import Delta, is_table, make_table, table_lock
+from penstock.sinks.changes import require_key
+from penstock.sinks.delta import Delta
+from penstock.sinks.delta_columns import holds, never
+from penstock.sinks.delta_compaction import DeltaCompaction
 from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.delta_format import mark_as_ours, require_understood
+from penstock.sinks.delta_partitions import require_named
 from penstock.sinks.delta_restore import Restores
+from penstock.sinks.delta_stats import library_settings
+from penstock.sinks.delta_table import is_table, make_table, require_not_iceberg, table_lock
 from penstock.sinks.merging import STATE, MergeContext, MergingSink, newest
+from penstock.sinks.schema_change import SchemaChange, required_change
 
 _ATTEMPTS = 10
 
@@ -23,12 +31,22 @@ class DeltaMerge(MergingSink):
         self._spec = spec
         self._pipeline = context.pipeline
         self._restores = Restores(spec.path, context.pipeline, context.name)
+        self._compaction = DeltaCompaction(spec.path, context.name, spec.compact)
         self._app = self._restores.app(STATE.topic_id, STATE.partition)
 
     def _table(self) -> Any:
         from deltalake import DeltaTable
 
         return DeltaTable(str(self._spec.path)) if is_table(self._spec.path) else None
+
+    def require_fitting(self, schema: pa.Schema) -> SchemaChange | None:
+        """Compare the columns of a table that is there."""
+        require_key(self.name, self._spec.key, schema)
+        table = self._table()
+        if table is None:
+            require_not_iceberg(self._spec.path)
+            return None
+        return self._fitting(table, schema)[1]
 
     def position(self) -> int | None:
         """Read it from the table's log."""
@@ -40,11 +58,39 @@ class DeltaMerge(MergingSink):
         require_understood(table, self._spec.path, is_ours=bool(found))
         return found.get(self._app)
 
+    def _fitting(self, table: Any, ours: pa.Schema) -> tuple[pa.Schema, SchemaChange]:
+        """Return our columns in the table's types, and those that it lacks; raise `Conflict` if it has others.
+
+        The library would cast whatever comes, cut off fractions, and pass over columns without a word.
+        """
+        there = pa.schema(table.schema().to_arrow())
+        what = f"the table {self._spec.path}"
+        change = required_change(what, there, ours, new_columns=self._spec.new_columns, widens=never, holds=holds)
+        known = {field.name: field.type for field in there}
+        schema = pa.schema([field.with_type(known.get(field.name, field.type)) for field in ours])
+        require_plain(table, self._spec.path, schema)
+        return schema, change
+
+    def _require_partitions(self, table: Any, rows: ds.Dataset) -> None:
+        """Raise `Conflict` if a result has no partition of its own: it would be found under another value."""
+        names = [each for each in table.metadata().partition_columns if each in rows.schema.names]
+        for batch in rows.to_batches(columns=names) if names else ():
+            for name in names:
+                try:
+                    require_named(name, batch.column(name))
+                except ValueError as error:
+                    raise Conflict(
+                        f"a result cannot be merged into the table {self._spec.path}: {error}",
+                        safe="Nothing of this batch was written",
+                        fix="Turn such values into others in a step",
+                    ) from None
+
     def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
         """Make one commit; another writer in between means comparing anew."""
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
 
+        require_key(self.name, self._spec.key, rows.schema)
         is_empty = not rows.count_rows()
         make_table(self._spec.path, rows.schema, self._pipeline)
         # Each in brackets: the parser would take AND for a part of what is compared with.
@@ -54,7 +100,8 @@ class DeltaMerge(MergingSink):
             mark_as_ours(self._table())
             for _ in range(_ATTEMPTS):
                 table = self._table()
-                require_plain(table, self._spec.path, rows.schema, in_partitions=True)
+                schema, change = self._fitting(table, rows.schema)
+                self._require_partitions(table, rows)
                 found = self._position(table)
                 require_unmoved(self.name, {STATE: expected}, {} if found is None else {STATE: found})
                 moves = {**self._restores.stale(table), self._app: following}
@@ -64,12 +111,25 @@ class DeltaMerge(MergingSink):
                 )
                 try:
                     if not is_empty:
-                        source = newest(rows, self._spec.key)
-                        merger = table.merge(source, matching, "source", "target", commit_properties=properties)
+                        source = newest(rows, self._spec.key).cast(schema)
+                        merger = table.merge(
+                            source,
+                            matching,
+                            "source",
+                            "target",
+                            merge_schema=bool(change),
+                            commit_properties=properties,
+                            writer_properties=library_settings(schema),
+                        )
                         merger.when_matched_update_all().when_not_matched_insert_all().execute()
                     else:  # a merge of nothing would make no commit, and so not move the position
                         table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
                 except CommitFailedError:
                     continue
-                return
-        raise SinkUnavailable(f"the table {self._spec.path} is being changed too often for a commit to get in between")
+                break
+            else:
+                raise SinkUnavailable(
+                    f"the table {self._spec.path} is being changed too often for a commit to get in between"
+                )
+        self._compaction.open(table.version())
+        self._compaction.run_if_due(table)

@@ -1,9 +1,12 @@
-"""Positions in a Delta table that somebody has put back to an older version (RESTORE).
+"""Positions in a Delta table that somebody has put back to an older version (RESTORE), or recreated in its place.
 
 RESTORE brings back the rows of that version and leaves the transaction actions of later ones in the log, so the newest
 snapshot has positions of rows that are gone. Rows and positions of the version that was brought back belong together:
 its positions count, until a commit with positions comes on top. That one has to settle all that are stale, those of
 partitions, too, that its writer knows nothing of.
+
+A table that is recreated (CREATE OR REPLACE) has another id, and none of the rows; its log goes on, positions included.
+Of these none counts.
 """
 
 from dataclasses import dataclass
@@ -16,7 +19,10 @@ import pyarrow as pa
 from penstock.errors import PositionLost
 
 NONE = -1
-"""Version of a transaction action that takes a position back: there was none in the version that was restored."""
+"""Version of a transaction action that takes a position back: there was none in the version that was restored.
+
+As a version of the table it is the one before the first: a table that was recreated has no positions of before.
+"""
 _COMMITS_AT_ONCE = 100
 """How many commits are gone through from one file list on, which costs as much as a few hundred of them."""
 
@@ -24,13 +30,23 @@ _COMMITS_AT_ONCE = 100
 @dataclass(frozen=True)
 class _Commit:
     operation: str
-    apps: frozenset[str]
+    apps: dict[str, int]
+    """Our transaction actions: positions, by the names that they have."""
     is_there: dict[str, bool]
     """The files that it names, and whether they are part of the table after it."""
+    table_id: str | None
+    """The table's id, if it says anything of the table itself."""
+
+
+class _Nothing:
+    """A table before its first version, as far as positions go."""
+
+    def transaction_version(self, _app: str) -> None:
+        """Return that there is none."""
 
 
 class Restores:
-    """Looks for RESTORE in the log, at each commit once, from the newest back to the last one with our positions."""
+    """Looks for RESTORE and for a table recreated in the log, from the newest commit back to the last of ours."""
 
     def __init__(self, path: Path, pipeline: str, sink: str) -> None:
         self._path = path
@@ -41,35 +57,59 @@ class Restores:
         """The table as of the version whose positions count; None if that is the newest."""
         self._later: frozenset[str] = frozenset()
         """The transaction actions of ours that came after that version."""
+        self._found: dict[str, int | None] = {}
+        """What was found in the version that was looked at last: to ask for it means to read the log anew."""
 
     def app(self, topic_id: str, partition: int) -> str:
         """Return the name that the position of a partition has in the log."""
         return f"{self._ours}{topic_id}/{partition}"
 
+    def is_restored(self, table: Any) -> bool:
+        """Return whether the newest snapshot, which `table` is at, has rows and columns of an older version."""
+        self._look(table)
+        return self._restored is not None
+
     def positions(self, table: Any, apps: frozenset[str]) -> dict[str, int]:
         """Return the positions that are true of the rows in the newest snapshot, which `table` is at."""
         self._look(table)
         at = table if self._restored is None else self._restored
-        found = {app: at.transaction_version(app) for app in apps}
+        self._found |= {app: at.transaction_version(app) for app in apps - self._found.keys()}
+        found = {app: self._found[app] for app in apps}
         return {app: version for app, version in found.items() if version is not None and version != NONE}
 
     def stale(self, table: Any) -> dict[str, int]:
         """Return what transaction actions must say, where they are those of rows that are gone; of all partitions."""
         true = self.positions(table, self._later)
-        return {app: true.get(app, NONE) for app in self._later}
+        # The log of a table that was recreated may not reach back to all that there were.
+        asked = self._found if isinstance(self._restored, _Nothing) else {}
+        return {app: true.get(app, NONE) for app in {*self._later, *asked}}
 
     def _look(self, table: Any) -> None:
         from deltalake import DeltaTable
 
         newest = table.version()
+        if newest != self._looked_at:
+            self._found = self._carried_on(newest) if self._found else {}
         version = self._true_version(newest, self._looked_at)
         if version == newest:
             self._restored, self._later = None, frozenset()
         elif version is not None:
-            self._restored = DeltaTable(str(self._path), version=version)
+            self._restored = _Nothing() if version == NONE else DeltaTable(str(self._path), version=version)
             commits = map(self._commit, range(version + 1, newest + 1))
             self._later = frozenset(app for commit in commits if commit for app in commit.apps)
         self._looked_at = newest
+
+    def _carried_on(self, newest: int) -> dict[str, int | None]:
+        """Return what was found before, with what the commits since say; nothing if they do not say it all."""
+        found = dict(self._found)
+        if newest - self._looked_at > _COMMITS_AT_ONCE:
+            return {}
+        for version in range(self._looked_at + 1, newest + 1):
+            commit = self._commit(version)
+            if commit is None or commit.operation == "RESTORE" or commit.table_id is not None:
+                return {}
+            found |= commit.apps
+        return found
 
     def _true_version(self, newest: int, until: int) -> int | None:
         """Find the version whose positions count; None if nothing has changed since `until`."""
@@ -79,7 +119,20 @@ class Restores:
                 return newest
             if commit.operation == "RESTORE":
                 return self._true_version(self._restored_by(version), -1)
+            if commit.table_id is not None and self._is_made_anew(version, commit.table_id):
+                return NONE
         return newest if until < 0 else None
+
+    def _is_made_anew(self, version: int, table_id: str) -> bool:
+        """Return whether the table was another one before this commit."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            before = DeltaTable(str(self._path), version=version - 1).metadata().id if version else table_id
+        except DeltaError:  # the log does not reach back so far
+            return False
+        return bool(before != table_id)
 
     def _restored_by(self, version: int) -> int:
         """Find the version that this commit brought back: the last one with exactly the files that there were after it.
@@ -136,10 +189,11 @@ class Restores:
             return None
         actions = [orjson.loads(line) for line in lines if line.strip()]
         operation = next((each["commitInfo"].get("operation") for each in actions if "commitInfo" in each), None)
-        apps = (each["txn"]["appId"] for each in actions if "txn" in each)
+        moves = [each["txn"] for each in actions if "txn" in each]
         return _Commit(
             operation or "",
-            frozenset(app for app in apps if app.startswith(self._ours)),
+            {each["appId"]: each["version"] for each in moves if each["appId"].startswith(self._ours)},
             {each["remove"]["path"]: False for each in actions if "remove" in each}
             | {each["add"]["path"]: True for each in actions if "add" in each},
+            next((each["metaData"]["id"] for each in actions if "metaData" in each), None),
         )

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from penstock.record.positions import SourcePartition
+from penstock.sinks.schema_change import SchemaChange
 
 STATE = SourcePartition("state", "state", 0)
 _NUMBER = "_row"
@@ -34,6 +35,13 @@ class MergingSink(ABC):
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def require_fitting(self, _schema: pa.Schema) -> SchemaChange | None:
+        """Raise what `merge` would raise of a table that cannot take results of this schema; nothing is made.
+
+        Return what the first results will change in its columns; None if it is not there.
+        """
+        return None
 
     @abstractmethod
     def position(self) -> int | None:

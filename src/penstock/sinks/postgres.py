@@ -8,8 +8,7 @@ dead letter of this sink alone; a server that is down makes the pipeline wait.
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
@@ -17,25 +16,38 @@ from pydantic import Field, model_validator
 
 from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.crash_points import crash_point
-from penstock.errors import BatchAborted, Conflict, NotFound, PositionsMoved, Refused, SinkUnavailable
+from penstock.errors import BatchAborted, Conflict, PositionsMoved, SinkUnavailable
+from penstock.record.columns import CHANGE
+from penstock.record.decoded import RecordError
 from penstock.record.positions import Positions, SourcePartition
 from penstock.record.target import Target
-from penstock.sinks.postgres_insert import insert, insert_statement, refused_rows, take_out
+from penstock.sinks.changes import require_key, without_change
+from penstock.sinks.postgres_changes import fill_in, truncate
+from penstock.sinks.postgres_insert import insert, insert_statements, refused_rows, take_out
 from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
 from penstock.sinks.postgres_refusals import may_be_of_a_row, refusal_of
 from penstock.sinks.postgres_server import Server, outage_is_transient
+from penstock.sinks.postgres_session import PostgresSession
 from penstock.sinks.postgres_stage import Stage
 from penstock.sinks.postgres_stager import PostgresStagerFactory
-from penstock.sinks.postgres_table import make_table, require_fitting
-from penstock.sinks.sink import Refusal, Replaced, Sink, SinkContext, SinkModel, Staged, require_landed
+from penstock.sinks.postgres_table import add_columns, make_table, require_fitting, schema_of, table_there
+from penstock.sinks.schema_change import NewColumns, SchemaChange, require_kept
+from penstock.sinks.sink import (
+    NOTHING_KNOWN,
+    Recovery,
+    Refusal,
+    Replaced,
+    Sink,
+    SinkContext,
+    SinkModel,
+    Staged,
+    require_landed,
+)
 
 if TYPE_CHECKING:
     import psycopg
 
     from penstock.sinks.merging import MergeContext, MergingSink
-    from penstock.sinks.postgres_connection import PostgresConnection
-
-_LOCK_TIMEOUT = "10s"
 
 
 class Postgres(SinkModel, frozen=True):
@@ -55,6 +67,11 @@ class Postgres(SinkModel, frozen=True):
         "append", description="Add a row per event, or keep one row per key: the newest."
     )
     key: list[str] = Field(default_factory=list, description="Columns that identify a row, for `mode: upsert`.")
+    new_columns: NewColumns = Field(
+        "add",
+        description="What happens to a column that the table does not have yet: it is added in the transaction of the"
+        " first rows that have it, and is null in those before, or the pipeline is refused.",
+    )
 
     @model_validator(mode="after")
     def _upsert_needs_a_key(self) -> Self:
@@ -62,10 +79,24 @@ class Postgres(SinkModel, frozen=True):
             raise ValueError("`key` belongs to `mode: upsert`, and that needs it")
         return self
 
+    @property
+    def takes_changes(self) -> bool:
+        """Whether it has one row per key."""
+        return self.mode == "upsert"
+
+    @property
+    def named_columns(self) -> dict[str, list[str]]:
+        """The columns of the key."""
+        return {"key": self.key}
+
     def target(self) -> Target:
-        """Return its table, with the server's name; one without a schema is in `public`, as PostgreSQL has it."""
-        server, table = self.server, self.table if "." in self.table else f"public.{self.table}"
-        return Target("table", f"{server.host}:{server.port}/{server.database}/{table}")
+        """Return its table, with the server's name."""
+        return Target("table", f"{self.server.host}:{self.server.port}/{self.server.database}/{self.table}")
+
+    def target_there(self) -> Target:
+        """Return its table, or the one that it is a partition of, in its schema; the server by when it was started."""
+        with outage_is_transient(f"{self.server.host}:{self.server.port}"), self.server.connect() as connection:
+            return Target("table", table_there(connection, self.table))
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
         """Return what lets a stranger read along, and what keeps results from being merged."""
@@ -92,20 +123,21 @@ class PostgresSink(Sink):
     def __init__(
         self, spec: Postgres, name: str, pipeline: str, suffix: str = "", *, has_coordinates: bool = True
     ) -> None:
-        from psycopg import sql
-
         super().__init__(name)
         self._spec = spec
-        self._connection: PostgresConnection | None = None
-        schema, _, table = spec.table.rpartition(".")
+        self._session = PostgresSession(spec.server, spec.table, name, self._connected)
+        self._pipeline = pipeline
+        self._has_coordinates = has_coordinates
         mark = hashlib.sha256(f"{pipeline}/{name}/{spec.table}{suffix}".encode()).hexdigest()[:12]
-        prefix = (schema,) if schema else ()
-        self.table = sql.Identifier(*prefix, table)
-        self._stage = Stage(schema, f"{mark}_{secrets.token_hex(4)}", self.table)
-        self._positions = PostgresPositions(
-            spec.table, pipeline, name, is_upsert=bool(spec.key), has_coordinates=has_coordinates
-        )
+        self._mark = f"{mark}_{secrets.token_hex(4)}"
+        schema, _, self._table_name = spec.table.rpartition(".")
+        self._is_settled = bool(schema)
+        """Whether it is known which schema the table is in."""
+        self._settle(schema)
         self._schema: pa.Schema = pa.schema([])
+        self._has_changes = False
+        """Whether rows say what they do to the row with their key."""
+        self._change = SchemaChange()
         self._fitting: Identity | None = None
         """The table as it was when its columns were compared."""
         self._prepared: psycopg.Connection[Any] | None = None
@@ -113,96 +145,107 @@ class PostgresSink(Sink):
         self._is_in_doubt = False
         """Whether a commit was sent whose answer never came."""
 
-    @contextmanager
-    def _session(self) -> Iterator["psycopg.Connection[Any]"]:
-        """Return the driver's connection, opened anew if it was lost."""
-        with outage_is_transient(f"{self._spec.server.host}:{self._spec.server.port}"):
-            if self._connection is None or self._connection.closed:
-                self._connection = self._spec.server.connect()
-                self._stage.claim(self._connection)
-            yield self._connection
+    def _settle(self, schema: str) -> None:
+        """Name what the sink uses, all of it in one schema."""
+        from psycopg import sql
+
+        self.table = sql.Identifier(*((schema,) if schema else ()), self._table_name)
+        self._stage = Stage(schema, self._mark, self.table)
+        self._positions = PostgresPositions(
+            f"{schema}.{self._table_name}" if schema else self._table_name,
+            self._pipeline,
+            self.name,
+            is_upsert=bool(self._spec.key),
+            has_coordinates=self._has_coordinates,
+        )
+
+    def _connected(self, connection: "psycopg.Connection[Any]") -> None:
+        """Say that this driver lives, in the schema that the table is in."""
+        if not self._is_settled:
+            # Once: what the search path leads to may be another table tomorrow, with other positions.
+            self._settle(schema_of(connection, self._table_name))
+            self._is_settled = True
+        self._stage.claim(connection)
 
     def reach(self) -> None:
         """Log in."""
-        with self._session():
+        with self._session.opened():
             pass
+
+    def require_fitting(self, schema: Callable[[], pa.Schema]) -> SchemaChange | None:
+        """Compare the columns of a table that is there."""
+        with self._session.opened() as connection:
+            there = connection.execute("SELECT to_regclass(%s)", [self.table.as_string(connection)]).fetchone()
+            connection.rollback()
+        if there is None or there[0] is None:
+            return None
+        columns = schema()
+        require_key(self.name, self._spec.key, columns, is_compared_here=False)
+        with self._session.opened() as connection, self._session.explained(connection):
+            change = self._fitted(connection, columns)
+            connection.rollback()
+        return change
+
+    def _fitted(self, connection: "psycopg.Connection[Any]", columns: pa.Schema) -> SchemaChange:
+        fields, new_columns = without_change(columns), self._spec.new_columns
+        return require_fitting(connection, self.table, self._spec.table, fields, new_columns)
 
     def open(self, schema: pa.Schema) -> None:
         """Make what is missing: the table, the table of positions, and the staging table."""
         self.make_tables(schema)
-        with self._session() as connection, self._explained(connection):
-            self._begin(connection)
+        with self._session.opened() as connection, self._session.explained(connection):
+            self._session.begin(connection)
             self._stage.drop_orphans(connection)
-            self._stage.make(connection, self._positions.look(connection))
+            self._make_stage(connection, self._positions.look(connection))
             connection.commit()
+
+    def _make_stage(self, connection: "psycopg.Connection[Any]", table: Identity | None) -> None:
+        self._stage.make(connection, table, self._change.added, has_changes=self._has_changes)
 
     def make_tables(self, schema: pa.Schema) -> None:
         """Make the table and the table of positions, if they are not there; refuse a table that does not fit."""
-        self._schema = schema
-        missing = [name for name in self._spec.key if name not in schema.names]
-        if missing:
-            raise Conflict(f"sink '{self.name}' has the key column '{missing[0]}', which the pipeline does not make")
-        with self._session() as connection, self._explained(connection):
-            self._begin(connection)
+        self._has_changes = CHANGE.name in schema.names
+        schema = self._schema = without_change(schema)
+        require_key(self.name, self._spec.key, schema, is_compared_here=False)
+        with self._session.opened() as connection, self._session.explained(connection):
+            self._session.begin(connection)
             # CREATE TABLE IF NOT EXISTS of two sessions at once fails in one of them.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('penstock'))")
             self._positions.make(connection)
             make_table(connection, self.table, schema, self._spec.key)
-            require_fitting(connection, self.table, self._spec.table, schema)
+            self._change = self._fitted(connection, schema)
             connection.commit()
-
-    def _begin(self, connection: "psycopg.Connection[Any]") -> None:
-        """Begin a transaction that waits for locks for a while only. Without one, `transaction()` would commit."""
-        from psycopg import sql
-
-        connection.rollback()
-        connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(_LOCK_TIMEOUT))
-
-    @contextmanager
-    def _explained(self, connection: "psycopg.Connection[Any]") -> Iterator[None]:
-        from psycopg import errors
-
-        try:
-            yield
-        except errors.InsufficientPrivilege as error:
-            connection.rollback()
-            reason = error.diag.message_primary
-            raise Refused(f"user '{self._spec.server.user}' may not use {self._spec.table}: {reason}") from None
-        except errors.InvalidSchemaName:
-            connection.rollback()
-            schema = self._spec.table.rpartition(".")[0]
-            raise NotFound(f"the schema '{schema}' is not there", fix=f'Make it: CREATE SCHEMA "{schema}"') from None
-        except errors.LockNotAvailable:
-            connection.rollback()
-            raise SinkUnavailable(f"a table of sink '{self.name}' is in use") from None
 
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions that are true of the table as it is now; those of a table that is gone are none."""
-        with self._session() as connection:
-            self._begin(connection)
+        with self._session.opened() as connection:
+            self._session.begin(connection)
             if self._replaced is not None:
                 live = [part.source_partition for parts in self._replaced.values() for part in parts]
                 require_landed(self.name, self._replaced, self._positions.read(connection, live))
             found = self._positions.read(connection, source_partitions)
             if self._schema.names and self._positions.seen is not None:
                 if self._positions.seen != self._fitting:
-                    require_fitting(connection, self.table, self._spec.table, self._schema)
-                    self._fitting = self._positions.seen
-                self._stage.make(connection, self._positions.seen)
+                    change = self._fitted(connection, self._schema)
+                    require_kept(f"the table {self._spec.table}", self._change, change)
+                    self._change, self._fitting = change, self._positions.seen
+                self._make_stage(connection, self._positions.seen)
             connection.commit()
             self._prepared = None
             return found
 
-    def recover(self, source_partitions: Iterable[SourcePartition]) -> None:
+    def recover(self, source_partitions: Iterable[SourcePartition], _recovery: Recovery = NOTHING_KNOWN) -> bool:
         """Give up positions of a table that is gone; a table restored from an older dump goes on behind its rows."""
-        with self._session() as connection, self._explained(connection):
-            self._begin(connection)
-            self._positions.recover(connection, list(source_partitions))
+        with self._session.opened() as connection, self._session.explained(connection):
+            self._session.begin(connection)
+            is_changed = self._positions.recover(connection, list(source_partitions))
             connection.commit()
+        return is_changed
 
     def stager(self) -> PostgresStagerFactory:
         """Return what tasks copy rows with."""
-        return PostgresStagerFactory(self._spec.server, self._stage.name, self._schema.names)
+        names, limits = self._schema.names, self._stage.text_limits
+        return PostgresStagerFactory(self._spec.server, self._stage.name, names, limits, has_changes=self._has_changes)
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
         """Do everything but the commit, in one open transaction; rows that the table refuses are found here."""
@@ -210,25 +253,28 @@ class PostgresSink(Sink):
         if not staged:
             return []  # and no transaction, which would hold its locks until the next batch
         stages = [each.detail["stage"] for each in staged if each.rows]
-        with self._session() as connection:
+        with self._session.opened() as connection:
             self._prepared = None
-            self._begin(connection)
-            self._positions.hold(connection)
+            self._session.begin(connection)
+            self.hold_table(connection, adding=bool(stages))
             for each in staged:
                 self._move(connection, each, expected[each.offset_range.source_partition])
-            self._require_all_staged(connection, stages, sum(each.rows for each in staged))
+            self._stage.require_all(connection, stages, sum(each.rows for each in staged), self.name)
             if self._replaced is not None:
                 names = {"table": self.table, "stage": self._stage.name}
                 for each in staged:
                     take_out(
                         connection, names, self._spec.key, each, self._replaced[each.offset_range.source_partition]
                     )
-            refusals = self._insert(connection, stages)
+            refusals = self._complete(connection, stages) if self._has_changes else []
+            # Without rows no column was added, and the statement would name it.
+            if not refusals and (stages or not self._change):
+                refusals = self._insert(connection, stages)
             if refusals:
                 return refusals
             for part in (part for parts in (self._replaced or {}).values() for part in parts):
                 self._positions.replaced(connection, part.source_partition, part.start, part.end)
-            self._clear(connection)
+            self._stage.clear(connection)
             self._prepared = connection
         return []
 
@@ -246,9 +292,15 @@ class PostgresSink(Sink):
         """Let rows take the place of those with the same coordinates."""
         self._replaced = replaced
 
-    def hold_table(self, connection: "psycopg.Connection[Any]") -> None:
-        """Keep the table as it is until the transaction ends; raise if it changed since positions were read."""
-        self._positions.hold(connection)
+    def hold_table(self, connection: "psycopg.Connection[Any]", *, adding: bool) -> None:
+        """Keep the table as it is until the transaction ends; raise if it changed since positions were read.
+
+        `adding` says that rows come: with these the columns that it lacks.
+        """
+        added = self._change.added if adding else ()
+        with self._session.explained(connection):
+            self._positions.hold(connection, alone=bool(added))
+            add_columns(connection, self.table, added)
 
     def move_position(
         self,
@@ -271,33 +323,37 @@ class PostgresSink(Sink):
             fix="Let only one driver of a pipeline run",
         )
 
-    def _require_all_staged(self, connection: "psycopg.Connection[Any]", stages: list[str], rows: int) -> None:
-        """Notice staged rows that are gone: a crashed server empties unlogged tables, another driver drops them."""
-        from psycopg import errors, sql
+    def _complete(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
+        """Take out what was truncated, and give changes the values that they leave out, or name those without any."""
+        truncate(connection, self.table, self._stage.name, stages, self._spec.table)
+        found = fill_in(connection, self.table, self._stage.name, stages, self._spec.key)
+        if found:
+            connection.rollback()
+        return self._refusals(found)
 
-        query = sql.SQL("SELECT count(*) FROM {} WHERE _stage = ANY(%s)").format(self._stage.name)
-        try:
-            with connection.transaction():
-                (found,) = connection.execute(query, [stages]).fetchone() or (0,)
-        except errors.UndefinedTable:
-            found = 0
-        if found != rows:
-            raise BatchAborted(f"{rows - found} of {rows} rows staged for sink '{self.name}' are gone")
+    def _refusals(self, found: list[tuple[str, int, RecordError]]) -> list[Refusal]:
+        source_partitions = {each.detail["stage"]: each.offset_range.source_partition for each in self._staged}
+        return [Refusal(source_partitions[stage], offset, error) for stage, offset, error in found]
 
     def _insert(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
         """Move the staged rows into the table, or name those that it refuses, and take everything back."""
         import psycopg
 
-        statement = insert_statement(
-            self.table, self._stage.name, self._schema.names, self._spec.key, of_the_past=self._replaced is not None
+        statements = insert_statements(
+            self.table,
+            self._stage.name,
+            self._schema.names,
+            self._spec.key,
+            of_the_past=self._replaced is not None,
+            has_changes=self._has_changes,
         )
         try:
             try:
-                insert(connection, statement, stages)
+                insert(connection, statements, stages)
             except psycopg.Error as error:
                 if not may_be_of_a_row(error):
                     raise
-                found = refused_rows(connection, statement, self._stage.name, stages)
+                found = refused_rows(connection, statements, self._stage.name, stages)
             else:
                 return []
         except (psycopg.errors.InvalidColumnReference, psycopg.errors.ObjectNotInPrerequisiteState):
@@ -311,14 +367,7 @@ class PostgresSink(Sink):
         connection.rollback()
         if not found:
             raise BatchAborted(f"the rows that the table of sink '{self.name}' refused are not refused any more")
-        source_partitions = {each.detail["stage"]: each.offset_range.source_partition for each in self._staged}
-        return [Refusal(source_partitions[stage], offset, refusal_of(error)) for stage, offset, error in found]
-
-    def _clear(self, connection: "psycopg.Connection[Any]") -> None:
-        """Leave nothing staged, neither what is in the table now nor what lost attempts of tasks have copied."""
-        from psycopg import sql
-
-        connection.execute(sql.SQL("DELETE FROM {}").format(self._stage.name))
+        return self._refusals([(stage, offset, refusal_of(error)) for stage, offset, error in found])
 
     def commit(self) -> None:
         """End the transaction that `prepare` left open."""
@@ -335,22 +384,9 @@ class PostgresSink(Sink):
 
     def abandon(self) -> None:
         """Roll back what was prepared."""
-        import psycopg
-
         self._prepared = None
-        if self._connection is not None and not self._connection.closed:
-            with suppress(psycopg.OperationalError):  # a connection that is cut is rolled back by the server
-                self._connection.rollback()
+        self._session.roll_back()
 
     def close(self) -> None:
         """Close the connection; what is not committed is rolled back, and the staging table goes."""
-        import psycopg
-
-        if self._connection is None:
-            return
-        with suppress(psycopg.Error):
-            if not self._connection.closed:
-                self._connection.is_closing()
-                self._connection.rollback()
-                self._stage.drop(self._connection)
-        self._connection.close()
+        self._session.close(self._stage.drop)

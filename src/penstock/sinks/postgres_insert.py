@@ -20,6 +20,12 @@ SELECT {{columns}} FROM (
     SELECT DISTINCT ON ({{key}}) * {_STAGED} ORDER BY {{key}}, _offset DESC, _row DESC
 ) AS newest
 ON CONFLICT ({{key}}) DO UPDATE SET {{assignments}} WHERE {{is_newer}}"""
+_CHANGED = _UPSERT.replace(") AS newest", ") AS newest WHERE _op IS NULL")
+_TAKE_OUT = f"""
+DELETE FROM {{table}} AS old USING (
+    SELECT DISTINCT ON ({{key}}) * {_STAGED} ORDER BY {{key}}, _offset DESC, _row DESC
+) AS excluded
+WHERE excluded._op = 'delete' AND {{same_key}} AND ({{is_newer}})"""
 _NEWER = (
     "(old._topic_id, old._partition) IS DISTINCT FROM (excluded._topic_id, excluded._partition)"
     " OR old._offset < excluded._offset"
@@ -40,8 +46,10 @@ def identifiers(names: Iterable[str]) -> Any:
     return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
-def insert_statement(table: Any, stage: Any, columns: list[str], key: list[str], *, of_the_past: bool) -> Any:
-    """Return what moves staged rows; without a key they are appended."""
+def insert_statements(
+    table: Any, stage: Any, columns: list[str], key: list[str], *, of_the_past: bool, has_changes: bool
+) -> list[Any]:
+    """Return what moves staged rows; without a key they are appended, and changes take rows out, too."""
     from psycopg import sql
 
     # The query has parameters, and psycopg does not double the % of names.
@@ -49,10 +57,24 @@ def insert_statement(table: Any, stage: Any, columns: list[str], key: list[str],
     key = [name.replace("%", "%%") for name in key]
     names = {"table": table, "stage": stage, "columns": identifiers(columns)}
     if not key:
-        return sql.SQL(_APPEND).format(**names)
+        return [sql.SQL(_APPEND).format(**names)]
     assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns)
     is_newer = sql.SQL(_NEWER_THAN_THE_PAST if of_the_past else _NEWER)
-    return sql.SQL(_UPSERT).format(key=identifiers(key), assignments=assignments, is_newer=is_newer, **names)
+    names |= {"key": identifiers(key), "is_newer": is_newer}
+    if not has_changes:
+        return [sql.SQL(_UPSERT).format(assignments=assignments, **names)]
+    # Rows go first: one that comes may have what must be unique in the table.
+    taken_out = sql.SQL(_TAKE_OUT).format(same_key=same_key("old", "excluded", key), **names)
+    return [taken_out, sql.SQL(_CHANGED).format(assignments=assignments, **names)]
+
+
+def same_key(one: str, other: str, key: list[str]) -> Any:
+    """Compare the keys of two rows, in names that a query with parameters takes."""
+    from psycopg import sql
+
+    return sql.SQL(" AND ").join(
+        sql.SQL("{} = {}").format(sql.Identifier(one, name), sql.Identifier(other, name)) for name in key
+    )
 
 
 def take_out(
@@ -84,16 +106,17 @@ def _bounds(part: OffsetRange) -> list[Any]:
 
 
 def insert(
-    connection: "psycopg.Connection[Any]", statement: Any, stages: list[str], first: int = 0, last: int = 2**62
+    connection: "psycopg.Connection[Any]", statements: list[Any], stages: list[str], first: int = 0, last: int = 2**62
 ) -> None:
     """Move staged rows; after an error the transaction is as it was before."""
     with connection.transaction():
-        connection.execute(statement, {"stages": stages, "first": first, "last": last})
+        for each in statements:
+            connection.execute(each, {"stages": stages, "first": first, "last": last})
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
 def refused_rows(
-    connection: "psycopg.Connection[Any]", statement: Any, stage: Any, stages: list[str]
+    connection: "psycopg.Connection[Any]", statements: list[Any], stage: Any, stages: list[str]
 ) -> list[tuple[str, int, "psycopg.Error"]]:
     """Find the rows that the table refuses: give the attempt, the offset and the error of each."""
     from psycopg import sql
@@ -103,8 +126,8 @@ def refused_rows(
 
     def write(first: int, last: int) -> None:
         if first == last:
-            insert(connection, statement, [])
+            insert(connection, statements, [])
         else:
-            insert(connection, statement, stages, rows[first][0], rows[last - 1][0])
+            insert(connection, statements, stages, rows[first][0], rows[last - 1][0])
 
     return [(rows[number][1], rows[number][2], error) for number, error in find_refused(len(rows), write)]

@@ -3,15 +3,19 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 from penstock.errors import Conflict, PipelineHalted
+from penstock.sinks.changes import require_key
 from penstock.sinks.merging import STATE, MergeContext, MergingSink, newest
 from penstock.sinks.postgres import Postgres, PostgresSink
 from penstock.sinks.postgres_positions import Row
 from penstock.sinks.postgres_refusals import is_of_the_definition, may_be_of_a_row, refusal_of
 from penstock.sinks.postgres_server import outage_is_transient
-from penstock.sinks.postgres_types import column_type, row_values
+from penstock.sinks.postgres_table import text_limits
+from penstock.sinks.postgres_types import column_type, require_kept_blanks, row_values
+from penstock.sinks.schema_change import SchemaChange
 
 _TRANSACTION = "SELECT txid_current() & (2::bigint ^ 32 - 1)::bigint"
 
@@ -24,6 +28,11 @@ class PostgresMerge(MergingSink):
         self._spec = spec
         self._sink = PostgresSink(spec, context.name, context.pipeline, has_coordinates=False)
         self._address = f"{spec.server.host}:{spec.server.port}"
+
+    def require_fitting(self, schema: pa.Schema) -> SchemaChange | None:
+        """Compare the columns of a table that is there."""
+        require_key(self.name, self._spec.key, schema)
+        return self._sink.require_fitting(lambda: schema)
 
     def position(self) -> int | None:
         """Read it from the table of positions."""
@@ -49,7 +58,8 @@ class PostgresMerge(MergingSink):
             self._refusals_are_named(),
             self._spec.server.connect() as connection,
         ):
-            self._sink.hold_table(connection)
+            self._sink.hold_table(connection, adding=True)
+            limits = text_limits(connection, self._sink.table)
             # Results have no coordinates: they are known by the transaction that wrote them, which VACUUM leaves alone.
             (number,) = connection.execute(_TRANSACTION).fetchone() or (0,)
             last = Row(STATE.topic_id, STATE.partition, number) if rows.count_rows() else None
@@ -57,6 +67,7 @@ class PostgresMerge(MergingSink):
             connection.execute(sql.SQL("CREATE TEMPORARY TABLE penstock_changes ({}) ON COMMIT DROP").format(made))
             with connection.cursor().copy(sql.SQL("COPY penstock_changes ({}) FROM STDIN").format(columns)) as copy:
                 for batch in newest(rows, self._spec.key):
+                    require_kept_blanks(batch, limits)
                     for row in row_values(batch):
                         copy.write_row(row)
             try:
@@ -80,11 +91,12 @@ class PostgresMerge(MergingSink):
 
         try:
             yield
-        except psycopg.Error as error:
-            if not may_be_of_a_row(error) or is_of_the_definition(error):
+        except (psycopg.Error, ValueError) as error:
+            if isinstance(error, psycopg.Error) and (not may_be_of_a_row(error) or is_of_the_definition(error)):
                 raise
+            reason = refusal_of(error)["message"] if isinstance(error, psycopg.Error) else str(error)
             raise PipelineHalted(
-                f"the table {self._spec.table} refuses a row of the results: {refusal_of(error)['message']}",
+                f"the table {self._spec.table} refuses a row of the results: {reason}",
                 safe="Nothing of this batch was written to it, and its position stays",
                 fix="Change the table or the query, then run the pipeline again",
             ) from None

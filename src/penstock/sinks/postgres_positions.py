@@ -171,7 +171,7 @@ class PostgresPositions:
         if found is not None and not found[1]:
             user = sql.Identifier(connection.info.user).as_string(connection)
             raise Conflict(
-                f"{named['positions']} is no table to keep positions in: user '{found[0]}' has made it, and could run"
+                f"{named['positions']} is not a table to keep positions in: user '{found[0]}' made it, and could run"
                 " anything in the name of whoever uses it",
                 safe="Nothing was written",
                 fix="Remove it; or, if it is the table of your positions, let an administrator run:"
@@ -275,13 +275,16 @@ class PostgresPositions:
             return None
         return connection.execute(self._sql(_BEYOND), [list(each) for each in zip(*others, strict=True)]).fetchone()
 
-    def hold(self, connection: "psycopg.Connection[Any]") -> None:
-        """Keep the table from being dropped or truncated until the transaction ends; raise if that has happened."""
+    def hold(self, connection: "psycopg.Connection[Any]", *, alone: bool = False) -> None:
+        """Keep the table from being dropped or truncated until the transaction ends; raise if that has happened.
+
+        Hold it `alone` to change its columns: two sessions that share it first would wait for each other.
+        """
         from psycopg import errors
 
         try:
             with connection.transaction():
-                connection.execute(self._sql("LOCK TABLE {table} IN ROW EXCLUSIVE MODE"))
+                connection.execute(self._sql(f"LOCK TABLE {{table}} IN {'ACCESS' if alone else 'ROW'} EXCLUSIVE MODE"))
         except errors.UndefinedTable:
             raise BatchAborted(f"the table {self._name} was dropped while a batch was running") from None
         table = self.look(connection)
@@ -309,8 +312,10 @@ class PostgresPositions:
             moved = connection.execute(self._sql(_UPDATE), [end, *last, *key, expected, *table])
         return moved.rowcount == 1
 
-    def recover(self, connection: "psycopg.Connection[Any]", source_partitions: Iterable[SourcePartition]) -> None:
+    def recover(self, connection: "psycopg.Connection[Any]", source_partitions: Iterable[SourcePartition]) -> bool:
         """Replace positions of a table that is gone: each goes on behind the last row that this table has before it.
+
+        Return whether there were any.
 
         That is where a table stands that was restored from an older dump. Where it has no row, or takes rows twice
         without harm, the position is forgotten. Rows beyond a position of another table are refused: whose they are
@@ -353,6 +358,7 @@ class PostgresPositions:
             else:
                 values = [last + 1, self.seen.oid, self.seen.files, *each.key, last, *key]
                 connection.execute(self._sql(_RECOVER), values)
+        return bool(lost)
 
     def _not_told_apart(
         self,

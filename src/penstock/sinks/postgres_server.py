@@ -1,11 +1,13 @@
 """Where a PostgreSQL is, and what its errors mean."""
 
+import ipaddress
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from penstock.errors import BadInput, Conflict, NotFound, Refused, SinkUnavailable
 from penstock.loopback import is_loopback
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
     from penstock.sinks.postgres_connection import PostgresConnection
 
-_WRITTEN_NOTHING = "Nothing of this batch was written to it"
+_HOST_NAME = re.compile(r"[\w.-]*")
+_WRITTEN_NOTHING = "Nothing was written to it"
 # A failed login has no SQLSTATE in libpq, only a text; and what fixes it.
 _NOT_THERE = "does not exist"
 _WAYS_IN = {
@@ -91,6 +94,15 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
         300_000, gt=0, description="A statement that takes longer is ended, and counts as an outage."
     )
 
+    @field_validator("host")
+    @classmethod
+    def _host_is_no_more_than_a_host(cls, value: str) -> str:
+        for each in value.split(","):
+            if not each.startswith(("/", "@")) and _HOST_NAME.fullmatch(each) is None and not _is_address(each):
+                # It is not repeated: `user:password@host` is what people write elsewhere.
+                raise ValueError("a host is a name or an address alone: `user`, `password` and `port` are keys")
+        return value
+
     @model_validator(mode="after")
     def _ca_is_named(self) -> Self:
         if self.sslmode == "verify-ca" and self.ca_file is None:
@@ -148,6 +160,14 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
         if mode == "verify-full" or self.ca_file:
             found["sslrootcert"] = str(self.ca_file or _cas_of_the_system())
         return found
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _cas_of_the_system() -> str:

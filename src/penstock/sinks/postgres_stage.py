@@ -4,9 +4,14 @@ A lock that the driver's session holds says that it lives. A staging table whose
 was killed, and the next one to open a sink in the same schema drops it.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from penstock.errors import BatchAborted
 from penstock.sinks.postgres_positions import Identity
+from penstock.sinks.postgres_table import add_columns, text_limits
 
 if TYPE_CHECKING:
     import psycopg
@@ -21,6 +26,10 @@ CREATE UNLOGGED TABLE {stage} (
 _OTHERS = """
 SELECT DISTINCT CASE WHEN grantee <> 0 THEN pg_get_userbyid(grantee) END FROM pg_class, aclexplode(relacl)
 WHERE pg_class.oid = to_regclass(%s) AND grantee <> relowner"""
+_REQUIRED = """
+SELECT attname FROM pg_attribute
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND attnotnull AND attidentity = ''
+    AND attname NOT IN ('_row', '_stage', '_at')"""
 _CLAIM = "SELECT pg_try_advisory_lock(hashtext('penstock_stage'), hashtext(%s))"
 _ORPHANS = """
 SELECT nspname, relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -39,6 +48,8 @@ class Stage:
         self._relation = f"{_PREFIX}{mark}"
         self._table = table
         self._like: Identity | None = None
+        self.text_limits: dict[str, int] = {}
+        """How many characters columns of limited length take."""
         self.name = sql.Identifier(*((schema,) if schema else ()), self._relation)
 
     def claim(self, connection: "psycopg.Connection[Any]") -> None:
@@ -54,10 +65,18 @@ class Stage:
             if found[1] != self._relation:
                 connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(*found)))
 
-    def make(self, connection: "psycopg.Connection[Any]", table: Identity | None) -> None:
-        """Make it like the table, unless it is there and the table has not changed.
+    def make(
+        self,
+        connection: "psycopg.Connection[Any]",
+        table: Identity | None,
+        added: Iterable[pa.Field],
+        *,
+        has_changes: bool = False,
+    ) -> None:
+        """Make it like the table will be once columns are added, unless it is there and the table has not changed.
 
-        Nobody else may read it, whatever the default privileges of the schema are.
+        Nobody else may read it, whatever the default privileges of the schema are. For changes it takes rows that say
+        less than a row of the table has to.
         """
         from psycopg import sql
 
@@ -67,10 +86,37 @@ class Stage:
             return
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self.name))
         connection.execute(sql.SQL(_MAKE).format(stage=self.name, table=self._table))
+        add_columns(connection, self.name, added)
+        self.text_limits = text_limits(connection, self.name)
+        if has_changes:
+            columns = "ADD _op text, ADD _unchanged text[], ADD _moved_from bigint"
+            connection.execute(sql.SQL("ALTER TABLE {} " + columns).format(self.name))
+            for (column,) in connection.execute(_REQUIRED, named).fetchall():
+                dropping = sql.SQL("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL")
+                connection.execute(dropping.format(self.name, sql.Identifier(column)))
         for (role,) in connection.execute(_OTHERS, named).fetchall():
             grantee = sql.SQL("PUBLIC") if role is None else sql.Identifier(role)
             connection.execute(sql.SQL("REVOKE ALL ON {} FROM {}").format(self.name, grantee))
         self._like = table
+
+    def require_all(self, connection: "psycopg.Connection[Any]", stages: list[str], rows: int, sink: str) -> None:
+        """Notice staged rows that are gone: a crashed server empties unlogged tables, another driver drops them."""
+        from psycopg import errors, sql
+
+        query = sql.SQL("SELECT count(*) FROM {} WHERE _stage = ANY(%s)").format(self.name)
+        try:
+            with connection.transaction():
+                (found,) = connection.execute(query, [stages]).fetchone() or (0,)
+        except errors.UndefinedTable:
+            found = 0
+        if found != rows:
+            raise BatchAborted(f"{rows - found} of {rows} rows staged for sink '{sink}' are gone")
+
+    def clear(self, connection: "psycopg.Connection[Any]") -> None:
+        """Leave nothing staged, neither what is in the table now nor what lost attempts of tasks have copied."""
+        from psycopg import sql
+
+        connection.execute(sql.SQL("DELETE FROM {}").format(self.name))
 
     def drop(self, connection: "psycopg.Connection[Any]") -> None:
         """Drop it, unless that means waiting: then the next driver does."""

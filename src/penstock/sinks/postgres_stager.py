@@ -1,48 +1,71 @@
 """Copies rows into the staging table of a PostgreSQL sink, inside of a task."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import BatchAborted
-from penstock.record.columns import COORDINATES
+from penstock.record.columns import CHANGE, COORDINATES
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange
 from penstock.sinks.postgres_refusals import find_refused, refusal_of
 from penstock.sinks.postgres_server import Server, outage_is_transient
-from penstock.sinks.postgres_types import row_values
+from penstock.sinks.postgres_types import require_kept_blanks, row_values
 from penstock.sinks.rows import fitting
 
 
 class PostgresStagerFactory:
     """Opens a connection per offset range. The password is read where the task runs."""
 
-    def __init__(self, server: "Server", stage: Any, columns: list[str]) -> None:
+    def __init__(
+        self,
+        server: "Server",
+        stage: Any,
+        columns: list[str],
+        text_limits: Mapping[str, int],
+        *,
+        has_changes: bool = False,
+    ) -> None:
         self._server = server
         self._stage = stage
         self._columns = columns
+        self._text_limits = dict(text_limits)
+        self._has_changes = has_changes
 
     def __call__(self, _offset_range: OffsetRange) -> "PostgresStager":
         """Connect."""
-        return PostgresStager(self._server, self._stage, self._columns)
+        return PostgresStager(
+            self._server, self._stage, self._columns, self._text_limits, has_changes=self._has_changes
+        )
 
 
 class PostgresStager:
     """Copies the rows of one attempt under a name that no other attempt has."""
 
-    def __init__(self, server: "Server", stage: Any, columns: list[str]) -> None:
+    def __init__(
+        self,
+        server: "Server",
+        stage: Any,
+        columns: list[str],
+        text_limits: Mapping[str, int],
+        *,
+        has_changes: bool = False,
+    ) -> None:
         from psycopg import sql
 
+        self._text_limits = text_limits
         self._address = f"{server.host}:{server.port}"
         self._name = uuid.uuid4().hex
         self._coordinates = [columns.index(name) for name in COORDINATES]
         self._last: list[Any] | None = None
         """The coordinates of the row with the highest offset."""
         self._connection = server.connect()
-        listed = sql.SQL(", ").join(map(sql.Identifier, [*columns, "_stage", "_at"]))
+        self._has_changes = has_changes
+        changes = ["_op", "_unchanged", "_moved_from"] if has_changes else []
+        listed = sql.SQL(", ").join(map(sql.Identifier, [*columns, "_stage", "_at", *changes]))
         self._copy = sql.SQL("COPY {} ({}) FROM STDIN").format(stage, listed)
 
     def write(self, rows: pa.RecordBatch, offsets: pa.Array) -> list[tuple[int, RecordError]]:
@@ -50,8 +73,14 @@ class PostgresStager:
         import psycopg
 
         numbers = offsets.to_pylist()
-        listed, indexes, refused = fitting(rows, lambda some: list(row_values(some)))
-        values = [[*row, self._name, numbers[index]] for index, row in zip(indexes, listed, strict=True)]
+        changes: list[list[Any]] = [[]] * rows.num_rows
+        if self._has_changes:
+            changes = [[*each.values()] for each in rows.column(CHANGE.name).to_pylist()]
+            rows = rows.drop_columns([CHANGE.name])
+        listed, indexes, refused = fitting(rows, self._values)
+        values = [
+            [*row, self._name, numbers[index], *changes[index]] for index, row in zip(indexes, listed, strict=True)
+        ]
 
         def write(first: int, last: int) -> None:
             with self._connection.transaction(), self._connection.cursor().copy(self._copy) as copy:
@@ -66,8 +95,14 @@ class PostgresStager:
                 raise BatchAborted("the staging table is gone: another driver has dropped it") from None
         return [*refused, *((indexes[number], refusal_of(error)) for number, error in found)]
 
+    def _values(self, rows: pa.RecordBatch) -> list[list[Any]]:
+        require_kept_blanks(rows, self._text_limits)
+        return list(row_values(rows))
+
     def _remember(self, rows: list[list[Any]]) -> None:
-        staged = [[row[at] for at in self._coordinates] for row in rows]
+        staged = [
+            [row[at] for at in self._coordinates] for row in rows if not self._has_changes or row[-3] is None
+        ]  # a row that was taken out is nowhere to be found
         self._last = max([*staged, *([self._last] if self._last else [])], key=lambda row: int(row[-1]), default=None)
 
     @contextmanager

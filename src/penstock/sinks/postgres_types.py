@@ -1,11 +1,12 @@
 """From Arrow to PostgreSQL: types of columns, and values as COPY takes them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.sinks.rows import plain
 
@@ -78,6 +79,21 @@ def holds(kind: pa.DataType, column: str) -> bool:
     if pa.types.is_time(kind):
         return column == "time without time zone"
     return column in _HELD.get(kind, {column_type(kind)})
+
+
+def require_kept_blanks(rows: pa.RecordBatch, limits: Mapping[str, int]) -> None:
+    """Raise ValueError if PostgreSQL would cut off blanks at the end of a text, which it does without a word.
+
+    `limits` are the characters that columns take. Text that is too long for another reason it refuses itself.
+    """
+    for name, most in limits.items():
+        if name not in rows.schema.names or not pa.types.is_string(rows.schema.field(name).type):
+            continue
+        column = rows.column(name)
+        is_too_long = pc.greater(pc.utf8_length(column), most)
+        without_blanks = pc.utf8_length(pc.utf8_rtrim(column, characters=" "))
+        if pc.any(pc.and_(is_too_long, pc.less_equal(without_blanks, most))).as_py():
+            raise ValueError(f"{name}: the column takes {most} characters, and would lose the blanks at the end")
 
 
 def row_values(rows: pa.RecordBatch) -> Iterator[list[Any]]:

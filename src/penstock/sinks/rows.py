@@ -19,6 +19,10 @@ from penstock.record.decoded import RecordError, record_error
 Converted = TypeVar("Converted")
 _UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError, KeyError, RecursionError)
 """What converting a value can raise: a year beyond 9999, text that is no UTF-8, a map that has a key twice."""
+_IN_UTC = pa.timestamp("us", "UTC")
+_ISO_8601 = "%Y-%m-%dT%H:%M:%S+00:00"
+_FIRST_US, _LAST_US = -30_610_224_000_000_000, 253_402_300_799_999_999
+"""The years that have four digits, 1000 to 9999."""
 
 
 def fitting(
@@ -59,8 +63,17 @@ def plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 def readable(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows to look at: the times of a column, at any depth, that Python's calendar has not become numbers."""
-    columns = [each if _is_in_calendar(each) else each.cast(_in_numbers(each.type)) for each in rows.columns]
+    columns = [_readable(each) for each in rows.columns]
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+
+
+def _readable(column: pa.Array) -> pa.Array:
+    if column.type == _IN_UTC:
+        # Arrow imports pandas for a time with a zone, which takes longer than all the rest of a command.
+        ends = pc.min_max(column.cast(pa.int64()))
+        if (ends["min"].as_py() or 0) >= _FIRST_US and (ends["max"].as_py() or 0) <= _LAST_US:
+            return pc.replace_substring_regex(pc.strftime(column, _ISO_8601), pattern=r"\.0+\+", replacement="+")
+    return column if _is_in_calendar(column) else column.cast(_in_numbers(column.type))
 
 
 def _is_in_calendar(column: pa.Array) -> bool:

@@ -8,7 +8,7 @@ positions in one step. A crash between any two of these loses and doubles nothin
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -22,6 +22,7 @@ from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.target import Target
+from penstock.sinks.schema_change import SchemaChange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,9 +134,28 @@ class SinkModel(BaseModel, frozen=True, extra="forbid"):
         """The columns of Penstock that the sink gets behind the user's."""
         return COORDINATES
 
+    @property
+    def takes_changes(self) -> bool:
+        """Whether it has one row per key, which a change puts in, replaces or takes out."""
+        return False
+
+    @property
+    def named_columns(self) -> dict[str, list[str]]:
+        """The columns of the pipeline that it cannot do without, by the key of the file that names them."""
+        return {}
+
+    @property
+    def compared_columns(self) -> tuple[str, ...]:
+        """The columns by which it tells rows apart itself, so that they cannot be lists, maps or structs."""
+        return ()
+
     def target(self) -> Target | None:
         """Return what it writes to; None if that is nothing which another sink or a source could mean, too."""
         return None
+
+    def target_there(self) -> Target | None:
+        """Return the same as its server knows it, which is asked: two names of one place are equal then."""
+        return self.target()
 
     def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none
         """Return what is wrong with it in this pipeline, with keys inside of the sink. Nothing is started for it."""
@@ -147,11 +167,39 @@ class SinkModel(BaseModel, frozen=True, extra="forbid"):
 
     def open_merge(self, context: "MergeContext") -> "MergingSink":
         """Make the driver's part for a stateful pipeline, if it `can_merge`."""
-        raise NotImplementedError
+        raise BadInput(
+            f"a sink of type '{self.type}' cannot take the results of a stateful pipeline as '{context.name}'"
+        )
 
     def realtime(self) -> RecordLayout | None:
         """Return how Spark itself writes rows to it, record by record; None if it cannot be written to in real time."""
         return None
+
+
+OnRead = Callable[[str, int, int], None]
+"""Hears how far a target was read for its positions: its name, how much so far, and of about how much."""
+
+
+def unheard(_what: str, _done: int, _total: int) -> None:
+    """Say nothing of how far it is."""
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What is known when a checkpoint is rebuilt, for a sink that does not know its positions any more."""
+
+    committed: Positions = field(default_factory=dict)
+    """What the former checkpoint has of the sink: it has got at least as far."""
+    settled: frozenset[SourcePartition] = frozenset()
+    """Where it has not gone beyond that."""
+    reported: Positions = field(default_factory=dict)
+    """The lag that was reported last: the sink has got as far if it was one of the pipeline's then."""
+    may_repeat: bool = False
+    """Whether rows may be written a second time where it is not known how far the sink got."""
+    on_read: OnRead = unheard
+
+
+NOTHING_KNOWN = Recovery()
 
 
 class Sink(ABC):
@@ -169,6 +217,18 @@ class Sink(ABC):
     def reach(self) -> None:  # noqa: B027 - most sinks are files
         """Connect to what the sink needs; called first, so that a mistake there shows before Spark starts."""
 
+    def caution(self) -> str | None:
+        """Return what a user should hear of rows that the target would not keep; None if it keeps them all."""
+        return None
+
+    def require_fitting(self, _schema: Callable[[], pa.Schema]) -> SchemaChange | None:
+        """Raise what `open` would raise if the table is there and cannot take this schema; nothing is made.
+
+        Return what the first rows will change in its columns; None if it is not there. Only if it is, the schema is
+        asked for, which may take a while to work out.
+        """
+        return None
+
     @abstractmethod
     def open(self, schema: pa.Schema) -> None:
         """Make the table if it is not there; raise if it cannot take this schema."""
@@ -181,8 +241,13 @@ class Sink(ABC):
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions that the sink keeps; None if it keeps none, and is therefore at least once."""
 
-    def recover(self, source_partitions: Iterable[SourcePartition]) -> None:  # noqa: B027 - most sinks keep positions inside of their data
-        """Before a checkpoint is rebuilt: give up positions that are not true of what the sink holds now."""
+    def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:  # noqa: ARG002 - most sinks keep positions inside of their data
+        """Before a checkpoint is rebuilt: give up positions that are not true of what the sink holds now, find others.
+
+        Return whether anything was changed; positions that Kafka forgot are put back by `refresh`, once every sink has
+        agreed. Raise, and change nothing, if where the sink stands cannot be told for certain from what it holds.
+        """
+        return False
 
     def take_over(self) -> None:  # noqa: B027 - most sinks compare positions, which is enough
         """Keep an older driver from writing any more; called once it is sure that this one may run."""
@@ -192,6 +257,10 @@ class Sink(ABC):
 
     def refresh(self) -> None:  # noqa: B027
         """Write positions that could be forgotten again, as they stand; called now and then while nothing comes."""
+
+    def beyond(self, positions: Positions) -> Positions:  # noqa: ARG002 - most sinks keep their positions for good
+        """Return positions of what the sink holds from behind these, which were forgotten and may be an old copy's."""
+        return {}
 
     def replace(self, replaced: Replaced) -> None:
         """From here on, let the rows of each offset range take the place of those that its records gave before.
@@ -207,13 +276,20 @@ class Sink(ABC):
         """Return what tasks stage with."""
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
-        """Do all that can fail for the rows' sake; give the rows that are refused."""
+        """Do all that can fail for the rows' sake; give the rows that are refused.
+
+        An offset range that was staged without rows, and so without details, moves the position alone. It may end far
+        beyond every record, at up to 2^63: that is how a replay is ended.
+        """
         self._staged, self._expected = staged, dict(expected)
         return []
 
     @abstractmethod
     def commit(self) -> None:
         """Move data and positions in one step, if the positions are still where they are expected."""
+
+    def maintain(self) -> None:  # noqa: B027 - most sinks keep nothing that has to be looked after
+        """Look after what the sink holds, if it is due; called between two batches, and also when there was none."""
 
     def abandon(self) -> None:  # noqa: B027 - most sinks hold nothing
         """Forget what was prepared: the batch will run again."""

@@ -4,18 +4,17 @@ Guarantee: at least once. Spark's writers keep no position beside the data, so a
 checkpoint writes the batch again. Use delta, json, postgres or kafka where that matters.
 """
 
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from penstock.record.columns import COORDINATES
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.record.target import Target
-from penstock.secret import PathFromFile
+from penstock.secret import PathFromFile, holds_secret, is_url_with_login
 from penstock.sinks.delta_stager import DeltaStager
 from penstock.sinks.sink import Sink, SinkContext, SinkModel
 
@@ -33,6 +32,17 @@ class SparkFormat(SinkModel, frozen=True):
     coordinates: bool = Field(
         default=True, description="Also write _topic_id, _partition and _offset, which name the record of each row."
     )
+
+    @field_validator("options")
+    @classmethod
+    def _options_hold_no_secret(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, given in value.items():
+            if holds_secret(name) or is_url_with_login(given):
+                raise ValueError(
+                    f"the option '{name}' holds a secret, which Spark may show: give it as a setting under `spark`,"
+                    " named as env:NAME or file:PATH"
+                )
+        return value
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
@@ -72,7 +82,8 @@ class SparkFormatSink(Sink):
 
     def commit(self) -> None:
         """Append the staged rows."""
-        files = [str(self._scratch / each.detail["file"]) for each in self._staged if each.rows]
+        staged = [file for each in self._staged if each.rows for file in each.detail["files"]]
+        files = [str(self._scratch / file["file"]) for file in staged]
         if files:
             frame = self._spark().read.parquet(*files)
             frame.write.format(self._spec.format).options(**self._spec.options).mode("append").save(
@@ -91,4 +102,4 @@ class ParquetStagerFactory:
 
     def __call__(self, _offset_range: OffsetRange) -> DeltaStager:
         """Open the file at the first row."""
-        return DeltaStager(self._folder / f"{uuid.uuid4().hex}.parquet", self._schema)
+        return DeltaStager(self._folder, "part", self._schema)

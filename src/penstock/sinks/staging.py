@@ -52,10 +52,11 @@ class Staging:
             if path.name != _LOCK:
                 path.unlink(missing_ok=True)
 
-    def close(self) -> None:
-        """Remove the folder."""
+    def close(self, *, keep: bool = False) -> None:
+        """Remove the folder, or leave it to the next driver that opens the table."""
         if self._held is not None:
-            shutil.rmtree(self.path, ignore_errors=True)
+            if not keep:
+                shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._held)
             self._held = None
 
@@ -65,7 +66,7 @@ def _require_own(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise Conflict(
-            f"{folder} is no folder of yours",
+            f"{folder} is not a folder of yours",
             safe="Nothing was written or removed",
             fix="Remove it, and let nobody else write to the folder that it is in",
         )

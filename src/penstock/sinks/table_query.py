@@ -1,7 +1,9 @@
-"""SQL over landed Delta tables, by DataFusion, which delta-rs brings along: it starts at once."""
+"""SQL over landed tables, by DataFusion, which delta-rs brings along: it starts at once."""
 
+import re
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +12,16 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from penstock.errors import BadInput, NotFound, one_line
-from penstock.sinks.tables import open_table
+from penstock.sinks.iceberg_view import IcebergView
+from penstock.sinks.table_folders import is_iceberg
+from penstock.sinks.tables import missing, open_table
 
 _FOLDER = "tables"
 _DIALECT = "postgres"
+_OWN_NAME = r"\bt\d*\.(?=\w)"
+"""The name that a table has here, in front of a column that an error names."""
+_QUERY = re.compile(r"[\s(]*(select|with|values|table)\b", re.IGNORECASE)
+"""How a query begins; of what begins otherwise a parser complains far from the misspelt word."""
 
 
 def query(sql: str, base: Path, as_of: str = "") -> pa.Table:
@@ -36,15 +44,19 @@ def query(sql: str, base: Path, as_of: str = "") -> pa.Table:
 
 def rows_of(table: Any, *, columns: list[str], where: str, limit: int) -> pa.Table:
     """Return some rows of an opened table."""
+    if isinstance(table, IcebergView):
+        return table.rows(columns, where, limit)
     statement = exp.select(*(exp.column(each, quoted=True) for each in columns) if columns else "*").from_("t")
     if where:
-        condition = _parsed(f"SELECT 1 WHERE {where}", f"'{where}' is no condition").args["where"].this
+        condition = _parsed(f"SELECT 1 WHERE {where}", f"'{where}' is not a condition").args["where"].this
         statement = statement.where(condition)
     return _run(statement.limit(limit), {"t": table})
 
 
 def count_rows(table: Any) -> int:
     """Count the rows of an opened table; the statistics of files, which a writer may leave out, are not asked."""
+    if isinstance(table, IcebergView):
+        return table.count()
     found = _run(exp.select("count(*) AS rows").from_("t"), {"t": table})
     return int(found.column("rows")[0].as_py())
 
@@ -52,21 +64,27 @@ def count_rows(table: Any) -> int:
 def _parsed(sql: str, otherwise: str) -> exp.Query:
     try:
         statements = sqlglot.parse(sql, dialect=_DIALECT)
+    except RecursionError:
+        raise BadInput("this is not SQL: it is nested too deeply") from None
     except SqlglotError as error:
-        raise BadInput(f"this is no SQL: {one_line(str(error).splitlines()[0])}") from None
-    if len(statements) != 1 or not isinstance(statements[0], exp.Query) or not statements[0].expressions:
+        if _QUERY.match(sql) is None:
+            raise BadInput(otherwise) from None
+        said = one_line(str(error).splitlines()[0]).partition(" for <class")[0].rstrip(".")
+        said = "it is incomplete" if said.startswith("Required keyword") else said
+        hint = '; a path goes in double quotes, as in FROM "tables/orders"' if re.search(r"\w/\w", sql) else ""
+        raise BadInput(f"this is not SQL: {said}{hint}") from None
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query) or not statements[0].selects:
         raise BadInput(otherwise)
     return statements[0]
 
 
 def _folder(name: str, base: Path) -> Path:
     choices = [base / name, base / _FOLDER / name]
-    found = next((each for each in choices if (each / "_delta_log").is_dir()), None)
+    found = next((each for each in choices if (each / "_delta_log").is_dir() or is_iceberg(each)), None)
     if found is None:
-        there = sorted(str(each.parent.relative_to(base)) for each in base.glob("*/_delta_log"))
-        there += sorted(str(each.parent.relative_to(base)) for each in base.glob("*/*/_delta_log"))
-        fix = f"There are {', '.join(there)}; a path is written in double quotes" if there else ""
-        raise NotFound(f"there is no Delta table '{name}' here", fix=fix)
+        error = missing(name, base, f"'{name}' here")
+        end = "" if error.fix.endswith("?") else "."
+        raise NotFound(error.what, fix=f"{error.fix}{end} A path goes in double quotes")
     return found
 
 
@@ -76,12 +94,15 @@ def _run(statement: exp.Query, tables: dict[str, Any]) -> pa.Table:
 
     builder = QueryBuilder()
     try:
-        for name, table in tables.items():
-            builder.register(name, table)
-        # What was parsed is what runs: a comment or a second statement in the text has no say.
-        found = pa.RecordBatchReader.from_stream(builder.execute(statement.sql(dialect=_DIALECT))).read_all()
+        with TemporaryDirectory(prefix="penstock-") as folder:
+            for name, table in tables.items():
+                is_delta = not isinstance(table, IcebergView)
+                builder.register(name, table if is_delta else table.as_delta(Path(folder) / name))
+            # What was parsed is what runs: a comment or a second statement in the text has no say.
+            found = pa.RecordBatchReader.from_stream(builder.execute(statement.sql(dialect=_DIALECT))).read_all()
     except (DeltaError, OSError, ValueError) as error:
-        raise BadInput(f"the query fails: {one_line(' '.join(str(error).split()))}") from None
+        said = one_line(" ".join(str(error).split())).removeprefix("Schema error: ")
+        raise BadInput(f"the query fails: {re.sub(_OWN_NAME, '', said)}") from None
     twice = next((name for name, count in Counter(found.schema.names).items() if count > 1), None)
     if twice is not None:
         raise BadInput(f"two columns are called '{twice}': name one of them with AS")

@@ -42,9 +42,9 @@ class DeltaTable(SourceModel, frozen=True):
         """Column by which windows close."""
         return self.watermark.column if self.watermark else None
 
-    def reads(self, target: Target) -> bool:
-        """Return whether this is the table's folder."""
-        return target.kind == "folder" and target.name == str(self.path.resolve())
+    def targets(self) -> list[Target]:
+        """Return the table's folder."""
+        return [Target("folder", str(self.path.resolve()))]
 
     def stream(self, spark: "SparkSession") -> "DataFrame":
         """Return the table as Spark streams it, in the order of its commits."""

@@ -36,9 +36,9 @@ class Files(SourceModel, frozen=True):
     type: Literal["files"] = Field("files", description="Files of lines.")
     path: PathFromFile = Field(description="A file, or a folder of files.")
 
-    def reads(self, target: Target) -> bool:
-        """Return whether this is where the files are."""
-        return target.kind == "folder" and target.name == str(self.path.resolve())
+    def targets(self) -> list[Target]:
+        """Return where the files are."""
+        return [Target("folder", str(self.path.resolve()))]
 
     def open(self, context: SourceContext) -> "FilesSource":  # noqa: ARG002 - files need nothing
         """Return the driver's view."""
@@ -119,7 +119,7 @@ def _opened(path: Path) -> BinaryIO:
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise BadInput(f"{path} is no file any more", safe="Nothing of it was read")
+        raise BadInput(f"{path} is not a file any more", safe="Nothing of it was read")
     return file
 
 
@@ -136,9 +136,9 @@ def _lines(path: Path) -> Iterator[bytes]:
                     )
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadInput(f"{path} is no whole gzip file, behind line {number}: {error}") from None
+        raise BadInput(f"{path} is not a whole gzip file, after line {number}: {error}") from None
     except OSError as error:
-        raise BadInput(f"{path} cannot be read, behind line {number}: {error.strerror}") from None
+        raise BadInput(f"{path} cannot be read, after line {number}: {error.strerror}") from None
 
 
 def _count(path: Path) -> int:

@@ -5,6 +5,7 @@ transactions never. New partitions, and new topics that match a pattern, are rea
 read by each task where it runs, so no plan, no UI and no event log of Spark ever holds it.
 """
 
+import functools
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -17,9 +18,10 @@ from penstock.config.problem import PipelineView, Problem
 from penstock.errors import BadInput, NotFound, Refused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
+from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import translate
-from penstock.kafka.positions import Position, committed_bounds, resolve
+from penstock.kafka.positions import Position, committed_bounds, moves_on, resolve
 from penstock.kafka.topic_spec import NO_TOPIC_NAME, TOPIC_NAME
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
@@ -60,7 +62,7 @@ class Kafka(SourceModel, frozen=True):
         try:
             re.compile(value or "")
         except re.error as error:
-            raise ValueError(f"'{value}' is no regular expression: {error}") from None
+            raise ValueError(f"'{value}' is not a regular expression: {error}") from None
         return value
 
     @model_validator(mode="after")
@@ -68,7 +70,7 @@ class Kafka(SourceModel, frozen=True):
         if bool(self.topics) == bool(self.pattern):
             raise ValueError("name either topics or a pattern")
         if len(set(self.topics)) < len(self.topics):
-            raise ValueError("a topic stands twice")
+            raise ValueError("a topic is listed twice")
         return self
 
     @property
@@ -80,6 +82,10 @@ class Kafka(SourceModel, frozen=True):
     def named_topics(self) -> list[str]:
         """The topics, unless a pattern chooses them."""
         return self.topics
+
+    def targets(self) -> list[Target]:
+        """Return the topics that it names; which ones a pattern meets, only the cluster knows."""
+        return [Target("topic", topic) for topic in self.topics]
 
     def reads(self, target: Target) -> bool:
         """Return whether this is one of its topics."""
@@ -173,6 +179,10 @@ class KafkaSource(Source):
         if not available:
             raise NotFound(f"no topic matches '{self.spec.pattern}'", fix="List them with: penstock topic list")
 
+    def start_moves_on(self) -> bool:
+        """Return whether `start` depends on when it is asked."""
+        return moves_on(self.spec.start)
+
     def starts(self, available: list[AvailableRange]) -> Positions:
         """Settle where a new pipeline begins; with a pattern that nothing matches it cannot."""
         self.require_some(available)
@@ -243,7 +253,11 @@ class KafkaSource(Source):
 
     def reader(self) -> KafkaReader:
         """Return what tasks read with."""
-        return KafkaReader(self.connection, self._skipped)
+        return KafkaReader(self.connection, self._cluster_id, self._skipped)
+
+    @functools.cached_property
+    def _cluster_id(self) -> str:
+        return cluster_id(self._admin)
 
 
 def _cut_off_at(message: Message, source_partition: SourcePartition, connection: Connection) -> int | None:

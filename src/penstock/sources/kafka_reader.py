@@ -1,13 +1,14 @@
 """Reads offset ranges of topics inside of tasks, with librdkafka, in chunks of Arrow columns."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from penstock.errors import BrokerUnavailable, RetentionPassed
+from penstock.errors import BrokerUnavailable, ClusterReplaced, RetentionPassed
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 from penstock.kafka.headers import read_headers
@@ -22,13 +23,15 @@ from penstock.sources.source import Skipped
 _CHUNK_EVENTS = 10_000
 PATIENCE_S = 0.1
 SILENCE_S = 60.0
+_WAIT_MS = 50
 
 
 class KafkaReader:
     """Reads offset ranges inside of a task. Travels to the task as it is: it holds no client and no secret."""
 
-    def __init__(self, connection: Connection, skipped: Skipped | None = None) -> None:
+    def __init__(self, connection: Connection, cluster_id: str, skipped: Skipped | None = None) -> None:
         self._connection = connection
+        self._cluster_id = cluster_id
         self._skipped = skipped or {}
 
     def chunks(
@@ -68,6 +71,7 @@ class KafkaReader:
                 elif not heard and (refusal := causes.refusal()):
                     raise refusal
                 if messages:
+                    self._require_same_cluster(client)
                     kept, read_bytes = _within(messages, read_bytes, max_bytes)
                     if len(kept) < len(messages):
                         yield _columns(kept, source_partition, rejected), int(kept[-1].offset() or 0) + 1
@@ -77,6 +81,20 @@ class KafkaReader:
                     yield _columns([], source_partition, rejected), reached
         finally:
             client.unassign()
+
+    def _require_same_cluster(self, client: Consumer) -> None:
+        """Raise if what was heard is another cluster's: somebody may have a node's port whom the driver did not meet.
+
+        The driver asks for the topics' ids before it commits, by a client of its own. What this one has been told with
+        the addresses of the leaders it remembers, so nothing is asked for here.
+        """
+        found = client.cluster_id(PATIENCE_S)
+        if found and self._cluster_id and found != self._cluster_id:
+            raise ClusterReplaced(
+                f"another Kafka cluster has answered a task (its id is {found}) than the driver ({self._cluster_id})",
+                safe="Nothing of this batch was written",
+                fix=f"See who listens at {self._connection.bootstrap_servers}, and at the other nodes' addresses",
+            )
 
 
 def _within(messages: list[Message], read_bytes: int, max_bytes: int | None) -> tuple[list[Message], int]:
@@ -105,10 +123,8 @@ def _client(connection: Connection) -> tuple[Consumer, Causes]:
 def open_client(connection: Connection) -> tuple[Consumer, Causes]:
     """Return a consumer that joins no group, and what listens for why its connections fail."""
     causes = Causes(connection)
-    # A short wait at the broker: a batch is bounded, and its end must not wait for more.
-    settings = {"fetch.wait.max.ms": 50, **reading(connection, causes)}
     with opening(connection):
-        return Consumer(settings, logger=logger), causes
+        return Consumer(reading(connection, causes, wait_ms=_WAIT_MS), logger=logger), causes
 
 
 def _sort(heard: list[Message], offset_range: OffsetRange, connection: Connection) -> tuple[list[Message], int]:
@@ -156,17 +172,27 @@ def _are_records(heard: list[Message], offset_range: OffsetRange) -> bool:
     )
 
 
+def _offsets(messages: list[Message]) -> Sequence[int]:
+    """Return the offsets, which come in order: where none is left out, two of them tell all."""
+    first, last = (int(each.offset() or 0) for each in (messages[0], messages[-1])) if messages else (0, -1)
+    if last - first + 1 == len(messages):
+        return range(first, last + 1)
+    return [int(message.offset() or 0) for message in messages]
+
+
 def _columns(messages: list[Message], source_partition: SourcePartition, rejected: Collection[int]) -> pa.RecordBatch:
     """Turn messages into columns, whatever is in them; `_error` says of which not everything could be read."""
-    offsets = [int(message.offset() or 0) for message in messages]
+    offsets = _offsets(messages)
     bare = {number for number, offset in enumerate(offsets) if offset in rejected} if rejected else set()
     read = [message for number, message in enumerate(messages) if number not in bare] if bare else messages
     headers, unreadable = read_headers(read)
     record_errors: list[Any] = [None] * len(read)
     for number in unreadable:
-        record_errors[number] = record_error("HeadersUnreadable", "the name of a header is no UTF-8: no header is kept")
+        record_errors[number] = record_error(
+            "HeadersUnreadable", "the name of a header is not UTF-8: no header is kept"
+        )
     columns: list[list[Any]] = [
-        [at_ms for _, at_ms in map(Message.timestamp, read)],
+        list(map(itemgetter(1), map(Message.timestamp, read))),
         list(map(Message.key, read)),
         list(map(Message.value, read)),
         headers,

@@ -101,12 +101,19 @@ class RangeSource(Source):
     def __init__(self, chosen: Range, context: SourceContext) -> None:
         self._range = chosen
         self._live = Kafka(topics=sorted({part.topic for part in chosen.parts})).open(context)
+        # One that is gone when the replay is opened does not keep it from being ended; one that goes later is missed.
+        there = [topic for topic in self._live.spec.topics if topic not in self.gone()]
+        self._there = Kafka(topics=there).open(context) if there else None
+
+    def gone(self) -> list[str]:
+        """Name its topics that are not there any more."""
+        return [topic for topic in self._live.spec.topics if not self._live.has(topic)]
 
     def available(self) -> list[AvailableRange]:
         """Return the range, less what the topic has lost in the meantime: that is then a gap."""
         firsts = {
             (each.source_partition.topic, each.source_partition.partition): each.first
-            for each in self._live.available()
+            for each in (self._there.available() if self._there is not None else ())
         }
         return [
             AvailableRange(
@@ -120,9 +127,10 @@ class RangeSource(Source):
     def topic_ids(self) -> dict[str, str]:
         """Return the range's id for each topic that is still the one it was chosen from."""
         chosen = {part.topic: part.topic_id for part in self._range.parts}
+        live = self._there.topic_ids() if self._there is not None else {}
         return {
             topic: self._range.source_id(topic_id) if topic_id == chosen[topic] else topic_id
-            for topic, topic_id in self._live.topic_ids().items()
+            for topic, topic_id in live.items()
         }
 
     def starts(self, _available: list[AvailableRange]) -> Positions:

@@ -4,13 +4,17 @@ Guarantee: exactly the selected letters, once. The replay's id stands where a to
 position of its own for it, and a replay that died half way goes on where it was.
 """
 
+import functools
 from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.delivery.dead_letters import ENVELOPE, DeadLetter, envelope
+from penstock.delivery.dead_envelope import ENVELOPE, envelope
+from penstock.delivery.dead_letter import DeadLetter
 from penstock.delivery.ledger import Replay
+from penstock.kafka.admin import Admin
+from penstock.kafka.cluster import cluster_id
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.records import times
@@ -46,7 +50,11 @@ class ReplaySource(Source):
 
     def reader(self) -> "ReplayReader":
         """Return what tasks read with."""
-        return ReplayReader(KafkaReader(self._connection), self._replay.letters)
+        return ReplayReader(KafkaReader(self._connection, self._cluster_id), self._replay.letters)
+
+    @functools.cached_property
+    def _cluster_id(self) -> str:
+        return cluster_id(Admin(self._connection))
 
 
 def _source_id(replay: Replay, topic: str) -> str:

@@ -74,6 +74,10 @@ class Source(ABC):
     def starts(self, available: list[AvailableRange]) -> Positions:
         """Settle where a new pipeline begins."""
 
+    def start_moves_on(self) -> bool:
+        """Return whether `starts` is another place now than it was when the pipeline began."""
+        return False
+
     @abstractmethod
     def reader(self) -> PartitionReader:
         """Return what tasks read with."""
@@ -114,9 +118,13 @@ class SourceModel(BaseModel, frozen=True, extra="forbid"):
         """Column by which windows close."""
         return None
 
-    def reads(self, target: Target) -> bool:  # noqa: ARG002 - a source may read what no sink writes
+    def targets(self) -> list[Target]:
+        """Return what it reads, as far as the file names it."""
+        return []
+
+    def reads(self, target: Target) -> bool:
         """Return whether it reads what a sink writes to: the pipeline would feed itself for ever."""
-        return False
+        return target in self.targets()
 
     def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none
         """Return what is wrong with it in this pipeline, with keys inside of the source. Nothing is looked up."""

@@ -69,7 +69,7 @@ def _of_map(item: Complaint | None) -> Complaint:
     def complain(value: Any) -> str:
         pairs = list(value.items() if isinstance(value, dict) else value)
         if len({key for key, _ in pairs}) < len(pairs):
-            return "a key stands twice"
+            return "a key occurs twice"
         return "" if item is None else _first(item(each) for _, each in pairs)
 
     return complain

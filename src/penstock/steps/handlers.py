@@ -17,7 +17,7 @@ from penstock.quantities import DurationMs, SizeBytes
 from penstock.record.schema import parse
 from penstock.steps.message import DEFAULT
 from penstock.steps.step import StepContext, StepModel
-from penstock.steps.user_code import columns_after
+from penstock.steps.user_code import CodeName, columns_after
 
 if TYPE_CHECKING:
     from penstock.steps.handlers_task import HandlersTask
@@ -57,7 +57,7 @@ class Handlers(StepModel, frozen=True):
     keyword = "handlers"
     has_handlers = True
 
-    handlers: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The class, as `module:Class`.")
+    handlers: CodeName = Field(description="The class, as `module:Class`.")
     batchers: dict[str, Batcher] = Field(
         default_factory=dict,
         description="Batchers by name; a message goes to `default` unless `put_batcher` says otherwise."

@@ -20,6 +20,7 @@ from penstock.errors import BadInput, PenstockError
 from penstock.record.columns import ERROR, SUMMARY, user_columns, whole_rows
 from penstock.record.decoded import RecordError, columns_of, record_error
 from penstock.record.manifest import TaskSummary
+from penstock.steps.code_line import in_brackets
 from penstock.steps.fitting import requirement
 from penstock.steps.handlers import Handlers
 from penstock.steps.message import BatchInfo, Message
@@ -65,7 +66,8 @@ class HandlersTask(UserTask):
             raise
         except Exception as error:  # noqa: BLE001 - a constructor of the user's may raise anything
             found = error_from(error, STAGE)
-            raise BadInput(f"'{self._spec.handlers}' cannot be made: {found['error']}: {found['message']}") from None
+            reason = f"{found['error']}: {found['message']}{in_brackets(found.get('line'))}"
+            raise BadInput(f"'{self._spec.handlers}' cannot be made: {reason}") from None
 
     def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], notebook: Notebook) -> Iterator[pa.RecordBatch]:
         """Return each chunk with what the handlers made of it, and at the end one row that says what they did."""
@@ -238,7 +240,7 @@ class _Handling:
         if self._spec.on_failure.then == "stop" and self.stopped is None:
             problem = message.error
             if problem is not None and problem["stage"] == STAGE:
-                self.stopped = (offset, f"{problem['error']}: {problem['message']}")
+                self.stopped = (offset, f"{problem['error']}: {problem['message']}{in_brackets(problem.get('line'))}")
 
     def _failed(self, messages: list[Message]) -> None:
         """Show failed messages to `handle_failed`, which may drop one or name another reason; none becomes good."""

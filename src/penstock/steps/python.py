@@ -5,7 +5,7 @@ called again with halves, until the records to blame stand alone. The record at 
 one that kills its worker can be found. Functions may run more than once for the same record.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -16,9 +16,9 @@ from penstock.errors import PenstockError
 from penstock.record.columns import ERROR, user_columns, whole_rows
 from penstock.record.decoded import RecordError, columns_of
 from penstock.record.schema import parse
-from penstock.steps.fitting import requirement
+from penstock.steps.fitting import SchemaMismatch, requirement
 from penstock.steps.step import StepContext, StepModel
-from penstock.steps.user_code import Notebook, UserTask, columns_after, error_from
+from penstock.steps.user_code import CodeName, Notebook, UserTask, columns_after, error_from
 
 _SHOWN = ("_topic", "_partition", "_offset", "_timestamp", "_key")
 
@@ -28,10 +28,11 @@ class Python(StepModel, frozen=True):
 
     keyword = "python"
 
-    python: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The function, as `module:function`.")
+    python: CodeName = Field(description="The function, as `module:function`.")
     on: Literal["rows", "pandas", "arrow"] = Field(
         "rows",
-        description="What the function gets: a dictionary per row, and it gives one back, or None to drop the event;"
+        description="What the function gets: a dictionary per row, and it gives one back, in which columns that it"
+        " leaves out are null, or None to drop the event;"
         " a pandas frame, and it gives one back with the index of the rows that it keeps;"
         " or an Arrow table, and it gives one back with as many rows.",
     )
@@ -56,6 +57,17 @@ class Python(StepModel, frozen=True):
     def open(self, context: StepContext) -> "PythonTask":
         """Return what runs inside of Spark's tasks."""
         return PythonTask(self, columns_after(self.returns, context.schema), context)
+
+
+def _require_row(result: Any, names: list[str], row: dict[str, Any]) -> None:
+    """Refuse what is no row, and one that lacks a column and has a name that is nowhere: a typo would make nulls."""
+    if not isinstance(result, Mapping):
+        raise TypeError(f"the function gave a {type(result).__name__}: a dictionary or None belongs there")
+    if not all(map(result.__contains__, names)) and (
+        unknown := [each for each in result if each not in {*names, *row}]
+    ):
+        missing = ", ".join(name for name in names if name not in result)
+        raise SchemaMismatch(f"the function gave {unknown[0]!r}, which is not a column, and lacks {missing}")
 
 
 class PythonTask(UserTask):
@@ -107,6 +119,7 @@ class PythonTask(UserTask):
                     kept[number] = False
                     results.append(blank)
                     continue
+                _require_row(result, names, row)
                 values = tuple(map(result.get, names))
                 require_fitting(values)
                 results.append(values)

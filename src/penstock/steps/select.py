@@ -17,8 +17,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.config.problem import Problem
 from penstock.record.columns import RESERVED
+from penstock.wording import nearest
 
-_SHAPE = "a row-local step has the shape SELECT ... FROM events [WHERE ...]"
+_SHAPE = "a step has the shape SELECT ... FROM events [WHERE ...]"
 _NOT_ROW_LOCAL = {
     exp.AggFunc: "aggregates look at more than one event",
     exp.Window: "window functions look at more than one event",
@@ -56,7 +57,9 @@ class Select:
         tokens = _tokens(text)
         tops = _top_level(tokens)
         end = next((index for index in tops if tokens[index].token_type == TokenType.FROM), None)
-        if end is None or tokens[0].token_type != TokenType.SELECT:
+        if tokens and tokens[0].token_type != TokenType.SELECT:
+            raise ValueError(f"{_SHAPE}, and this begins with '{tokens[0].text}'")
+        if end is None:
             raise ValueError(_SHAPE)
         if tokens[1].token_type in {TokenType.DISTINCT, TokenType.ALL}:
             raise ValueError(f"{_SHAPE}; '{tokens[1].text}' looks at more than one event. Instead, {_REMEDY}")
@@ -93,7 +96,7 @@ def _tokens(text: str) -> list[Token]:
     try:
         tokens = list(Dialect.get_or_raise("spark").tokenize(text))
     except SqlglotError as error:
-        raise ValueError(f"this is no SQL: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"this is not SQL: {str(error).splitlines()[0]}") from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     for before, token in itertools.pairwise(tokens):
@@ -135,7 +138,7 @@ def _parsed(expression: str) -> exp.Expr | None:
 def _expression(text: str, tokens: list[Token]) -> str:
     """Return the text of one row-local expression, to the letter."""
     if not tokens:
-        raise ValueError("a row-local expression is missing")
+        raise ValueError("an expression is missing: before or behind a comma, or behind SELECT or WHERE")
     part = _cut(text, tokens)
     query = _parsed(part)
     if query is None:
@@ -164,6 +167,8 @@ def _named(text: str, tokens: list[Token]) -> tuple[str | None, str]:
         return None, part
     elif isinstance(tree, exp.Column):
         name = tree.name
+    if not name and query is None:
+        raise ValueError(f"'{part}' is not complete, or needs a name behind it: AS something")
     if not name:
         raise ValueError(f"'{part}' needs a name: write {part} AS something")
     if name.startswith("_") and part.removeprefix("events.") not in RESERVED.names:
@@ -174,14 +179,36 @@ def _named(text: str, tokens: list[Token]) -> tuple[str | None, str]:
 def with_columns_for_stars(expression: str, columns: list[str]) -> str:
     """Spell out a star inside of a function, as in `struct(*)`: it means the user's columns, not Penstock's."""
     tokens = _tokens(expression)
-    opening, closing = {TokenType.L_PAREN, TokenType.COMMA}, {TokenType.R_PAREN, TokenType.COMMA}
-    listed = ", ".join("`{}`".format(name.replace("`", "``")) for name in columns)
     text, end = "", len(expression)
-    for before, token, after in reversed(list(zip(tokens, tokens[1:], tokens[2:], strict=False))):
-        kinds = (before.token_type in opening, token.token_type == TokenType.STAR, after.token_type in closing)
-        if all(kinds):
-            text, end = listed + expression[token.end + 1 : end] + text, token.start
+    for index in range(len(tokens) - 1, -1, -1):
+        if tokens[index].token_type != TokenType.STAR:
+            continue
+        of_table = index > 1 and tokens[index - 1].token_type == TokenType.DOT
+        first = index - 2 if of_table and tokens[index - 2].text.lower() == "events" else index
+        left_out, last = _left_out(tokens, index)
+        before, after = tokens[max(first - 1, 0) : first], tokens[last + 1 : last + 2]
+        # Anything but brackets and commas around it is a product, or the star of a SELECT.
+        if [each.token_type for each in before] in ([TokenType.L_PAREN], [TokenType.COMMA]) and [
+            each.token_type for each in after
+        ] in ([TokenType.R_PAREN], [TokenType.COMMA]):
+            kept = [name for name in columns if name.lower() not in left_out]
+            listed = ", ".join("`{}`".format(name.replace("`", "``")) for name in kept)
+            text, end = listed + expression[tokens[last].end + 1 : end] + text, tokens[first].start
     return expression[:end] + text
+
+
+def _left_out(tokens: list[Token], star: int) -> tuple[set[str], int]:
+    """Return the columns that a star leaves out by EXCEPT, and the index of the last token that belongs to it."""
+    following = tokens[star + 1 :]
+    if [each.token_type for each in following[:2]] != [TokenType.EXCEPT, TokenType.L_PAREN]:
+        return set(), star
+    closing = next(at for at, each in enumerate(following) if each.token_type == TokenType.R_PAREN)
+    named = following[2:closing]
+    if any(
+        each.token_type == TokenType.DOT for each in named
+    ):  # fields of structs, which no list of columns leaves out
+        return set(), star
+    return {each.text.lower() for each in named}, star + 1 + closing
 
 
 def mentioned_columns(expression: str) -> set[str]:
@@ -195,7 +222,10 @@ def mentioned_columns(expression: str) -> set[str]:
 def unknown_columns(
     texts: list[str], columns: list[str] | None, made: frozenset[str] = frozenset()
 ) -> Iterator[Problem]:
-    """Find names that no column has. A name that the same SELECT makes is there in the next step only."""
+    """Find SQL that cannot be read, and names that no column has. What a SELECT makes is there a step later."""
+    for text in texts:
+        if _parsed(text) is None:
+            yield Problem.warning(f"'{text}' does not look like complete SQL; Spark decides when the pipeline starts")
     if columns is None:
         return
     known = {name.lower() for name in [*columns, *RESERVED.names, "events"]}
@@ -203,4 +233,6 @@ def unknown_columns(
         if name.lower() in made - known:
             yield Problem.error(f"'{name}' is made by this SELECT and not there yet: use it in a second step")
         elif name.lower() not in known:
-            yield Problem.warning(f"there is no column '{name}'; there are {', '.join(columns)}")
+            close = nearest(name, columns)
+            meant = f"Did you mean '{close}'? " if close else ""
+            yield Problem.warning(f"there is no column '{name}'. {meant}There are {', '.join(columns)}")

@@ -13,7 +13,8 @@ from pydantic import Field, field_validator
 from penstock.config.problem import PipelineView, Problem
 from penstock.record.schema import parse
 from penstock.steps.step import StepModel
-from penstock.steps.user_code import load_function, own_modules
+from penstock.steps.user_code import CodeName, load_function
+from penstock.steps.user_modules import first_in, own_modules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +27,7 @@ class Stateful(StepModel, frozen=True):
     is_row_local = False
     takes_tables = True
 
-    stateful: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="The class, as `module:Class`.")
+    stateful: CodeName = Field(description="The class, as `module:Class`.")
     key: list[str] = Field(min_length=1, description="Columns whose values share one state.")
     returns: str = Field(description="Columns that come out, as in `decode.schema`.")
     timers: Literal["none", "event_time", "processing_time"] = Field(
@@ -54,13 +55,14 @@ class Stateful(StepModel, frozen=True):
         from pyspark import cloudpickle
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        processor: Any = load_function(self.stateful, folder)
-        for module in [sys.modules[processor.__module__], *own_modules()]:
-            # By value: the process in which Spark asks for the state has neither our path nor added files.
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-        return frame.groupBy(*self.key).transformWithState(
-            statefulProcessor=processor(),
-            outputStructType=from_arrow_schema(parse(self.returns)),
-            outputMode="Update",
-            timeMode={"none": "None", "event_time": "EventTime", "processing_time": "ProcessingTime"}[self.timers],
-        )
+        with first_in(folder):
+            processor: Any = load_function(self.stateful, folder)
+            for module in [sys.modules[processor.__module__], *own_modules()]:
+                # By value: the process in which Spark asks for the state has neither our path nor added files.
+                cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+            return frame.groupBy(*self.key).transformWithState(
+                statefulProcessor=processor(),
+                outputStructType=from_arrow_schema(parse(self.returns)),
+                outputMode="Update",
+                timeMode={"none": "None", "event_time": "EventTime", "processing_time": "ProcessingTime"}[self.timers],
+            )

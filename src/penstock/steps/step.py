@@ -1,14 +1,15 @@
 """What every step is: a model in a pipeline file, and what it does to the rows.
 
-A row-local step is SQL, which runs in the JVM (`as_select`), or a task, which runs in Spark's Python workers (`open`)
-and gives for each row one row or none, in order. Rows that have failed already pass it untouched. A step of a stateful
-pipeline works on the whole table as Spark streams it (`on_table`).
+A row-local step is SQL (`as_select`), which runs in the JVM unless workers can evaluate it with the same result, or a
+task, which runs in Spark's Python workers (`open`) and gives for each row one row or none, in order. Rows that have
+failed already pass it untouched. A step of a stateful pipeline works on the whole table as Spark streams it
+(`on_table`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import pyarrow as pa
 from pydantic import BaseModel
@@ -23,13 +24,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class ShippedCode:
+    """The user's modules in an archive among the files that Spark brings to every executor."""
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """Where the archive is; for tasks."""
+        from pyspark import SparkFiles
+
+        return Path(SparkFiles.get(self.name))
+
+
+@dataclass(frozen=True)
 class StepContext:
     """What a step may need to open."""
 
     schema: pa.Schema
     """The columns that go in, Penstock's among them."""
-    folder: Path | None
-    """Where the user's modules are; None if they lie on Python's path."""
+    folder: Path | ShippedCode
+    """Where the user's modules are."""
     notes: Path
     """Folder for notes of the record at hand, which outlive a worker that dies."""
 
@@ -60,6 +75,11 @@ class StepModel(BaseModel, frozen=True, extra="forbid"):
     """Whether it reports to the driver what it counted, which one step of a pipeline can."""
 
     @property
+    def makes_changes(self) -> bool:
+        """Whether its rows say what becomes of the row with their key, and bring the column `_change` with them."""
+        return False
+
+    @property
     def user_code(self) -> str | None:
         """The user's code that it runs, as `module:name`."""
         return None
@@ -77,6 +97,10 @@ class StepModel(BaseModel, frozen=True, extra="forbid"):
     def columns(self, names: list[str] | None) -> list[str] | None:
         """Return the user's columns that come out, given those that go in; None if that is not known."""
         return names
+
+    def with_columns(self, columns: Mapping[str, str]) -> Self:  # noqa: ARG002 - most make the columns that they say
+        """Return the step with the columns that it takes of those which records have brought: types by name."""
+        return self
 
     def problems(self, pipeline: PipelineView, names: list[str] | None) -> Iterable[Problem]:  # noqa: ARG002 - most have none
         """Return what is wrong with it in this pipeline, behind these columns, with keys inside of the step."""

@@ -1,27 +1,38 @@
 """The user's own code in steps: finding it, opening it inside of a task, and what is known of it when it fails."""
 
-import difflib
 import importlib
 import os
+import re
 import struct
-import sys
-import sysconfig
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from traceback import walk_tb
-from types import ModuleType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import pyarrow as pa
+from pydantic import AfterValidator, WithJsonSchema
 
 from penstock.errors import BadInput
 from penstock.record.columns import user_columns, whole_schema
 from penstock.record.decoded import RecordError, record_error
 from penstock.record.schema import parse
+from penstock.steps.code_line import code_line, in_brackets
 from penstock.steps.step import StepContext
+from penstock.steps.user_modules import first_in, is_namesake
+from penstock.wording import nearest
 
-_LIBRARY = Path(sysconfig.get_path("stdlib"))
+_NAME = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+
+
+def _code_name(text: str) -> str:
+    if re.fullmatch(_NAME, text) is None:
+        raise ValueError("write it as module:name, such as rules:clean for the function clean in rules.py")
+    return text
+
+
+CodeName = Annotated[str, AfterValidator(_code_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"})]
+"""The name of a function or class of the user, as `module:name`."""
+
 HANDLERS = "-handlers"
 """Ends the name of the notes that a class of handlers keeps, for a Python step before it keeps notes, too."""
 
@@ -31,35 +42,31 @@ def columns_after(returns: str | None, schema: pa.Schema) -> pa.Schema:
     return parse(returns) if returns else pa.schema([schema.field(name) for name in user_columns(schema.names)])
 
 
-def load_function(reference: str, folder: Path | None) -> Callable[..., Any]:
-    """Import `module:function`, from beside the pipeline file or from anywhere Python looks."""
-    if folder is not None and str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+def load_function(reference: str, folder: Path) -> Callable[..., Any]:
+    """Import `module:function`, from beside the pipeline file or from anywhere Python looks.
+
+    Another pipeline of this process may have a module of that name: neither gets the other's.
+    """
     module, _, name = reference.partition(":")
-    try:
-        function = getattr(importlib.import_module(module), name, None)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module runs when it is imported, and may raise anything
-        reason = f"{type(error).__name__}: {error}{line_of(error)}"
-        raise BadInput(f"the step '{reference}' cannot be imported: {reason}") from None
+    with first_in(folder):
+        try:
+            loaded = importlib.import_module(module)
+            function = getattr(loaded, name, None)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a module runs when it is imported, and may raise anything
+            reason = f"{type(error).__name__}: {error}{in_brackets(code_line(error))}"
+            raise BadInput(f"the step '{reference}' cannot be imported: {reason}") from None
+        if is_namesake(module, folder):
+            raise BadInput(
+                f"the module '{module}' beside the pipeline file is hidden by another one of that name,"
+                f" {getattr(loaded, '__file__', None) or 'which is part of Python'}",
+                fix="Rename yours",
+            )
     if not callable(function):
-        known = [each for each, value in vars(sys.modules[module]).items() if callable(value)]
-        nearest = difflib.get_close_matches(name, known, n=1)
-        meant = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        known = [each for each, value in vars(loaded).items() if callable(value)]
+        close = nearest(name, known)
+        meant = f"; did you mean '{close}'?" if close else ""
         raise BadInput(f"the module '{module}' has no function '{name}'{meant}")
     return function  # type: ignore[no-any-return]
-
-
-def own_modules() -> list[ModuleType]:
-    """Return the modules in memory that neither Python nor an installed package has brought: the user's own."""
-    found = []
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file is None or name.partition(".")[0] in {"__main__", "penstock"}:
-            continue
-        path = Path(file)
-        if not path.is_relative_to(_LIBRARY) and not {"site-packages", "dist-packages"} & set(path.parts):
-            found.append(module)
-    return found
 
 
 class UserTask(ABC):
@@ -83,7 +90,8 @@ class UserTask(ABC):
 
     def load(self) -> Any:
         """Return the code, ready to be called."""
-        return load_function(self._reference, self._folder)
+        folder = self._folder if isinstance(self._folder, Path) else self._folder.path
+        return load_function(self._reference, folder)
 
     @abstractmethod
     def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], notebook: "Notebook") -> Iterator[pa.RecordBatch]:
@@ -121,24 +129,10 @@ def noted(path: Path) -> int | None:
 
 
 def error_from(error: Exception, stage: str = "step") -> RecordError:
-    """Describe what a user's code raised."""
+    """Describe what a user's code raised, and where."""
     name = type(error).__name__
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - the function of a user's exception
         message = ""
-    return record_error(name, message or name, stage)
-
-
-def line_of(error: BaseException) -> str:
-    """Return ` (rules.py, line 7)`: the last line of the user's own code on the way to an error, if there was one."""
-    if isinstance(error, SyntaxError) and error.filename and error.lineno:
-        return f" ({Path(error.filename).name}, line {error.lineno})"
-    frames = [
-        (Path(frame.f_code.co_filename), line)
-        for frame, line in walk_tb(error.__traceback__)
-        if not {"penstock", "site-packages", "dist-packages"} & set(Path(frame.f_code.co_filename).parts)
-        and not Path(frame.f_code.co_filename).is_relative_to(_LIBRARY)
-        and not frame.f_code.co_filename.startswith("<")
-    ]
-    return f" ({frames[-1][0].name}, line {frames[-1][1]})" if frames else ""
+    return record_error(name, message or name, stage, code_line(error))

@@ -1,34 +1,39 @@
 """A pipeline's tasks over some records, with nothing written anywhere: what the test kit and `preview` are made of.
 
 Guarantee: decoding, steps, handlers, expectations and conditions are the code that runs in production, over the same
-columns; only the ends differ. Where the pipeline has SQL, Spark itself runs it; where it has none, no JVM starts.
+columns; only the ends differ. Where the pipeline has SQL, Spark analyses it, and runs it where workers cannot; where it
+has none, no JVM starts.
 """
 
-import atexit
 import base64
-import shutil
-import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.errors import BadInput, PipelineHalted
+from penstock.driver import brief_spark
+from penstock.errors import BadInput, PenstockError, PipelineHalted, SchemaChanged
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.decoded import RecordError
 from penstock.record.manifest import COLUMN, Manifest, added_up
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sources.source import PartitionReader
+from penstock.steps.code_line import in_brackets
 from penstock.steps.step import StepContext
+from penstock.steps.user_code import error_from
 from penstock.worker.assembly import tasks_of
 from penstock.worker.tasks import Chain, ReadTask, Task, WriteTask, event_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from penstock.driver.placement import PlacedExpression
 
 _ORIGIN = "_offset"
 
@@ -45,6 +50,9 @@ class Dead:
     message: str
     sink: str | None
     """The one sink that it could not go to; None if it went to none."""
+    line: str | None = None
+    """The line of the user's code that raised it, as file:line and its text."""
+    topic: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,11 +85,15 @@ def dry_run(
     reader: PartitionReader,
     offset_ranges: list[OffsetRange],
     spark: "SparkSession | None" = None,
+    analysis: Path | None = None,
 ) -> Outcome:
-    """Send the records of these ranges through a pipeline; no sink, checkpoint or topic is touched."""
+    """Send the records of these ranges through a pipeline; no sink, checkpoint or topic is touched.
+
+    What Spark finds out about the SQL is kept in the file `analysis`, if one is named, and not asked again.
+    """
     if spec.is_stateful:
         raise BadInput("a stateful pipeline works on a table: try it with Spark and a small table")
-    _look_first_in(folder, spec)
+    spec = spec.resolved()
     with tempfile.TemporaryDirectory(prefix="penstock-testing-") as scratch:
         read, write = tasks_of(
             spec,
@@ -95,26 +107,13 @@ def dry_run(
             rejected=[{} for _ in offset_ranges],
             recorded={},
         )
-        manifests = _manifests(spec, folder, Path(scratch), read, write, spark)
+        try:
+            manifests = _manifests(spec, folder, Path(scratch), read, write, spark, analysis)
+        except SchemaChanged as change:
+            if not change.columns:
+                raise
+            return dry_run(spec.with_columns(change.columns), folder, reader, offset_ranges, spark, analysis)
     return _outcome(spec, offset_ranges, manifests)
-
-
-def _look_first_in(folder: Path, spec: PipelineSpec) -> None:
-    """Let a module beside the pipeline file be its own, and not one of the same name that another test has loaded."""
-    if not any(step.user_code for step in spec.steps):
-        return  # nothing of this folder is named, so nothing of it is imported
-    sys.path[:] = [str(folder), *(each for each in sys.path if each != str(folder))]
-    for step in spec.steps:  # a name of Python's own stays Python's, as it does in production
-        name = (step.user_code or "").partition(":")[0].partition(".")[0]
-        beside = folder / f"{name}.py"
-        known = getattr(sys.modules.get(name), "__file__", None)
-        if (
-            known is not None
-            and name not in sys.stdlib_module_names
-            and beside.exists()
-            and beside.resolve() != Path(known).resolve()
-        ):
-            del sys.modules[name]
 
 
 class _MemoryStager:
@@ -143,6 +142,7 @@ class _DeadStager:
             value = row["_value"]
             self._letters.append(
                 {
+                    "topic": row["_topic"],
                     "partition": row["_partition"],
                     "offset": row["_offset"],
                     "value": None if value is None else base64.b64encode(value).decode(),
@@ -171,27 +171,71 @@ def _unpacked(text: str) -> list[dict[str, Any]]:
 
 
 def _manifests(
-    spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, spark: "SparkSession | None"
+    spec: PipelineSpec,
+    folder: Path,
+    scratch: Path,
+    read: ReadTask,
+    write: WriteTask,
+    spark: "SparkSession | None",
+    analysis: Path | None,
 ) -> list[Manifest]:
     if spark is None and not needs_spark(spec):
         return [_in_process(spec, folder, scratch, read, write, index) for index in range(len(read.offset_ranges))]
-    from penstock.driver import session
-    from penstock.driver.failures import cause_of, job_errors
+    from penstock.driver.failures import cause_of, in_words, job_errors
     from penstock.driver.spark_job import SparkJob
 
-    started = spark or session.start("testing", _log_folder(), master="local[1]", wishes=spec.spark)
     try:
-        return SparkJob(spec, lambda: started, folder, scratch).manifests(read, write)
+        with _told():
+            job = SparkJob(
+                spec, (lambda: spark) if spark else partial(brief_spark.session, spec.spark), folder, scratch, analysis
+            )
+            return job.manifests_in_process(read, write)
     except job_errors() as error:
-        raise cause_of(error) or error from None
+        raise cause_of(error) or _failed(in_words(error)) from None
 
 
-@cache
-def _log_folder() -> Path:
-    """Return the folder of the one Spark that this process starts; it goes when the process does."""
-    folder = tempfile.mkdtemp(prefix="penstock-spark-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+def placement(spec: PipelineSpec, folder: Path) -> list["PlacedExpression"]:
+    """Let Spark look at the SQL of a pipeline, and say of each expression where it runs; nothing is read."""
+    if spec.is_stateful or spec.speed == "realtime" or not needs_spark(spec):
+        return []
+    from penstock.driver.spark_job import SparkJob
+
+    with tempfile.TemporaryDirectory(prefix="penstock-check-") as scratch:
+        return SparkJob(spec.resolved(), brief_spark.starter(spec.spark), folder, Path(scratch)).placement.expressions
+
+
+def is_answered(spec: PipelineSpec, folder: Path, analysis: Path) -> bool:
+    """Return whether all SQL of a pipeline runs in this process, and all that Spark has to say about it is kept."""
+    from penstock.driver.spark_job import SparkJob
+
+    def refuse() -> "SparkSession":
+        raise _NotAnsweredError
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="penstock-testing-") as scratch:
+            placed = SparkJob(spec.resolved(), refuse, folder, Path(scratch), analysis).placement.expressions
+    except Exception:  # noqa: BLE001 - whatever is wrong with the pipeline is told by the run
+        return False
+    return not any(each.reason for each in placed)
+
+
+class _NotAnsweredError(Exception):
+    """Spark would have to be asked."""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn what a component raises, and no record is to blame for, into an error that says so."""
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        # By name: where there is no SQL, neither is loaded.
+        if type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise
+        found = error_from(error)
+        raise _failed(f"{found['error']}: {found['message']}{in_brackets(found.get('line'))}") from error
 
 
 def needs_spark(spec: PipelineSpec) -> bool:
@@ -208,8 +252,13 @@ def _in_process(
         task = step.open(StepContext(schema, folder, scratch / "notes"))
         schema = task.schema
         steps.append(task)
-    (manifest,) = Chain([read, *steps, write]).run(iter(()), index)
+    with _told():
+        (manifest,) = Chain([read, *steps, write]).run(iter(()), index)
     return Manifest.read(manifest.column(COLUMN)[0].as_py())
+
+
+def _failed(reason: str) -> PipelineHalted:
+    return PipelineHalted(f"the pipeline fails on these records: {reason}", safe="Nothing was written")
 
 
 def _outcome(spec: PipelineSpec, offset_ranges: list[OffsetRange], manifests: list[Manifest]) -> Outcome:

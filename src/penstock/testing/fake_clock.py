@@ -12,8 +12,8 @@ _EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 class FakeClock(Clock):
     """Use it as a context. Pauses between attempts, and limits of rate, pass at once and are on record.
 
-    In force for this process: a pipeline whose SQL needs Spark runs its Python in other processes, which have the
-    machine's clock.
+    In force for this process, in which all Python runs, also that of a pipeline with SQL; SQL itself has the machine's
+    clock.
     """
 
     def __init__(self, start: datetime.datetime = _EPOCH) -> None:

@@ -117,7 +117,7 @@ class SinkConformance(SinkDriving):
         return False
 
     def test_positions_are_those_of_one_topic_one_pipeline_and_one_sink(self) -> None:
-        """A topic that was made anew begins anew, and so do other pipelines and sinks at the same target."""
+        """A topic that was recreated begins anew, and so do other pipelines and sinks at the same target."""
         if not self.is_exactly_once:
             return
         self.land(10, 4)

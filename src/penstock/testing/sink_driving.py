@@ -225,7 +225,7 @@ def _reported(rows: int, detail: dict[str, Any]) -> dict[str, Any]:
     try:
         report = Manifest(0, TaskSummary(), {"conformance": part}, {}, {}, None).row()
     except TypeError as error:
-        raise AssertionError(f"what `finish` gives is no JSON: {error}") from None
+        raise AssertionError(f"what `finish` gives is not JSON: {error}") from None
     heard = Manifest.read(report.column(COLUMN)[0].as_py()).sinks["conformance"].detail
     require(
         heard == _listed(detail),

@@ -3,6 +3,7 @@
 An address names where a password is kept and never holds it, so that it can be printed, logged and shown by `ps`.
 """
 
+import re
 from collections.abc import Callable
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -16,6 +17,7 @@ from penstock.transports.transport import Transport
 _DEFAULT_PORTS = {"redis": 6379, "redis-pubsub": 6379, "amqp": 5672}
 _AMQP_TLS_PORT = 5671
 _HOST = "127.0.0.1"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
 
 class Address(BaseModel, frozen=True, extra="forbid"):
@@ -50,14 +52,16 @@ def parse(text: str) -> Address:
     """Read an address; what is wrong with it is said without repeating what may be a password."""
     scheme, separator, _ = text.partition("://")
     if not separator or scheme not in _OPENERS:
-        named = f"'{scheme}://'" if separator else "this address, which has no '://',"
+        no_scheme = "this address, which has no '://'," if not separator else "what is in front of '://'"
+        named = f"'{scheme}://'" if separator and _SCHEME.fullmatch(scheme) else no_scheme
         raise BadInput(f"no transport is known for {named}", fix=f"Known are: {', '.join(f'{s}://' for s in _OPENERS)}")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
         raise BadInput(f"the {scheme}:// address has no valid host and port") from None
-    if parts.password is not None:
+    # A password with a slash, a question mark or a hash ends the host early, and its rest stands in what follows.
+    if parts.password is not None or "@" in parts.path + parts.query + parts.fragment:
         raise BadInput(
             f"the {scheme}:// address holds a password", fix="Say where it is kept: ?password=env:NAME or file:PATH"
         )
@@ -66,7 +70,9 @@ def parse(text: str) -> Address:
     tls = options.pop("tls", None) if scheme != "kafka" else None
     if options or (scheme == "kafka" and (reference or parts.username)):
         unknown = next(iter(options), "password" if reference else "user")
-        raise BadInput(f"a {scheme}:// address takes no '{unknown}'", fix=_fix_for_options(scheme))
+        # Part of a password that has an ampersand looks like an option.
+        named = f"no '{unknown}'" if unknown in {"password", "tls", "user"} else "no other option"
+        raise BadInput(f"a {scheme}:// address takes {named}", fix=_fix_for_options(scheme))
     try:
         password = Secret.parse(reference) if reference is not None else None
     except ValueError as error:

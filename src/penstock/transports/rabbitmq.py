@@ -326,5 +326,5 @@ def _problem_of_key(key: str | None) -> str | None:
     try:
         encoded = (key or "").encode()
     except UnicodeEncodeError:
-        return "a key is no text that UTF-8 could write"
+        return "a key is not text that UTF-8 can represent"
     return f"a key has more than {_LARGEST_KEY} bytes" if len(encoded) > _LARGEST_KEY else None

@@ -44,7 +44,7 @@ def tasks_of(
         SinkTask(
             name=name,
             stager=stagers[name],
-            reserved_columns=model.reserved_columns,
+            reserved_columns=spec.reserved_columns(model),
             where=where_column(number) if model.where else None,
             resume_offsets=[resume_offsets[name][each.source_partition] for each in offset_ranges],
         )

@@ -14,6 +14,7 @@ from pyspark.daemon import manager
 import penstock.sinks.kafka
 import penstock.sources.kafka_reader
 import penstock.steps.python
+import penstock.worker.sql_tasks
 import penstock.worker.tasks
 
 if __name__ == "__main__":

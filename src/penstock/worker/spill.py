@@ -38,8 +38,10 @@ def unasked_columns(schema: pa.Schema, selects: list[Select], conditions: list[s
         [part for part, name in zip(each.expressions, each.names, strict=True) if name is None] for each in selects
     ]
     # A star inside of a function, as in struct(*), mentions every column.
-    plain = all(each in (["*"], ["events.*"]) for each in stars) and all(
-        text == with_columns_for_stars(text, []) for text in texts if text
+    plain = (
+        "except" not in said
+        and all(each in (["*"], ["events.*"]) for each in stars)
+        and all(text == with_columns_for_stars(text, []) for text in texts if text)
     )
     own = [name for name in user_columns(schema.names) if plain and name.isascii() and name.isidentifier()]
     reserved = [name for name in RESERVED.names if name != "_error"]

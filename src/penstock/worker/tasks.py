@@ -5,7 +5,7 @@ lie the user's steps. A task may run twice; it touches nothing but files and row
 reported to the driver in a manifest, of which only the winning attempt's arrives.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from penstock.decoders.decoder import DecoderContext, DecoderModel
 from penstock.delivery.crash_points import crash_point
-from penstock.delivery.dead_letters import NOT_READ
+from penstock.delivery.dead_envelope import NOT_READ
 from penstock.errors import PenstockError
 from penstock.pipeline.expectation import Expectation
 from penstock.record.columns import ERROR, SUMMARY, rule_column, user_columns, whole_rows, whole_schema
 from penstock.record.decoded import RecordError, record_error
-from penstock.record.manifest import Manifest, SinkPart, TaskSummary
+from penstock.record.manifest import COLUMN, Manifest, SinkPart, TaskSummary
 from penstock.record.positions import OffsetRange
 from penstock.sinks.sink import Stager, StagerFactory
 from penstock.sources.source import PartitionReader
@@ -48,6 +48,12 @@ class Chain:
 
         context = TaskContext.get()
         return self.run(batches, context.partitionId() if context is not None else 0)
+
+    def manifests(self, numbers: Iterable[int]) -> Iterator[str]:
+        """Run the tasks, which take no rows from the JVM, on the offset ranges of these numbers."""
+        for index in numbers:
+            for batch in self.run(iter(()), index):
+                yield from batch.column(COLUMN).to_pylist()
 
     def run(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
         """Run the tasks one into the other, on one offset range."""

@@ -46,12 +46,12 @@ def test_a_node_whose_port_another_kafka_has_taken_is_named_although_its_own_clu
     gone = known.nodes[0].model_copy(update={"id": 2, "client_port": stranger.nodes[0].client_port})
     known.model_copy(update={"nodes": (*known.nodes, gone)}).save(tmp_path)
     server = careless_kafka.connection.bootstrap_servers
-    require_own(kafka.cluster.folder, kafka.connection)
+    require_own(kafka.cluster.folder, kafka.connection, str)
 
     # A client asks its servers in an order of its own: each time another one may be the first.
     for _ in range(6):
         with pytest.raises(Conflict, match=f"the Kafka at {server} is not this project's: .* {stranger.cluster_id}"):
-            require_own(tmp_path, local_connection(tmp_path))
+            require_own(tmp_path, local_connection(tmp_path), str)
 
 
 def test_looking_for_a_topic_does_not_make_it(careless_kafka: RunningKafka, cli: Cli) -> None:
@@ -137,6 +137,7 @@ def into_kafka(lab: Lab, topic: str) -> list[dict[str, str]]:
     return [{"type": "delta", "path": str(lab.table)}, {"type": "kafka", "topic": lab.kafka.topic(f"{topic}-out")}]
 
 
+@pytest.mark.soak
 def test_a_driver_whose_transactional_ids_and_positions_kafka_has_forgotten_goes_on(careless: Lab) -> None:
     topic = careless.kafka.topic("quiet")
     spec = careless.spec(topic, speed="stream", sinks=into_kafka(careless, topic))
@@ -151,7 +152,7 @@ def test_a_driver_whose_transactional_ids_and_positions_kafka_has_forgotten_goes
                 until(partial(is_forgotten, careless.connection, f"penstock.{topic}.{sink}"))
                 forget(careless, topic, sink)
             careless.send_ids(topic, range(3, 6))
-        else:
+        elif progress.report is not None:
             runner.stopping.set()
 
     with careless.runner(spec) as runner:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from penstock.broker.certificates import Certificates
 from penstock.broker.tools import client_properties, run_tool
@@ -18,10 +19,13 @@ from penstock.kafka.consumer import Consumer
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.reader import Reader, read_all
 from penstock.kafka.security import Mtls, Plaintext, Scram, Tls
+from penstock.kafka.users import User
 from penstock.private import write_private
 from penstock.secret import Secret
 
 from conftest import Cli, RunningKafka
+from support.files import contents_under, paths_under
+from support.waiting import until
 
 NASTY = "a\"b\\c;d=e f'g#é$(x)`y`"
 
@@ -189,6 +193,22 @@ def test_a_removed_user_is_out_and_leaves_no_permission_behind(secure_kafka: Run
     assert cli("--user", "leaver", "topic", "list", home=home).code == 3
 
 
+def test_a_user_is_removed_with_the_passwords_of_every_mechanism(secure_kafka: RunningKafka) -> None:
+    admin = secure_kafka.admin()
+    users.put(admin, "twofold", "long-enough")
+    older = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    change = UserScramCredentialUpsertion("twofold", older, b"long-enough")
+    admin.results(admin.client.alter_user_scram_credentials([change]), "adding a password")
+    until(lambda: User(user="twofold", mechanisms=["SCRAM-SHA-256", "SCRAM-SHA-512"]) in _sorted(admin))
+    users.remove(admin, "twofold")
+
+    assert "twofold" not in {each.user for each in users.list_users(admin)}
+
+
+def _sorted(admin: Admin) -> list[User]:
+    return [User(user=each.user, mechanisms=sorted(each.mechanisms)) for each in users.list_users(admin)]
+
+
 def test_a_user_with_the_nodes_name_may_do_no_more_than_any_other(secure_kafka: RunningKafka, cli: Cli) -> None:
     secret = secure_kafka.topic("secret")
 
@@ -204,9 +224,9 @@ def test_a_user_with_the_nodes_name_may_do_no_more_than_any_other(secure_kafka: 
 
 
 def test_what_a_secure_cluster_keeps_is_for_its_owner_only(secure_kafka: RunningKafka) -> None:
-    kept = [secure_kafka.cluster.folder, *secure_kafka.cluster.folder.rglob("*")]
+    kept = paths_under(secure_kafka.cluster.folder)
 
-    assert [] == [path for path in kept if path.exists() and path.stat().st_mode & 0o077]
+    assert [] == [path for path, found in kept if not path.is_symlink() and found.st_mode & 0o077]
 
 
 def test_a_password_with_every_awkward_character_works_in_python_and_in_java(
@@ -246,11 +266,11 @@ def test_no_password_is_in_a_log_a_state_file_a_process_list_or_what_was_printed
 
     processes = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout  # noqa: S607
     kept = SecretsFolder.of(secure_kafka.cluster.folder).folder
-    files = [path for path in secure_kafka.home.rglob("*") if path.is_file() and kept not in path.parents]
+    files = [(path, text) for path, text in contents_under(secure_kafka.home) if kept not in path.parents]
     texts = [processes, said.out, said.err, failed.out, failed.err, repr(connection), connection.model_dump_json()]
     for password in passwords:
         assert not [text for text in texts if password in text]
-        assert not [path for path in files if password.encode() in path.read_bytes()]
+        assert not [path for path, text in files if password.encode() in text]
     assert {0o600} == {path.stat().st_mode & 0o777 for path in kept.rglob("*") if path.is_file()}
     assert {0o700} == {path.stat().st_mode & 0o777 for path in [kept, *kept.rglob("*")] if path.is_dir()}
 

@@ -4,15 +4,21 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
 from penstock.errors import BadInput
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.pipeline.load import load
+from penstock.record.columns import COORDINATES, RESERVED
+from penstock.sinks.delta_table import make_table
 
-from conftest import Cli
+from conftest import Cli, Said
 from support.pipelines import Lab
+from support.postgres_driver import ask
 
 GOOD = """\
 name: orders
@@ -74,10 +80,6 @@ CONTRADICTIONS = {
         ),
         ["pipeline.yaml:5: steps.0", "second pipeline"],
     ),
-    "key of an appended table": (
-        changed(("path: tables/orders", "path: tables/orders, key: [id]")),
-        ["pipeline.yaml:9: sinks.0.key", "stateful pipelines"],
-    ),
     "bad start": (changed(("[orders]", "[orders], start: whenever")), ["pipeline.yaml:2: source", "whenever"]),
     "too small a batch": (changed(("sinks:", "batch: {max_events: 0}\nsinks:")), ["pipeline.yaml:8: batch.max_events"]),
 }
@@ -96,13 +98,13 @@ def test_a_contradiction_is_reported_with_file_line_key_and_remedy(kind: str, tm
 
 
 def test_the_command_tells_all_contradictions_at_once_with_exit_2(cli: Cli, tmp_path: Path) -> None:
-    text = changed(("id * 2", "sum(id)"), ("path: tables/orders", "path: tables/orders, key: [id]"))
+    text = changed(("id * 2", "sum(id)"), ("{type: delta, path: tables/orders}", "{type: kafka, topic: orders}"))
     (tmp_path / "pipeline.yaml").write_text(text)
 
     said = cli("pipeline", "check", "pipeline.yaml")
 
     assert 2 == said.code
-    assert ["steps.0.sql", "sinks.0.key"] == [key for key in ("steps.0.sql", "sinks.0.key") if key in said.err]
+    assert ["steps.0.sql", "sinks.0.topic"] == [key for key in ("steps.0.sql", "sinks.0.topic") if key in said.err]
 
 
 def test_columns_that_nobody_makes_are_warnings(cli: Cli, tmp_path: Path) -> None:
@@ -175,7 +177,9 @@ def test_a_function_that_is_not_there_and_a_module_that_does_not_load_are_found(
 
     assert "can run" in checked("rules_of_check:score")
     assert "steps.0.python: the module 'rules_of_check' has no function 'scroe'" in checked("rules_of_check:scroe")
-    assert "ZeroDivisionError: division by zero (broken_of_check.py, line 2)" in checked("broken_of_check:f")
+    assert "ZeroDivisionError: division by zero (broken_of_check.py:2: half = limit / 0)" in checked(
+        "broken_of_check:f"
+    )
 
 
 def test_a_check_online_finds_topics_and_servers_and_makes_nothing(lab: Lab, cli: Cli) -> None:
@@ -189,5 +193,84 @@ def test_a_check_online_finds_topics_and_servers_and_makes_nothing(lab: Lab, cli
     assert 0 == found[topic].code, found[topic].err
     assert f"found: {topic}/0 with 0 offsets" in found[topic].err
     assert 3 == found[gone].code
-    assert f"there is no topic '{gone}'. Make it with: penstock topic create {gone}" in found[gone].err
+    assert f"make this one with: penstock topic create {gone}" in found[gone].err
     assert [file] == list(lab.folder.iterdir())
+
+
+def test_a_check_online_says_how_old_a_record_may_be_before_its_row_is_deleted_again(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("aged")
+    two_days, sent_now, forever = (lab.kafka.topic("aged", retention=each) for each in ("2d", "2d", "forever"))
+    sinks = [
+        {"type": "kafka", "topic": two_days},
+        {"type": "kafka", "topic": sent_now, "name": "now", "timestamp": "now"},
+        {"type": "kafka", "topic": forever, "name": "forever"},
+    ]
+
+    said = cli("pipeline", "check", lab.written(topic, sinks=sinks), "--online", home=lab.kafka.home)
+
+    cautious = [line.split(",")[0] for line in said.err.splitlines() if "rows of records older than 48 h" in line]
+    assert [f"found: sink 'kafka' can be reached: topic {two_days}"] == cautious, said.err
+
+
+def test_a_check_online_of_a_stateful_pipeline_says_what_it_compared_and_makes_nothing(
+    cli: Cli, tmp_path: Path
+) -> None:
+    make_table(tmp_path / "landed", pa.schema([("name", pa.string()), ("id", pa.int64())]), "landed")
+    make_table(tmp_path / "counts", pa.schema([("name", pa.string())]), "counts")
+    file = tmp_path / "counts.yaml"
+    document = {
+        "name": "counts",
+        "source": {"type": "delta", "path": "landed"},
+        "steps": [{"sql": "SELECT name, count(*) AS events FROM events GROUP BY name"}],
+        "sinks": [
+            {"type": "delta", "path": "counts", "key": ["name"]},
+            {"type": "iceberg", "path": "iceberg/counts", "key": ["name"]},
+        ],
+    }
+    file.write_text(yaml.safe_dump(document))
+    before = sorted(tmp_path.iterdir())
+
+    said = cli("pipeline", "check", file, "--online")
+
+    found = [line for line in said.err.splitlines() if line.startswith("found: ")]
+    assert 0 == said.code, said.err
+    assert [
+        f"found: folder {tmp_path}/landed can be read",
+        "found: no state yet: everything in the table will be computed",
+        f"found: sink 'delta' can be reached: folder {tmp_path}/counts, and the column events int64 will be added",
+        f"found: sink 'iceberg' can be reached: folder {tmp_path}/iceberg/counts",
+    ] == found
+    assert before == sorted(tmp_path.iterdir())
+
+
+def test_a_check_online_compares_the_columns_of_tables_that_are_there(
+    lab: Lab, postgres: RunningPostgres, cli: Cli
+) -> None:
+    topic, server = lab.kafka.topic("compared"), postgres.database()
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
+    coordinates = [RESERVED.field(name) for name in COORDINATES]
+    make_table(lab.folder / "table", pa.schema([("id", pa.int64()), ("name", pa.string()), *coordinates]), topic)
+    ask(server, "CREATE TABLE landed (id bigint, _topic_id text, _partition int, _offset bigint)")
+    delta = {"type": "delta", "path": str(lab.folder / "table")}
+    sink = {"type": "postgres", "table": "landed", "server": login}
+    file = lab.folder / "pipeline.yaml"
+
+    def checked(schema: str, sinks: list[dict[str, Any]]) -> Said:
+        decode = {"type": "json", "schema": schema}
+        file.write_text(yaml.safe_dump(lab.document(topic, decode=decode, sinks=sinks)))
+        return cli("pipeline", "check", file, "--online", home=lab.kafka.home)
+
+    fitting = checked("id bigint, name string", [delta])
+    other_type = checked("id string, name string", [delta])
+    lacking = checked("id bigint, name string", [delta, {**sink, "new_columns": "refuse"}])
+    more = checked("id bigint, name string, tags array<string>", [delta, sink])
+    narrower = checked("id bigint", [sink])
+
+    assert (0, True) == (fitting.code, "and its columns fit" in fitting.err)
+    assert (6, True) == (other_type.code, "and the pipeline writes id string" in other_type.err)
+    assert (6, True) == (lacking.code, "the table landed has no column 'name'" in lacking.err)
+    assert 0 == more.code, more.err
+    will_add = "and the column tags list<item: string> will be added"
+    assert will_add in more.err
+    assert "and the column name string will be added, the column tags" in more.err
+    assert (0, True) == (narrower.code, "and its columns fit" in narrower.err), narrower.err

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from penstock.config import settings
-from penstock.delivery.dead_letters import DeadLetter
+from penstock.delivery.dead_envelope import ENVELOPE, enveloped
+from penstock.delivery.dead_letter import DeadLetter
 from penstock.delivery.ledger import TOPIC, Ledger, Replay
 from penstock.errors import BadInput, Conflict, NotFound, TopicRecreated
 from penstock.kafka import topics
@@ -15,8 +16,9 @@ from penstock.kafka.producer import Producer
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.operate import range_replay
 from penstock.operate import replay as replays
+from penstock.operate.known_ledger import note_ledger, require_same_ledger
 from penstock.operate.range_replay import RangeReplay
-from penstock.record.formats import HEADER
+from penstock.record.formats import DEAD_LETTER, HEADER
 from penstock.sources.range import Range
 
 from conftest import Cli, RunningKafka
@@ -60,8 +62,13 @@ def test_a_replay_has_more_letters_than_fit_into_one_record(kafka: RunningKafka)
     offsets = [10**18 + number for number in range(60_000)]
     ledger = Ledger(kafka.connection)
 
-    ledger.claim([letter(dead_topic, offset) for offset in offsets], Replay(id="00c0ffee", pipeline="orders"))
-    found = ledger.find("00c0ffee")
+    try:
+        ledger.claim([letter(dead_topic, offset) for offset in offsets], Replay(id="00c0ffee", pipeline="orders"))
+        found = ledger.find("00c0ffee")
+    finally:
+        # Whatever looks at dead letters reads the whole ledger: no other test is to read all these, time and again.
+        topics.delete(kafka.admin(), TOPIC)
+        (kafka.home / "ledger.json").unlink(missing_ok=True)
 
     assert offsets == sorted(found.letters[dead_topic][0])
     assert (60_000, "started") == (found.count, found.state)
@@ -109,6 +116,23 @@ def test_what_a_forged_entry_names_is_neither_run_nor_written_to(kafka: RunningK
 
     assert (2, 1) == (said.code, len(said.error_lines))
     assert said.err.strip().endswith("Name it with --file")
+    assert [evil] == sorted(tmp_path.iterdir())
+
+
+def test_a_letter_that_names_a_program_as_its_pipeline_runs_nothing(
+    kafka: RunningKafka, cli: Cli, tmp_path: Path
+) -> None:
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()")
+    dead_topic = kafka.topic("ledger-evil-dead")
+    said_by_it = {**dict.fromkeys(ENVELOPE, "0"), "pipeline": evil, "sinks": "[]", "format": DEAD_LETTER}
+    with Producer(kafka.connection) as producer:
+        producer.send(dead_topic, "{}", headers={name: value or b"" for name, value in enveloped(said_by_it)})
+
+    said = cli("dead", "replay", "--topic", dead_topic, "--yes", home=kafka.home)
+
+    assert 3 == said.code
+    assert f"no pipeline '{evil}' has run here" in said.err
     assert [evil] == sorted(tmp_path.iterdir())
 
 
@@ -191,3 +215,36 @@ def test_letters_of_a_dead_letter_topic_that_was_recreated_are_not_looked_for_in
 
     with pytest.raises(TopicRecreated, match="the letters of the replay 0000beef are gone"):
         ledger.find("0000beef")
+
+
+def test_letters_of_a_dead_letter_topic_that_was_deleted_hold_up_nobody(kafka: RunningKafka) -> None:
+    dead_topic = kafka.topic("ledger-gone-dead")
+    ledger = Ledger(kafka.connection)
+    ledger.claim([letter(dead_topic, 0)], Replay(id="0000fade", pipeline="orders"))
+    topics.delete(kafka.admin(), dead_topic)
+
+    given_up = replays.give_up(settings.load(home=kafka.home), "0000fade")
+
+    assert (0, "given_up") == (given_up.open_again, ledger.entries().replays["0000fade"].state)
+
+
+def test_a_ledger_that_is_another_than_before_is_not_taken_for_an_empty_one(
+    kafka: RunningKafka, cli: Cli, tmp_path: Path
+) -> None:
+    dead_topic = kafka.topic("ledger-lost.dead")
+    home, servers = tmp_path / "home", kafka.connection.bootstrap_servers
+    given = settings.load(home=home, bootstrap=servers)
+    Ledger(kafka.connection).claim([letter(dead_topic, 0)], Replay(id="00001057", pipeline="orders"))
+    home.mkdir()
+    note_ledger(given)
+    require_same_ledger(given)
+    kept = home / "ledger.json"
+    kept.write_text(kept.read_text().replace(topics.describe(kafka.admin(), TOPIC).topic_id, "of-one-that-was-deleted"))
+
+    with pytest.raises(Conflict, match="letters that were replayed or discarded look open again"):
+        replays.begin(given, [letter(dead_topic, 1)], tmp_path / "orders.yaml")
+    listed = cli("--bootstrap", servers, "dead", "list", "--topic", dead_topic, home=home)
+    note_ledger(given)  # as `dead discard` does
+    require_same_ledger(given)
+
+    assert (0, True) == (listed.code, f"warning: the topic '{TOPIC}'" in listed.err)

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Message
 
 from penstock.delivery import dead_letters
+from penstock.delivery.dead_letter import understand as real
 from penstock.delivery.dead_letters import DeadLetters
 from penstock.kafka import topics
 from penstock.kafka.topic_limits import limits_of
@@ -47,7 +48,6 @@ def test_each_letter_is_read_back_once_however_many_batches_ask(
     dead.open({f"{topic}.dead": 2})
     dead_letter(dead, source_partition, range(0, 200, 2), 200)
     read: list[int] = []
-    real = dead_letters.understand
 
     def understand(message: Message) -> Any:
         read.append(int(message.offset() or 0))

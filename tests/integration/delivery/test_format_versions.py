@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from penstock.delivery.dead_letters import ENVELOPE, PREFIX, DeadLetters, make_topics
+from penstock.delivery.dead_envelope import ENVELOPE, PREFIX
+from penstock.delivery.dead_letters import DeadLetters, make_topics
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import TOPIC, Ledger, Replay
 from penstock.delivery.outbox import Outbox
@@ -66,18 +67,23 @@ def test_a_dead_letter_of_another_version_is_refused_by_every_command_and_stays(
     assert (0, True) == (everywhere.code, f"warning: left out: the dead letter at {dead_topic}/0" in everywhere.err)
 
 
-def test_a_pipeline_that_has_to_know_its_letters_stops_at_one_of_another_version(
-    kafka: RunningKafka, tmp_path: Path
+def test_a_letter_of_another_version_in_a_pipelines_topic_is_passed_over_and_none_of_its_own(
+    kafka: RunningKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = kafka.topic("verdicts")
     source_partition = SourcePartition(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
     dead_topic = send_letter(kafka, topic, "2", source_id=source_partition.topic_id)
+    ours = {"sink": "", "sinks": "[]", "at": "0", "at_partition": "0"}
+    send_letter(kafka, topic, "1", source_id=source_partition.topic_id, **ours)
     dead = DeadLetters(kafka.connection, topic, "{topic}.dead", tmp_path, f"penstock.{topic}.dead")
     dead.open({dead_topic: 1})
 
-    with pytest.raises(FormatNotUnderstood, match=f"the dead letter at {dead_topic}/0 offset 0 has format version 2"):
-        dead.recorded([OffsetRange(source_partition, 0, 5)])
+    found = dead.recorded([OffsetRange(source_partition, 0, 5)])
     dead.close()
+
+    said = f"warning: passed over: the dead letter at {dead_topic}/0 offset 0 has format version 2"
+    assert {source_partition: {(0, None)}} == found
+    assert [True] == [line.startswith(said) for line in capsys.readouterr().err.splitlines()]
 
 
 @contextmanager
@@ -174,7 +180,7 @@ def test_what_a_pipeline_sends_says_its_version_behind_all_other_headers(lab: La
     found = [read_all(lab.connection, each)[0].headers() for each in (target, f"{topic}.dead")]
     sent: Any = [list(each or []) for each in found]
     assert [[(HEADER, b"99"), ("own", b"1")]] * 2 == [each[:2] for each in sent]
-    assert [(HEADER, b"1")] * 2 == [each[-1] for each in sent]
+    assert [(HEADER, b"2"), (HEADER, b"1")] == [each[-1] for each in sent]
     assert 1 == len(lab.letters(topic))
 
 

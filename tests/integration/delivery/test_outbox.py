@@ -1,17 +1,37 @@
 """The way into Kafka, when the broker goes away between two transactions."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 
-from penstock.config.project import LocalCluster
 from penstock.delivery import lag
 from penstock.delivery import outbox as outboxes
 from penstock.delivery.lag import LagReport
 from penstock.delivery.outbox import Outbox
-from penstock.errors import BrokerUnavailable
+from penstock.errors import BrokerUnavailable, Transient
 from penstock.kafka import topics, transactions
 from penstock.record.positions import SourcePartition
 
 from conftest import RunningKafka
+from support.waiting import until
+
+T = TypeVar("T")
+
+
+def in_the_end(act: Callable[[], T]) -> T:
+    """Try as a driver does: again after an outage, such as a leader that is not ready yet after a restart."""
+    results: list[T] = []
+
+    def is_done() -> bool:
+        try:
+            results.append(act())
+        except Transient:
+            return False
+        return True
+
+    until(is_done)
+    return results[0]
 
 
 def test_a_transaction_that_hangs_after_a_restarted_broker_is_given_up_and_done_again(
@@ -22,12 +42,12 @@ def test_a_transaction_that_hangs_after_a_restarted_broker_is_given_up_and_done_
     source_partition = SourcePartition(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
     outbox = Outbox(kafka.connection, "out", f"penstock.{topic}")
     outbox.send([], {source_partition: None}, {source_partition: 1})
-    kafka.cluster.restart()
+    kafka.restart()
 
-    try:
-        outbox.send([], {source_partition: 1}, {source_partition: 2})
-    except BrokerUnavailable:  # a librdkafka that does not hang is welcome
-        outbox.send([], outbox.positions([source_partition]), {source_partition: 2})
+    known = [{source_partition: 1}]
+    in_the_end(
+        lambda: outbox.send([], known.pop() if known else outbox.positions([source_partition]), {source_partition: 2})
+    )
 
     assert {source_partition: 2} == outbox.positions([source_partition])
     outbox.close()
@@ -51,11 +71,11 @@ def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
             outbox.send([], {source_partition: 1}, {source_partition: 2})
     reported = report.report({source_partition: 1})
     broker.kill()
-    broker.wait(30)
-    kafka.cluster.up(LocalCluster())
+    broker.wait(60)
+    kafka.start_again()
     monkeypatch.setattr(transactions, "_END_TIMEOUT_S", 60.0)
-    found = outbox.positions([source_partition])
-    outbox.send([], found, {source_partition: 3})
+    found = in_the_end(lambda: outbox.positions([source_partition]))
+    in_the_end(lambda: outbox.send([], outbox.positions([source_partition]), {source_partition: 3}))
 
     assert not reported
     assert found in (

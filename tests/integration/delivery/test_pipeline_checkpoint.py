@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 
 from penstock.driver.paths import PipelinePaths, Progress
 from penstock.errors import BrokerUnavailable, CheckpointLost, Conflict, PositionLost, PositionsMoved
+from penstock.kafka import groups
 from penstock.operate import repair
 
 from conftest import Cli
@@ -271,7 +272,7 @@ def test_a_pipeline_that_ran_elsewhere_is_not_begun_anew_from_an_empty_home(lab:
 
 
 def test_a_pipeline_that_began_at_the_end_and_lost_its_checkpoint_skips_nothing(lab: Lab) -> None:
-    topic = lab.kafka.topic("latest", partitions=2)
+    topic = lab.kafka.topic("latest", partitions=3)
     spec = lab.spec(topic, source={"type": "kafka", "topics": [topic], "start": "latest"})
     lab.send_ids(topic, range(3), partition=1)
     lab.run(spec)
@@ -283,5 +284,16 @@ def test_a_pipeline_that_began_at_the_end_and_lost_its_checkpoint_skips_nothing(
     with lab.runner(spec) as runner:
         repair.rebuild(runner)
     lab.run(spec)
-
     assert list(range(3, 9)) == lab.ids()
+
+    # Once Kafka has forgotten where it began, too, `latest` would be behind what has come to a partition since.
+    shutil.rmtree(lab.home(topic).checkpoint)
+    groups.delete(lab.kafka.admin(), f"penstock.{topic}")
+    lab.send_ids(topic, range(9, 12), partition=2)
+    with lab.runner(spec) as runner, pytest.raises(Conflict, match=rf"began at {topic}/2 .*`start: earliest`"):
+        repair.rebuild(runner)
+    with lab.runner(lab.spec(topic)) as runner:
+        repair.rebuild(runner)
+    lab.run(spec)
+
+    assert list(range(3, 12)) == lab.ids()

@@ -1,5 +1,6 @@
 """Dead letters on the command line: seen, shown, sent through once more and only once, or discarded."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.ledger import Replay
 from penstock.delivery.selection import Filter, select
 from penstock.driver import batch
-from penstock.errors import BadInput, Conflict
+from penstock.errors import BadInput, Conflict, NotFound
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.operate import repair
 from penstock.operate import replay as replays
+from penstock.operate.replay import GivenUp
 from penstock.operate.status import Status
 
 from conftest import Cli
@@ -54,6 +56,11 @@ def test_letters_are_listed_shown_replayed_through_a_fixed_file_and_discarded_by
 
     listed = cli("dead", "list", "--pipeline", topic, "--json", home=home)
     shown = cli("dead", "show", f"{topic}.dead", 0, 1, "--json", home=home)
+    for_people = cli("dead", "show", f"{topic}.dead", 0, 1, home=home)
+    beyond = cli("dead", "show", f"{topic}.dead", 0, 99, home=home)
+    counted = cli("dead", "list", "--topic", f"{topic}.dead", home=home)
+    asked = cli("dead", "discard", "--topic", f"{topic}.dead", home=home)
+    unnamed = cli("dead", "replay", "--topic", f"{topic}.dead", "--stage", "sql", home=home)
     replayed = cli("dead", "replay", "--file", fixed, "--error", "SqlFailed", "--yes", "--json", home=home)
     again = cli("dead", "replay", "--file", fixed, "--error", "SqlFailed", "--yes", "--json", home=home)
     discarded = cli("dead", "discard", "--pipeline", topic, "--yes", "--json", home=home)
@@ -63,6 +70,12 @@ def test_letters_are_listed_shown_replayed_through_a_fixed_file_and_discarded_by
     assert [("sql", "SqlFailed", 2), ("decode", "Malformed", 1)] == [
         (each["stage"], each["error"], each["letters"]) for each in listed.json
     ]
+    assert (3, True) == (beyond.code, "List each with: penstock dead list --letters" in beyond.err)
+    fields = {line.split()[0] for line in for_people.out.splitlines() if line.strip()}
+    assert {"failed", "timestamp", "offset"} == fields & {"failed", "timestamp", "offset", "failed_ms", "at", "stub"}
+    assert f"show one whole with: penstock dead show {topic}.dead 0 0;" in counted.err
+    assert f"Discard 3 dead letters of {topic}.dead? Nothing was changed: add --yes to do it\n" == asked.err
+    assert f"no pipeline '{topic}' has run here" in unnamed.err  # the only one that these letters are of
     assert ("decode", "\\xffpoison", "k") == (
         shown.json["stage"],
         shown.json["record"]["value"],
@@ -176,6 +189,8 @@ def test_filters_choose_by_stage_error_and_time(lab: Lab) -> None:
     assert 3 == len(open_letters(lab, topic, since="1h"))
     assert [] == open_letters(lab, topic, until="1h")
     assert [] == open_letters(lab, topic, topic=f"{topic}.dead", stage="expect")
+    with pytest.raises(NotFound, match=rf"holds no such dead letters\. Did you mean --topic {topic}\.dead\?"):
+        open_letters(lab, topic, topic=topic)
 
 
 def test_letters_of_two_topics_are_replayed_together(lab: Lab) -> None:
@@ -217,7 +232,7 @@ def test_letters_of_a_sink_that_the_file_does_not_have_stay_open(lab: Lab, postg
     said = cli(*command, home=lab.kafka.home)
 
     assert [(3, "CheckViolation", 1), (4, "Malformed", 1)] == open_letters(lab, topic)
-    assert f"1 letter(s) are of sink 'first', which {renamed} does not have: left out" in said.err
+    assert f"left out: 1 letter of sink 'first', which {renamed} does not have" in said.err
 
 
 def test_letters_wait_until_the_pipeline_has_filled_a_table_again_that_was_emptied(
@@ -272,7 +287,7 @@ def test_letters_of_a_replay_that_is_given_up_are_open_again_if_no_sink_has_them
     replay(lab, fixed, pipeline=topic)
 
     assert (0, 6) == (said.code, again.code)
-    assert f"replay {begun.id} given up: 1 letter(s) are open again, 3 stay settled" in said.err
+    assert f"replay {begun.id} given up: 1 letter open again, 3 settled" in said.err
     assert [(23, 2), (33, 1)] == [(offset, attempt) for offset, _, attempt in left]
     assert list(range(40)) == lab.ids()
     assert [] == open_letters(lab, topic)
@@ -289,7 +304,7 @@ def test_letters_that_are_given_up_elsewhere_while_their_replay_runs_are_written
     given = settings.load(home=lab.kafka.home)
     elsewhere = settings.load(home=lab.folder / "elsewhere", bootstrap=lab.connection.bootstrap_servers)
     begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
-    opened: list[tuple[int, int, str]] = []
+    opened: list[GivenUp] = []
 
     def give_up_elsewhere(*_: object) -> None:
         opened.append(replays.give_up(elsewhere, begun.id, file))
@@ -300,13 +315,14 @@ def test_letters_that_are_given_up_elsewhere_while_their_replay_runs_are_written
             replays.run(given, begun)
     replay(lab, file, pipeline=topic)
 
-    assert [(2, 2, "")] == opened
+    assert [GivenUp(replay=begun.id, open_again=2, open_for_one_sink=0, settled=2)] == opened
     assert list(range(4)) == lab.ids()
     assert [] == open_letters(lab, topic)
 
 
-def test_a_replay_that_is_about_to_commit_to_its_sinks_cannot_be_given_up_elsewhere(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_a_replay_that_is_about_to_commit_to_its_sinks_is_ended_there_by_who_gives_it_up(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, *, is_ended: bool
 ) -> None:
     topic = lab.kafka.topic("dead-between")
     lab.send_ids(topic, range(2))
@@ -317,35 +333,71 @@ def test_a_replay_that_is_about_to_commit_to_its_sinks_cannot_be_given_up_elsewh
     begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
 
     def give_up_elsewhere(point: str, sink: str = "") -> None:
-        if (point, sink) == ("sink_committed", SINK_NAME):
-            with pytest.raises(Conflict, match="not in sink 'delta' yet: it may be on its way there"):
-                replays.give_up(elsewhere, begun.id, file)
+        if (point, sink) == ("sink_committed", SINK_NAME if is_ended else "delta"):
+            opened.append(replays.give_up(elsewhere, begun.id, file).open_again)
 
+    opened: list[int] = []
     with monkeypatch.context() as patch:
         patch.setattr(batch, "crash_point", give_up_elsewhere)
-        status = replays.run(given, begun)
+        with pytest.raises(Conflict, match=f"the replay {begun.id} was given up"):
+            replays.run(given, begun)
+    left = open_letters(lab, topic)
+    if left:
+        replay(lab, file, pipeline=topic)
 
-    assert "finished" == status.state
+    assert ([2], 2) == (opened, len(left)) if is_ended else ([0], 0) == (opened, len(left))
     assert [0, 1] == lab.ids()
     assert [] == open_letters(lab, topic)
 
 
-def test_letters_that_one_sink_has_and_another_lacks_are_named_when_their_replay_is_given_up(lab: Lab) -> None:
+def test_letters_that_one_sink_has_and_another_lacks_are_open_again_for_that_one(
+    lab: Lab, postgres: RunningPostgres
+) -> None:
     topic = lab.kafka.topic("dead-halved")
-    sinks = [{"type": "delta", "name": name, "path": str(lab.folder / name)} for name in ("a", "b")]
+    server = postgres.database()
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
+    sinks = [
+        {"type": "delta", "path": str(lab.table)},
+        {"type": "postgres", "table": "landed", "server": login},
+        {"type": "json", "path": str(lab.folder / "lines"), "gzip": False},
+    ]
     lab.send_ids(topic, range(3))
     lab.run(lab.spec(topic, steps=[{"sql": SHARE}], sinks=sinks))
     file = write(lab, lab.document(topic, steps=[{"sql": FIXED}], sinks=sinks))
     given = settings.load(home=lab.kafka.home)
     begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
-    with dying("sink_committed:a"):
+    with dying("sink_committed:delta"):
         replays.run(given, begun)
 
     said = replays.give_up(given, begun.id)
+    left = list(select(lab.connection, Filter(pipeline=topic)))
+    replay(lab, file, pipeline=topic)
 
-    named = f"{topic}.dead/0 offset 0 (sink 'b')"
-    assert (0, 1, f"dead letters that one sink has and another lacks stay settled: {named}") == said
-    assert ([0, 1, 2], [1, 2]) == (lab.ids(lab.folder / "a"), lab.ids(lab.folder / "b"))
+    assert GivenUp(replay=begun.id, open_again=0, open_for_one_sink=2, settled=1) == said
+    assert [(0, "json"), (0, "postgres")] == sorted((each.offset, each.sink or "") for each in left)
+    with postgres.connect(server.database) as connection:
+        in_postgres = [row[0] for row in connection.execute("SELECT id FROM landed ORDER BY id")]
+    lines = [
+        json.loads(line)["id"] for each in lab.folder.glob("lines/*.jsonl") for line in each.read_text().splitlines()
+    ]
+    assert [[0, 1, 2]] * 3 == [lab.ids(), in_postgres, sorted(lines)]
+    assert {b'{"id": 0, "name": "n0"}'} == {message.value() for message in lab.dead_records(topic)}
+    assert [] == open_letters(lab, topic)
+
+
+def test_letters_are_not_replayed_without_one_of_their_sinks_where_the_pipeline_never_ran(lab: Lab) -> None:
+    topic = lab.kafka.topic("dead-elsewhere")
+    sinks = [{"type": "delta", "name": name, "path": str(lab.folder / name)} for name in ("a", "b")]
+    lab.send_ids(topic, [0])
+    lab.run(lab.spec(topic, steps=[{"sql": SHARE}], sinks=sinks))
+    elsewhere = settings.load(home=lab.folder / "elsewhere", bootstrap=lab.connection.bootstrap_servers)
+    fewer = write(lab, lab.document(topic, steps=[{"sql": FIXED}], sinks=sinks[:1]))
+    letters = list(select(lab.connection, Filter(pipeline=topic)))
+
+    with pytest.raises(BadInput, match=r"1 of these dead letters failed for all sinks, and .* does not have sink 'b'"):
+        replays.begin(elsewhere, letters, fewer)
+
+    assert (["a", "b"], 1) == (letters[0].sinks, len(open_letters(lab, topic)))
 
 
 def test_a_sink_that_was_taken_out_of_the_file_after_the_last_run_still_has_to_get_its_letters(lab: Lab) -> None:

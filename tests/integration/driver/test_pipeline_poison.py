@@ -68,7 +68,7 @@ def test_one_record_of_every_kind_of_poison_becomes_a_dead_letter_and_the_rest_l
 
 
 def test_a_dead_letter_keeps_key_value_headers_and_timestamp_byte_for_byte(lab: Lab) -> None:
-    topic = lab.kafka.topic("bytes")
+    topic = lab.kafka.topic("bytes", retention="forever")
     keys: list[bytes | None] = [None, b"", b"\x00\xff", b"plain"]
     sent = [
         (keys[number % 4], value, ODD_HEADERS[: number % 6], TIMES_MS[number])

@@ -25,6 +25,7 @@ from penstock.kafka.topic_spec import TopicSpec
 from penstock.operate import history
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.available_range import AvailableRange
+from penstock.record.formats import KAFKA_RECORD
 from penstock.record.positions import SourcePartition
 
 from support.drivers import start_driver
@@ -53,8 +54,13 @@ def running(lab: Lab, spec: PipelineSpec) -> Iterator[list[Progress]]:
         thread.start()
         yield heard
         opened.stopping.set()
-        thread.join(60)
+        thread.join(240)
         assert not thread.is_alive()
+
+
+def read(heard: list[Progress]) -> int:
+    """Count the records of batches that are committed."""
+    return sum(each.report.read for each in heard if each.report is not None)
 
 
 def ids(lab: Lab, topic: str) -> list[int]:
@@ -68,12 +74,12 @@ def test_records_pass_one_by_one_what_fails_is_a_dead_letter_and_a_new_run_goes_
     with running(lab, spec) as heard:
         lab.send(topic, {"id": 4, "name": "four"}, b"{", {"id": 0, "name": "zero"}, {"id": 1, "name": "nobody"})
         lab.send(topic, {"id": 5, "name": "five"}, {"name": "no id"}, b"", None, partition=1)
-        until(lambda: [4, 5] == ids(lab, out), 60)
-        until(lambda: any(each.report is not None for each in heard), 60)
+        until(lambda: [4, 5] == ids(lab, out))
+        until(lambda: 8 == read(heard))
     lab.send(topic, {"id": 10, "name": "ten"})
     with running(lab, spec) as later:
-        until(lambda: 10 in ids(lab, out), 60)
-        until(lambda: any(each.report is not None for each in later), 60)
+        until(lambda: 10 in ids(lab, out))
+        until(lambda: 1 == read(later))
 
     assert [4, 5, 10] == ids(lab, out)
     assert b'{"id":4,"name":"four","share":25.0}' in [each.value() for each in read_all(lab.connection, out)]
@@ -81,10 +87,9 @@ def test_records_pass_one_by_one_what_fails_is_a_dead_letter_and_a_new_run_goes_
         ["Malformed", "SqlFailed", "ExpectationFailed", "SchemaMismatch", "Malformed", "Tombstone"]
     ) == sorted(letter.error for letter in lab.letters(topic))
     assert 0 == sum(each.repeated for each in later)
-    assert {0} == {each.lag for each in [*heard, *later]}
+    assert [0, 0] == [heard[-1].lag, later[-1].lag]
 
 
-@pytest.mark.timeout(300)
 def test_what_a_crash_repeats_is_counted_nothing_is_lost_and_ctrl_c_is_a_stop(lab: Lab, tmp_path: Path) -> None:
     topic, out = lab.kafka.topic("crash", partitions=2), lab.kafka.topic("crash-out")
     file = tmp_path / "pipeline.yaml"
@@ -107,24 +112,25 @@ def test_what_a_crash_repeats_is_counted_nothing_is_lost_and_ctrl_c_is_a_stop(la
     assert ["stopped", "running"] == states  # the first one had no time to say how it ended
     assert set(range(400)) == set(found)
     assert before == len(found) - 400
-    assert f"{before:,} records come twice" in second.said
+    assert f"{before:,} records sent twice" in second.said
 
 
 def test_a_start_that_failed_starts_again_where_it_was_to_begin_and_so_does_a_rebuild(lab: Lab) -> None:
     topic, out = lab.kafka.topic("late", partitions=2), lab.kafka.topic("late-out")
     source = {"type": "kafka", "topics": [topic], "start": "latest"}
-    spec = PipelineSpec.model_validate(document(lab, topic, out, source=source))
+    # Nothing is committed meanwhile: a rebuild would go on behind it.
+    spec = PipelineSpec.model_validate(document(lab, topic, out, source=source, realtime={"commit_every": "60s"}))
     lab.send_ids(topic, range(5))
     with runner(lab, spec) as opened:
         opened.begin()  # and then the driver is killed, or Spark has too few cores
     lab.send_ids(topic, [10, 11])
 
     with running(lab, spec):
-        until(lambda: [10, 11] == ids(lab, out), 60)
+        until(lambda: [10, 11] == ids(lab, out))
     with runner(lab, spec) as opened:
         opened.rebuild()
     with running(lab, spec):
-        until(lambda: [10, 10, 11, 11] == ids(lab, out), 60)
+        until(lambda: [10, 10, 11, 11] == ids(lab, out))
 
 
 def test_a_recreated_topic_and_a_lost_checkpoint_stop_it_until_somebody_says_so(lab: Lab) -> None:
@@ -132,7 +138,7 @@ def test_a_recreated_topic_and_a_lost_checkpoint_stop_it_until_somebody_says_so(
     spec = PipelineSpec.model_validate(document(lab, topic, out))
     lab.send_ids(topic, [1])
     with running(lab, spec):
-        until(lambda: [1] == ids(lab, out), 60)
+        until(lambda: [1] == ids(lab, out))
     shutil.rmtree(lab.folder / "homes" / spec.name / "checkpoint" / "spark")
 
     with runner(lab, spec) as opened, pytest.raises(CheckpointLost, match="penstock pipeline rebuild"):
@@ -160,8 +166,8 @@ def test_a_checkpoint_that_is_gone_as_a_whole_is_noticed_and_a_rebuild_goes_on_a
     with runner(lab, spec) as opened:
         opened.rebuild()
     with running(lab, spec) as heard:
-        until(lambda: [1, 2] == ids(lab, out), 60)
-        until(lambda: any(each.report is not None for each in heard), 60)
+        until(lambda: [1, 2] == ids(lab, out))
+        until(lambda: 2 == read(heard))
     lab.send_ids(topic, [3])
     shutil.rmtree(lab.folder / "homes" / spec.name / "checkpoint")
     with runner(lab, spec) as opened:
@@ -193,9 +199,9 @@ def test_partitions_beyond_the_cores_that_come_while_it_runs_stop_it(lab: Lab) -
 
     with ThreadPoolExecutor(1) as pool, runner(lab, spec) as opened:
         ended = pool.submit(opened.run, lambda _progress: None)
-        until(lambda: [1] == ids(lab, out), 60)
+        until(lambda: [1] == ids(lab, out))
         topics.add_partitions(lab.kafka.admin(), topic, 3)
-        error = ended.exception(60)
+        error = ended.exception(240)
 
     assert isinstance(error, BadInput)
     assert "each of the 3 partitions needs a core of its own, and there are 2" in str(error)
@@ -205,7 +211,7 @@ def test_a_record_that_two_crashes_have_sent_comes_once_more_and_is_counted_once
     out = lab.kafka.topic("sent")
     with Producer(lab.connection) as producer:
         for offset in [3, 4, 7, 3, 4, 7, 9]:
-            headers = {"topic_id": "id", "partition": "1", "offset": str(offset), "format": "1"}
+            headers = {"topic_id": "id", "partition": "1", "offset": str(offset), "format": str(KAFKA_RECORD)}
             producer.send(out, b"", headers={f"penstock.{name}": value for name, value in headers.items()})
         producer.send(out, b"somebody else's")
 
@@ -218,17 +224,17 @@ def test_a_record_that_two_crashes_have_sent_comes_once_more_and_is_counted_once
     [
         pytest.param({"offset": str(10**15)}, id="offset beyond the source"),
         pytest.param({"offset": "9" * 5000}, id="offset beyond any number"),
-        pytest.param({"offset": "many"}, id="offset that is no number"),
+        pytest.param({"offset": "many"}, id="offset that is not a number"),
         pytest.param({"offset": None}, id="offset without a value"),
         pytest.param({"partition": "7"}, id="partition that there is not"),
-        pytest.param({"topic_id": b"\xff"}, id="topic id that is no text"),
+        pytest.param({"topic_id": b"\xff"}, id="topic id that is not text"),
     ],
 )
 def test_forged_coordinates_in_the_sink_are_not_counted_and_cost_nothing(lab: Lab, forged: dict[str, Any]) -> None:
     out = lab.kafka.topic("forged")
     with Producer(lab.connection) as producer:
         for headers in ({}, forged):
-            told = {"topic_id": "id", "partition": "0", "offset": "5", "format": "1", **headers}
+            told = {"topic_id": "id", "partition": "0", "offset": "5", "format": str(KAFKA_RECORD), **headers}
             producer.send(out, b"", headers={f"penstock.{name}": value for name, value in told.items()})
 
     assert 1 == count_sent(lab.connection, out, [AvailableRange(SourcePartition("source", "id", 0), 0, 10)], {}, 0)

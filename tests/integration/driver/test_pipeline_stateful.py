@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,20 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.driver.batch import BatchReport
 from penstock.driver.paths import PipelinePaths, Progress
 from penstock.driver.stateful import StatefulRunner
-from penstock.errors import CheckpointLost, Discontinuity, NotFound, PipelineHalted, PositionLost
+from penstock.errors import (
+    CheckpointLost,
+    Conflict,
+    Discontinuity,
+    NotFound,
+    PipelineHalted,
+    PositionLost,
+    StateOutdated,
+)
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.pipeline.spec import PipelineSpec
 
-from support.pipelines import Lab
+from support.iceberg_tables import iceberg_rows
+from support.pipelines import Lab, dying
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,21 +111,23 @@ def test_aggregates_are_merged_by_key_and_survive_a_lost_checkpoint(lab: Lab, po
     login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
     sinks = [
         {"type": "delta", "path": str(lab.folder / "results"), "key": ["name"]},
+        {"type": "iceberg", "path": str(lab.folder / "iceberg" / "results"), "key": ["name"]},
         {"type": "postgres", "table": "results", "server": login, "mode": "upsert", "key": ["name"]},
     ]
     spec = stateful(lab, f"{topic}-counts", steps=[{"sql": COUNTS}], sinks=sinks)
 
-    def both() -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    def everywhere() -> tuple[list[tuple[Any, ...]], ...]:
         with postgres.connect(server.database) as connection:
             rows = connection.execute("SELECT name, events, total FROM results ORDER BY name").fetchall()
-        return results(lab.folder / "results", "name", "events", "total"), rows
+        in_iceberg = sorted(tuple(row.values()) for row in iceberg_rows(lab.folder / "iceberg" / "results"))
+        return results(lab.folder / "results", "name", "events", "total"), in_iceberg, rows
 
     land(lab, topic, ("a", 1), ("b", 2), ("a", 3))
     compute(lab, spec)
-    first = both()
+    first = everywhere()
     land(lab, topic, ("a", 10), ("c", 5))
     compute(lab, spec)
-    second = both()
+    second = everywhere()
     shutil.rmtree(lab.folder / "homes" / spec.name / "checkpoint")
     with pytest.raises(CheckpointLost, match=f"penstock pipeline rebuild {spec.name}"):
         compute(lab, spec)
@@ -124,9 +136,9 @@ def test_aggregates_are_merged_by_key_and_survive_a_lost_checkpoint(lab: Lab, po
     compute(lab, spec)
 
     before, after = [("a", 2, 4), ("b", 1, 2)], [("a", 3, 14), ("b", 1, 2), ("c", 1, 5)]
-    assert (before, before) == first
-    assert (after, after) == second
-    assert (after, after) == both()
+    assert (before, before, before) == first
+    assert (after, after, after) == second
+    assert (after, after, after) == everywhere()
     assert [] == [report for report in compute(lab, spec) if report.read]
 
 
@@ -150,6 +162,39 @@ def test_an_old_copy_of_the_checkpoint_is_refused_and_a_rebuild_computes_what_ca
 
     assert [("a", 2, 3), ("b", 1, 3)] == results(lab.folder / "results", "name", "events", "total")
     assert [2] == written
+
+
+def test_a_look_compares_key_columns_and_state_and_changes_nothing(lab: Lab) -> None:
+    sinks: list[dict[str, Any]] = [
+        {"type": "delta", "path": str(lab.folder / "results"), "key": ["name"]},
+        {"type": "iceberg", "path": str(lab.folder / "iceberg" / "results"), "key": ["name"], "new_columns": "refuse"},
+    ]
+    spec = stateful(lab, "looked-at", steps=[{"sql": COUNTS}], sinks=sinks)
+    put(lab, ("a", 1))
+
+    assert (None, [None, None]) == runner(lab, spec).look(compare_state=True)
+    assert ["table"] == [each.name for each in lab.folder.iterdir()]
+
+    compute(lab, spec)
+    checkpoint = lab.folder / "homes" / spec.name / "checkpoint"
+    before = sorted((each, each.stat().st_mtime_ns) for each in [checkpoint, *checkpoint.rglob("*")])
+
+    def looked(sql: str = COUNTS, key: str = "name") -> Any:
+        told = [{**sinks[0], "key": [key]}, sinks[1]]
+        changed = stateful(lab, spec.name, steps=[{"sql": sql}, {"sql": "SELECT *, 1 AS one FROM events"}], sinks=told)
+        return runner(lab, changed if sql != COUNTS or key != "name" else spec).look(compare_state=True)
+
+    assert (1, ["", ""]) == (looked()[0], [str(each) for each in looked()[1]])
+    with pytest.raises(StateOutdated, match="are not those that its state was computed with"):
+        looked(COUNTS.replace("sum", "max"))
+    with pytest.raises(Conflict, match="has the key column 'nr', which the pipeline does not make"):
+        looked(key="nr")
+    with pytest.raises(Conflict, match="does not have the column 'one', and `new_columns` is `refuse`"):
+        looked(f"{COUNTS} ")
+    shutil.rmtree(lab.folder / "results")
+    with pytest.raises(PositionLost, match="sink 'delta' has no position"):
+        looked()
+    assert before == sorted((each, each.stat().st_mtime_ns) for each in [checkpoint, *checkpoint.rglob("*")])
 
 
 def test_windows_close_behind_the_watermark_and_count_each_event_once(lab: Lab) -> None:
@@ -181,9 +226,9 @@ def test_windows_close_behind_the_watermark_and_count_each_event_once(lab: Lab) 
 
 def test_a_stateful_processor_finds_the_modules_beside_it_and_keeps_its_state_between_runs(lab: Lab) -> None:
     topic = lab.kafka.topic("processor")
-    (lab.folder / "ranking.py").write_text(RANKING)
+    (lab.folder / "best_of_all.py").write_text(RANKING)
     (lab.folder / "comparing.py").write_text(COMPARING)
-    step = {"stateful": "ranking:Best", "key": ["name"], "returns": "name string, best bigint"}
+    step = {"stateful": "best_of_all:Best", "key": ["name"], "returns": "name string, best bigint"}
     spec = stateful(lab, f"{topic}-best", steps=[step])
 
     land(lab, topic, ("a", 5), ("b", 2))
@@ -192,6 +237,16 @@ def test_a_stateful_processor_finds_the_modules_beside_it_and_keeps_its_state_be
     compute(lab, spec)
 
     assert [("a", 5), ("b", 4)] == results(lab.folder / "results", "name", "best")
+
+    # Another pipeline of this process has modules of the same names, and gets its own.
+    other = replace(lab, folder=lab.folder / "other")
+    other.folder.mkdir()
+    (other.folder / "best_of_all.py").write_text(RANKING)
+    (other.folder / "comparing.py").write_text(COMPARING.replace("max", "min"))
+    put(other, ("a", 5), ("a", 3))
+    compute(other, stateful(other, f"{topic}-worst", steps=[step]))
+
+    assert [("a", 3)] == results(other.folder / "results", "name", "best")
 
 
 def test_a_result_table_that_was_deleted_is_noticed(lab: Lab) -> None:
@@ -209,6 +264,24 @@ def test_a_result_table_that_was_deleted_is_noticed(lab: Lab) -> None:
     compute(lab, spec)
 
     assert [("a", 2, 3)] == results(lab.folder / "results", "name", "events", "total")
+
+
+def test_a_rebuild_that_dies_half_way_is_refused_until_it_was_run_and_then_computes_everything(lab: Lab) -> None:
+    spec = stateful(lab, "half-rebuilt", steps=[{"sql": COUNTS}])
+    put(lab, ("a", 1), ("b", 2))
+    compute(lab, spec)
+    put(lab, ("a", 3))
+
+    with dying("checkpoint_cleared"), runner(lab, spec) as opened:
+        opened.rebuild()
+    with pytest.raises(CheckpointLost, match=f"penstock pipeline rebuild {spec.name}"):
+        compute(lab, spec)
+    with dying("checkpoint_begun"), runner(lab, spec) as opened:
+        opened.rebuild()
+    reports = compute(lab, spec)
+
+    assert [2] == [report.read for report in reports]
+    assert [("a", 2, 4), ("b", 1, 2)] == results(lab.folder / "results", "name", "events", "total")
 
 
 def test_rows_that_were_replaced_stop_a_computation_until_it_is_done_again(lab: Lab) -> None:
@@ -232,7 +305,7 @@ def test_state_that_is_missing_in_part_is_a_lost_checkpoint(lab: Lab) -> None:
     put(lab, ("a", 1))
     compute(lab, spec)
     for file in (lab.folder / "homes" / spec.name / "checkpoint" / "spark" / "state").rglob("*.zip"):
-        file.unlink()
+        file.unlink(missing_ok=True)  # Spark looks after its state, too
     put(lab, ("a", 2))
 
     with pytest.raises(CheckpointLost, match=f"penstock pipeline rebuild {spec.name}"):

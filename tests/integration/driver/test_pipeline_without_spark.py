@@ -184,7 +184,7 @@ def test_a_running_driver_outlives_the_last_topic_of_its_pattern_and_knows_where
         until(lambda: len(gaps.read(home.folder)) == 1)
         is_alive = driver.is_alive()
         runner.stopping.set()
-        driver.join(30)
+        driver.join(240)
 
     assert is_alive
     assert [(0, 3)] == [(gap.start, gap.end) for gap in gaps.read(home.folder)]

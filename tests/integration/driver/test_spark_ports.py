@@ -22,7 +22,7 @@ def answer_to_a_stranger(port: int) -> bytes:
     """Send what Spark would deserialise, and give what it says."""
     body = b"\xac\xed\x00\x05 no object of yours"
     request = struct.pack(">bqi", _RPC_REQUEST, 7, len(body)) + body
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=240) as connection:
         connection.sendall(struct.pack(">q", 8 + len(request)) + request)
         said = b""
         while part := connection.recv(4096):
@@ -61,7 +61,7 @@ def test_only_the_jvm_calls_back_into_the_driver(spark: "SparkSession") -> None:
     gateway: Any = spark.sparkContext._gateway
     said = b""
 
-    with socket.create_connection(("127.0.0.1", gateway._callback_server.port), timeout=20) as stranger:
+    with socket.create_connection(("127.0.0.1", gateway._callback_server.port), timeout=240) as stranger:
         stranger.sendall(b"c\np0\ncall\ni1\ne\n")
         try:
             said = stranger.recv(100)
@@ -87,6 +87,17 @@ def test_what_the_jvm_makes_for_a_while_is_in_a_folder_that_nobody_else_enters(s
 
     assert 0o700 == place.stat().st_mode & 0o777
     assert [] == list(place.glob("settings")), "what Spark was told is not kept"
+
+
+def test_workers_get_their_work_over_sockets_that_nobody_else_can_open(spark: "SparkSession") -> None:
+    jvm: Any = spark.sparkContext._jvm
+    place = Path(jvm.java.lang.System.getProperty("java.io.tmpdir"))
+
+    spark.sparkContext.parallelize([1]).map(abs).collect()
+
+    sockets = [each for each in place.iterdir() if each.is_socket()]
+    assert sockets
+    assert 0o700 == place.stat().st_mode & 0o777
 
 
 def test_workers_find_no_module_in_the_working_folder(spark: "SparkSession") -> None:

@@ -114,7 +114,7 @@ def written(out: Path) -> int:
     return len(out.read_bytes().splitlines()) if out.exists() else 0
 
 
-@pytest.fixture(params=["redis_server", "rabbitmq"])
+@pytest.fixture(params=[pytest.param("redis_server", marks=pytest.mark.soak), "rabbitmq"])
 def address(request: pytest.FixtureRequest) -> str:
     server: RunningRedis | RunningRabbitMQ = request.getfixturevalue(request.param)
     return server.address if isinstance(server, RunningRabbitMQ) else server.address()
@@ -138,10 +138,10 @@ def test_the_same_logic_behind_redis_and_rabbitmq_comes_to_the_truth_after_a_kil
 
     second = start_worker(address, topic, out)
     try:
-        until(lambda: written(out) >= len(read_truth(played.truth)), 60)
+        until(lambda: written(out) >= len(read_truth(played.truth)))
     finally:
         second.terminate()
-        said = second.communicate(timeout=30)
+        said = second.communicate(timeout=240)
 
     found = [json.loads(line) for line in out.read_bytes().splitlines()]
     assert 0 < before < len(found)
@@ -152,7 +152,7 @@ def test_the_same_logic_behind_redis_and_rabbitmq_comes_to_the_truth_after_a_kil
 def test_a_worker_that_is_given_no_transport_says_so_in_one_line(tmp_path: Path) -> None:
     worker = start_worker("carrier-pigeon://roof", "combat", tmp_path / "podium.jsonl")
 
-    said = worker.communicate(timeout=60)[1].decode()
+    said = worker.communicate(timeout=240)[1].decode()
 
     assert 2 == worker.returncode
     assert said.startswith("error: ")

@@ -28,7 +28,7 @@ def fill(kafka: RunningKafka, topic: str, count: int, *, first: int = 0, partiti
 
 def drain(consumer: Consumer, count: int, *, commit: bool = True) -> list[int]:
     seen: list[int] = []
-    for batch in consumer.batches(max_events=100, max_wait_s=0.1, idle_s=30):
+    for batch in consumer.batches(max_events=100, max_wait_s=0.1, idle_s=120):
         seen += [int(message.value() or b"") for message in batch]
         if commit:
             batch.commit()
@@ -78,7 +78,7 @@ def test_batches_are_bounded_by_size_and_by_time(kafka: RunningKafka) -> None:
 
     sizes = []
     with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
-        for batch in consumer.batches(max_events=10, max_wait_s=0.5, idle_s=30):
+        for batch in consumer.batches(max_events=10, max_wait_s=0.5, idle_s=120):
             sizes.append(len(batch))
             if sum(sizes) == 25:
                 break
@@ -98,7 +98,7 @@ def test_a_new_group_starts_at_an_offset(kafka: RunningKafka) -> None:
 
 
 def test_a_new_group_starts_at_a_time(kafka: RunningKafka) -> None:
-    topic = kafka.topic()
+    topic = kafka.topic(retention="forever")
     with Producer(kafka.connection) as producer:
         for number in range(10):
             producer.send(topic, str(number), timestamp_ms=1_700_000_000_000 + number * 1000)
@@ -221,7 +221,7 @@ def test_two_members_share_the_partitions_and_see_them_come_and_go(kafka: Runnin
             on_revoked=lambda places: owned[name].extend(f"-{number}" for _, number in places),
         ) as consumer:
             members[name] = consumer
-            for batch in consumer.batches(max_wait_s=0.1, idle_s=60):
+            for batch in consumer.batches(max_wait_s=0.1, idle_s=120):
                 seen.update(int(message.value() or b"") for message in batch)
                 batch.commit()
 
@@ -237,7 +237,7 @@ def test_two_members_share_the_partitions_and_see_them_come_and_go(kafka: Runnin
     until(lambda: seen["first"].total() + seen["second"].total() >= 1000)
     for name, thread in threads.items():
         members[name].stop()
-        thread.join(30)
+        thread.join(60)
 
     assert 2 == sum(each.startswith("-") for each in owned["first"][:6])
     assert Counter(range(1000)) == seen["first"] + seen["second"]
@@ -257,7 +257,7 @@ def test_a_commit_after_losing_the_partitions_is_refused_and_the_consumer_can_go
             batch.commit()
         fill(kafka, topic, 5, first=10)
         back_again: list[int] = []
-        for batch in slow.batches(max_wait_s=0.1, idle_s=30):
+        for batch in slow.batches(max_wait_s=0.1, idle_s=120):
             # What it had fetched before it noticed is handed out, refused at the commit, and comes again.
             with suppress(OwnershipLost):
                 batch.commit()
@@ -290,7 +290,8 @@ def test_output_and_position_move_together_in_a_transaction(kafka: RunningKafka)
             transaction.send_offsets(*consumer.for_transaction(batch))
 
     assert {(source, 0): 0} == after_abort
-    assert {(source, 0): len(batch)} == groups.committed(kafka.admin(), f"{source}-group")
+    # Kafka shows a position that a transaction moved a moment after the commit.
+    until(lambda: {(source, 0): len(batch)} == groups.committed(kafka.admin(), f"{source}-group"))
     assert [m.value() for m in batch] == [m.value() for m in read_all(kafka.connection, target)]
 
 
@@ -304,7 +305,7 @@ def test_an_idle_consumer_outlives_a_restart_of_the_broker(kafka: RunningKafka) 
     fill(kafka, topic, 1)
     with Consumer(kafka.connection, [topic], f"{topic}-group") as consumer:
         before = drain(consumer, 1)
-        kafka.cluster.restart()
+        kafka.restart()
         batches = consumer.batches(max_wait_s=0.1, idle_s=3)
         while_idle = [len(batch) for batch in batches]
         fill(kafka, topic, 5, first=1)

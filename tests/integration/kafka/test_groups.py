@@ -14,7 +14,7 @@ pytestmark = pytest.mark.clients
 
 @pytest.fixture
 def topic(kafka: RunningKafka) -> str:
-    name = kafka.topic(partitions=2)
+    name = kafka.topic(partitions=2, retention="forever")
     with Producer(kafka.connection) as producer:
         for partition in (0, 1):
             for number in range(100):

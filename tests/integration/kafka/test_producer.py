@@ -7,7 +7,6 @@ from typing import Literal
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from penstock.config.project import LocalCluster
 from penstock.errors import BadInput, BrokerUnavailable, Conflict, DeliveryFailed, NotFound, PenstockError, QueueFull
 from penstock.kafka.connection import Connection
 from penstock.kafka.producer import Producer, ProducerOptions
@@ -36,7 +35,7 @@ def test_records_sent_with_any_acks_are_in_the_topic(kafka: RunningKafka, acks: 
 
 
 def test_key_headers_partition_and_timestamp_arrive_byte_for_byte(kafka: RunningKafka) -> None:
-    topic = kafka.topic(partitions=3)
+    topic = kafka.topic(partitions=3, retention="forever")
     headers: list[tuple[str, bytes | str | None]] = [("trace", b"\x00\xff"), ("trace", "again"), ("none", None)]
 
     with Producer(kafka.connection) as producer:
@@ -112,7 +111,7 @@ def test_a_queue_that_stays_full_raises_instead_of_dropping() -> None:
     producer = Producer(NOBODY, ProducerOptions(queue_max_events=1))
     producer.send("anything", "first")
 
-    with pytest.raises(QueueFull, match="1 records wait"):
+    with pytest.raises(QueueFull, match="1 record waiting"):
         producer.send("anything", "second", timeout_s=0.3)
     assert producer.sent == 1
 
@@ -122,8 +121,8 @@ def test_flush_says_how_many_records_are_not_in_the_topic() -> None:
     for number in range(3):
         producer.send("anything", str(number))
 
-    with pytest.raises(DeliveryFailed, match="3 of 3 records are not acknowledged"):
-        producer.flush(timeout_s=10)
+    with pytest.raises(DeliveryFailed, match="3 of 3 records not acknowledged"):
+        producer.flush(timeout_s=60)
 
 
 def test_what_was_acknowledged_does_not_count_as_missing(kafka: RunningKafka) -> None:
@@ -132,15 +131,15 @@ def test_what_was_acknowledged_does_not_count_as_missing(kafka: RunningKafka) ->
 
     def on_delivery(_error: KafkaError | None, message: Message) -> None:
         heard.append(message.offset())
-        time.sleep(0.03)  # a user's callback takes its time; the records have been in the topic for long
+        time.sleep(0.1)  # a user's callback takes its time; the records have been in the topic for long
 
     producer = Producer(kafka.connection, on_delivery=on_delivery)
     producer.send_many(topic, [{"value": str(number)} for number in range(30)])
     until(lambda: 30 == len(read_all(kafka.connection, topic)))
     producer.send("no-such-topic", "missing")
 
-    with pytest.raises(DeliveryFailed, match="1 of 31 records are not acknowledged"):
-        producer.flush(timeout_s=0.1)
+    with pytest.raises(DeliveryFailed, match="1 of 31 records not acknowledged"):
+        producer.flush(timeout_s=1.0)
 
 
 def test_what_was_reported_once_and_sent_again_is_not_reported_again() -> None:
@@ -149,8 +148,8 @@ def test_what_was_reported_once_and_sent_again_is_not_reported_again() -> None:
         for number in range(count):
             producer.send("anything", str(number))
 
-        with pytest.raises(DeliveryFailed, match=f"{count} of {count} records are not acknowledged"):
-            producer.flush(timeout_s=10)
+        with pytest.raises(DeliveryFailed, match=f"{count} of {count} records not acknowledged"):
+            producer.flush(timeout_s=60)
     assert (5, 5) == (producer.sent, producer.failed)
 
 
@@ -164,17 +163,17 @@ def test_a_transaction_is_given_up_in_seconds_when_the_broker_is_gone(kafka: Run
             transaction.send(topic, "x")
             producer.flush()
             node.kill()
-            node.wait(30)
+            node.wait(60)
             begun = time.monotonic()
             raise KeyboardInterrupt
         took_s = time.monotonic() - begun
     finally:
-        kafka.cluster.up(LocalCluster(port=0))
+        kafka.start_again()
     with Producer(kafka.connection, ProducerOptions(transactional_id="given-up")):
         left = read_all(kafka.connection, topic)
 
     assert (True, []) == (producer.hung, left)
-    assert took_s < 20
+    assert took_s < 55  # its transaction would be waited for for a minute
     assert "aborting a transaction: no answer" in caught.value.__notes__[0]
 
 
@@ -185,7 +184,7 @@ def test_leaving_the_block_by_an_exception_waits_five_seconds_for_a_broker_that_
         producer.send("anything", "x")
         raise KeyError
 
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 100  # two minutes is what a record has by itself
 
 
 def test_a_producer_is_usable_after_a_failure_was_reported(kafka: RunningKafka) -> None:
@@ -206,7 +205,7 @@ def test_an_exception_in_the_block_says_how_many_records_are_unacknowledged() ->
         producer.send("anything", "x")
         raise KeyError
 
-    assert ["1 of 1 records sent before this are not acknowledged"] == caught.value.__notes__
+    assert ["1 of 1 record sent before this not acknowledged"] == caught.value.__notes__
 
 
 def test_a_transaction_needs_a_transactional_id(kafka: RunningKafka) -> None:
@@ -214,14 +213,28 @@ def test_a_transaction_needs_a_transactional_id(kafka: RunningKafka) -> None:
         producer.transaction().__enter__()
 
 
-def test_sending_to_an_unknown_topic_fails_and_makes_no_topic(kafka: RunningKafka) -> None:
-    producer = Producer(kafka.connection, ProducerOptions(delivery_timeout_ms=5000))
-    producer.send("no-such-topic", "x")
+def test_sending_to_an_unknown_topic_fails_with_the_nearest_name_and_makes_no_topic(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    wrong = topic.replace("topic", "topci")
+    producer = Producer(kafka.connection)
+    producer.send(wrong, "x")
 
-    with pytest.raises(DeliveryFailed, match="no-such-topic"):
+    with pytest.raises(DeliveryFailed, match=f"there is no topic '{wrong}'. Did you mean '{topic}'"):
         producer.flush()
     with pytest.raises(NotFound):
-        Reader(kafka.connection, "no-such-topic")
+        Reader(kafka.connection, wrong)
+
+
+def test_whoever_waits_for_a_kafka_that_is_not_there_is_told_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    producer = Producer(NOBODY, ProducerOptions(delivery_timeout_ms=7000))
+    producer.send("anything", "x")
+
+    with pytest.raises(DeliveryFailed, match=r"1 of 1 record not acknowledged: .*Send it again"):
+        producer.flush(timeout_s=60)
+
+    (told,) = [each.getMessage() for each in caplog.records if each.name == "penstock.producer"]
+    assert "no Kafka answers at" in told
+    assert ". Waiting for it, for up to " in told
 
 
 def test_a_record_larger_than_the_broker_takes_is_refused_at_once(kafka: RunningKafka) -> None:
@@ -322,7 +335,7 @@ def test_a_bounded_read_ends_where_a_transaction_is_open_instead_of_waiting_for_
     topic = kafka.topic()
     with Producer(kafka.connection) as plain:
         plain.send(topic, "before")
-    writer = Producer(kafka.connection, ProducerOptions(transactional_id="open", transaction_timeout_ms=20_000))
+    writer = Producer(kafka.connection, ProducerOptions(transactional_id="open", transaction_timeout_ms=120_000))
 
     with writer.transaction() as transaction:
         transaction.send(topic, "inside")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -12,7 +13,7 @@ from penstock.errors import EnvironmentNotReady
 from penstock.lab.bench import throwaway_redis
 
 from conftest import Cli
-from support.waiting import until
+from support.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,7 @@ def test_a_log_loses_nothing_repeats_what_was_in_hand_and_can_be_read_again(cli:
     assert [] == list(tmp_path.glob("bench-*"))
 
 
+@pytest.mark.soak
 def test_a_loudspeaker_loses_what_nobody_hears(cli: Cli) -> None:
     said = cli("bench", "brokers", *SMALL, "--only", "redis-pubsub", "--json")
 
@@ -60,14 +62,17 @@ def test_a_bench_that_is_told_to_end_leaves_no_server_and_no_reader(tmp_path: Pa
     command = [sys.executable, "-m", "penstock", "--home", str(tmp_path), "bench", "brokers", "--events", "1000"]
     process = psutil.Popen([*command, "--only", "redis-pubsub"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
-    def names() -> set[str]:
-        return {"server" if "redis" in child.name() else "reader" for child in process.children()}
+    def children() -> dict[str, psutil.Process]:
+        found = {}
+        for child in process.children():
+            with suppress(psutil.NoSuchProcess):
+                found["server" if "redis" in child.name() else "reader"] = child
+        return found
 
-    until(lambda: names() == {"server", "reader"})
-    started = process.children()
+    started = eventually(children, lambda found: len(found) == 2).values()
     process.terminate()
 
-    assert b"interrupted" in process.communicate(timeout=60)[1]
+    assert b"interrupted" in process.communicate(timeout=240)[1]
     assert 130 == process.returncode
     assert [] == [child for child in started if child.is_running()]
 

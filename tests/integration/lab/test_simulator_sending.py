@@ -79,6 +79,27 @@ def test_both_speeds_put_the_same_games_in_the_topic_and_write_the_same_truth(
     assert truths[0] == truths[1] != []
 
 
+def test_each_module_has_a_topic_of_its_own_if_asked_for(kafka: RunningKafka, tmp_path: Path) -> None:
+    outlet = Outlet(topic="modules", by_module=True, connection=kafka.connection)
+    result = played(tmp_path, outlet, "live")
+    found = {module: by_game(kafka, f"modules.{module}") for module in ("lobby", "game")}
+    loggers = {
+        module: {event["logger"] for records in games.values() for event in events_of(records)}
+        for module, games in found.items()
+    }
+
+    assert {module: {f"penstock.lab.simulator.{module}"} for module in found} == loggers
+    assert result.records == result.sent == sum(len(each) for games in found.values() for each in games.values())
+    assert 0 < result.malformed
+
+
+def test_full_speed_knows_no_modules(tmp_path: Path, cli: Cli) -> None:
+    refused = cli("sim", "run", "--by-module", "--speed", "max", home=tmp_path)
+
+    assert 2 == refused.code
+    assert "use --speed live" in refused.err
+
+
 def test_any_transport_takes_the_games(redis_server: RunningRedis, tmp_path: Path) -> None:
     lengths = {}
     speeds: tuple[Speed, Speed] = ("live", "max")

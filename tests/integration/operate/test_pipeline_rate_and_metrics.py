@@ -46,7 +46,7 @@ def run(lab: Lab, file: Path, given: Settings | None = None, show: driver.Show =
 
 def scraped(address: str) -> dict[tuple[str, ...], float]:
     """Ask as Prometheus does; give each value by its name and the labels besides the pipeline's."""
-    with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310 - the driver's own page
+    with urllib.request.urlopen(address, timeout=240) as answer:  # noqa: S310 - the driver's own page
         text = answer.read().decode()
     return {
         (sample.name, *(value for name, value in sorted(sample.labels.items()) if name != "pipeline")): sample.value
@@ -72,7 +72,7 @@ def test_a_rate_bounds_what_a_batch_takes_and_a_command_changes_it_while_the_pip
         off = cli("pipeline", "rate", topic, "--off", home=home)
         until(lambda: len(lab.ids()) == 40)
         runner.stopping.set()
-        running.join(60)
+        running.join(240)
     again = cli("pipeline", "rate", topic, "--as-file", home=home)
 
     assert list(range(40)) == lab.ids()

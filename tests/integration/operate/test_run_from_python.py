@@ -1,10 +1,8 @@
 """`penstock.run` and `penstock.load`: a pipeline as a Python program has it, on this process's Spark."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import replace
 from threading import Event
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -16,16 +14,9 @@ from support.pipelines import Lab
 from support.waiting import until
 
 
-def written(lab: Lab, topic: str, **parts: Any) -> Path:
-    """Write a pipeline file; YAML takes JSON as it is."""
-    file = lab.folder / "pipeline.yaml"
-    file.write_text(json.dumps(lab.document(topic, **parts)), encoding="utf-8")
-    return file
-
-
 def test_run_returns_the_account_of_what_it_did_and_the_next_run_goes_on_there(lab: Lab) -> None:
     topic = lab.kafka.topic("from-python")
-    file = written(lab, topic, batch={"max_events": 20})
+    file = lab.written(topic, batch={"max_events": 20})
     lab.send_ids(topic, range(49))
     lab.send(topic, "no JSON")
 
@@ -43,7 +34,7 @@ def test_run_returns_the_account_of_what_it_did_and_the_next_run_goes_on_there(l
 
 def test_a_stream_in_another_thread_runs_until_it_is_told_to_stop_and_finishes_its_batch(lab: Lab) -> None:
     topic = lab.kafka.topic("from-thread")
-    file = written(lab, topic, speed="stream")
+    file = lab.written(topic, speed="stream")
     stopping = Event()
 
     with ThreadPoolExecutor(1) as threads:
@@ -53,14 +44,34 @@ def test_a_stream_in_another_thread_runs_until_it_is_told_to_stop_and_finishes_i
             until(lambda: running.done() or (DeltaTable.is_deltatable(str(lab.table)) and len(lab.ids()) == 30))
         finally:
             stopping.set()
-        account: Account = running.result(60)
+        account: Account = running.result(240)
 
     assert ("stopped", 30, {"delta": 30}) == (account.state, account.events, account.rows)
     assert list(range(30)) == lab.ids()
 
 
+def test_two_pipelines_with_equally_named_modules_each_run_their_own_in_spark_s_workers_too(lab: Lab) -> None:
+    topic = lab.kafka.topic("namesakes")
+    lab.send_ids(topic, range(3))
+    folders = [replace(lab, folder=lab.folder / each) for each in ("one", "two")]
+    for each in folders:
+        each.folder.mkdir()
+        (each.folder / "rules.py").write_text(
+            "import helping\n\ndef step(row):\n    return {**row, 'name': helping.NAME}\n", encoding="utf-8"
+        )
+        (each.folder / "helping.py").write_text(f"NAME = {each.folder.name!r}\n", encoding="utf-8")
+    files = [
+        each.written(topic, name=f"{topic}-{each.folder.name}", steps=[{"python": "rules:step"}]) for each in folders
+    ]
+
+    for file in files:
+        penstock.run(file, home=lab.kafka.home)
+
+    assert [["one"] * 3, ["two"] * 3] == [[row["name"] for row in each.rows()] for each in folders]
+
+
 def test_what_goes_wrong_is_an_error_of_the_tree(lab: Lab) -> None:
-    missing_topic = written(lab, "no-such-topic-from-python")
+    missing_topic = lab.written("no-such-topic-from-python")
     wrong = lab.folder / "wrong.yaml"
     wrong.write_text("name: wrong\nsorce: {topics: [a]}\n", encoding="utf-8")
 
@@ -76,7 +87,7 @@ def test_what_goes_wrong_is_an_error_of_the_tree(lab: Lab) -> None:
 
 
 def test_load_returns_the_pipeline_and_starts_nothing(lab: Lab) -> None:
-    pipeline = penstock.load(str(written(lab, "loaded")))
+    pipeline = penstock.load(str(lab.written("loaded")))
 
     assert ("loaded", ["delta"]) == (pipeline.name, list(pipeline.sink_names))
     assert not lab.table.exists()

@@ -297,7 +297,7 @@ def test_of_two_drivers_at_once_one_wins_and_the_other_is_told(postgres: Running
         together = threading.Barrier(2)
 
         def race(driver: Driver) -> None:
-            together.wait(30)
+            together.wait(120)
             try:
                 driver.prepare(staged[driver], expected=expected)
                 driver.sink.commit()
@@ -309,7 +309,7 @@ def test_of_two_drivers_at_once_one_wins_and_the_other_is_told(postgres: Running
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(240)
         first.sink.abandon()
         found = first.positions
 

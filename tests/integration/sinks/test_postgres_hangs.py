@@ -1,7 +1,8 @@
 """A PostgreSQL whose processes all hang: everything that waits for it ends, and what it did meanwhile is found out."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,15 +14,25 @@ from penstock.sinks import postgres_connection
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Staged
 
-from support.postgres_driver import TP, Driver, ask, hung, positions_of
+from support.postgres_driver import TP, Driver, ask, positions_of
+from support.postgres_driver import hung as server_hung
+from support.waiting import until
 
 
 @pytest.fixture
 def server(postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch) -> Server:
-    monkeypatch.setattr(postgres_connection, "_CONNECT_S", 2)
-    monkeypatch.setattr(postgres_connection, "_GRACE_S", 0.2)
     monkeypatch.setattr(postgres_connection, "_CLOSING_S", 0.2)
-    return postgres.database().model_copy(update={"statement_timeout": 500})
+    return postgres.database()
+
+
+@contextmanager
+def hung(postgres: RunningPostgres) -> Iterator[None]:
+    """Let the server hang, and be waited for only for a moment; it has all its time while it runs."""
+    with server_hung(postgres), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postgres_connection, "_CONNECT_S", 2)
+        moment = property(lambda _connection: 0.5, lambda _connection, _seconds: None)
+        patch.setattr(postgres_connection.PostgresConnection, "answer_within_s", moment)
+        yield
 
 
 @pytest.mark.parametrize(
@@ -79,19 +90,19 @@ def test_a_commit_that_comes_through_late_is_found_and_not_taken_for_another_dri
 
 
 def test_a_statement_that_takes_too_long_is_an_outage_and_the_server_ends_it(server: Server) -> None:
-    ask(server, "CREATE FUNCTION slow(text) RETURNS text LANGUAGE sql AS $$ SELECT $1 FROM pg_sleep(60) $$")
+    ask(server, "CREATE FUNCTION slow(text) RETURNS text LANGUAGE sql AS $$ SELECT $1 FROM pg_sleep(600) $$")
     table = "note text CHECK (slow(note) = note), _topic_id text, _partition int, _offset bigint"
     ask(server, f"CREATE TABLE orders (id bigint, {table})")
 
+    impatient = server.model_copy(update={"statement_timeout": 3000})
     with (
-        Driver(server) as driver,
+        Driver(impatient) as driver,
         pytest.raises(SinkUnavailable, match=r"statement timeout|no answer within"),
     ):
         driver.stage([(1, "a")])
 
-    assert [(0,)] == ask(
-        server, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COPY%FROM STDIN%' AND pid <> pg_backend_pid()"
-    )
+    copying = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%COPY%FROM STDIN%' AND pid <> pg_backend_pid()"
+    until(lambda: [] == ask(server, copying))
 
 
 def test_a_driver_closes_at_once_although_the_server_hangs(postgres: RunningPostgres, server: Server) -> None:
@@ -101,8 +112,8 @@ def test_a_driver_closes_at_once_although_the_server_hangs(postgres: RunningPost
 
     with hung(postgres):
         closing.start()
-        closing.join(10)
+        closing.join(120)
         is_closed = not closing.is_alive()
 
-    closing.join(60)
+    closing.join(240)
     assert is_closed

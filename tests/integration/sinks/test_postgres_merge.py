@@ -86,6 +86,19 @@ def test_a_row_that_the_table_refuses_stops_the_pipeline_with_a_line_and_moves_n
     assert (1, [(1, 10)]) == (sink.position(), ask(server, ALL))
 
 
+def test_a_result_that_would_lose_blanks_stops_the_pipeline(server: Server, sink: MergingSink) -> None:
+    ask(server, "CREATE TABLE totals (id bigint PRIMARY KEY, note varchar(3))")
+    rows = [ds.dataset(pa.table({"id": [1], "note": [note]})) for note in ("ab ", "ab  ")]
+    sink.merge(rows[0], None, 1)
+
+    with pytest.raises(
+        PipelineHalted, match="note: the column takes 3 characters, and would lose the blanks at the end"
+    ):
+        sink.merge(rows[1], 1, 2)
+
+    assert (1, [(1, "ab ")]) == (sink.position(), ask(server, "SELECT id, note FROM totals"))
+
+
 @pytest.mark.parametrize(
     ("change", "position"),
     [

@@ -12,7 +12,7 @@ from penstock.errors import BadInput, BatchAborted, NotFound, PenstockError, Ref
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.positions import OffsetRange
 from penstock.secret import Secret
-from penstock.sinks import postgres as module
+from penstock.sinks import postgres_session
 from penstock.sinks.postgres_server import Server
 from penstock.sinks.sink import Staged
 
@@ -238,7 +238,7 @@ def test_a_commit_whose_answer_is_lost_is_an_outage_and_the_position_says_that_i
         thread.start()
         until(lambda: ask(server, WAITING.replace("wait_event_type", "wait_event"), "SyncRep") == [(1,)])
         cut(server)
-        thread.join(60)
+        thread.join(240)
         after = driver.positions
 
     assert [SinkUnavailable] == [type(error) for error in errors]
@@ -266,7 +266,7 @@ def test_a_table_that_somebody_locked_is_waited_for_for_a_while_only(
     monkeypatch: pytest.MonkeyPatch,
     reconnected: bool,  # noqa: FBT001
 ) -> None:
-    monkeypatch.setattr(module, "_LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(postgres_session, "_LOCK_TIMEOUT", "100ms")
     server = postgres.database()
     errors: list[BaseException] = []
 
@@ -285,9 +285,9 @@ def test_a_table_that_somebody_locked_is_waited_for_for_a_while_only(
             other.execute("LOCK TABLE orders")
             thread = threading.Thread(target=prepare, args=[driver])
             thread.start()
-            thread.join(5)
+            thread.join(120)
             waits = thread.is_alive()
-        thread.join(60)
+        thread.join(240)
 
     assert not waits
     assert [SinkUnavailable] == [type(error) for error in errors]

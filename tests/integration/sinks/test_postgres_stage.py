@@ -45,8 +45,8 @@ def test_what_a_killed_driver_left_goes_when_the_next_one_opens_and_a_living_one
     killed = Driver(server)
     killed.sink.open(killed.schema)
     killed.stage([(1, "of the killed one")])
-    assert killed.sink._connection is not None
-    killed.sink._connection.close()
+    assert killed.sink._session.connection is not None
+    killed.sink._session.connection.close()
 
     with Driver(server) as living:
         rows = living.stage([(2, "of the living one")])

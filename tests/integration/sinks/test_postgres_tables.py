@@ -9,9 +9,12 @@ import pytest
 
 from penstock.errors import Conflict
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.record.target import Target
 from penstock.secret import Secret
+from penstock.sinks.postgres import Postgres
+from penstock.sinks.postgres_server import Server
 
-from support.postgres_driver import OTHER, TP, Driver, ask
+from support.postgres_driver import OTHER, TP, Driver, ask, positions_of
 from support.waiting import until
 
 TYPES = """
@@ -153,6 +156,39 @@ def test_a_table_in_a_schema_of_its_own_has_everything_there(postgres: RunningPo
     assert [("orders",)] == ask(server, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
 
 
+def test_a_table_that_the_search_path_leads_to_has_its_positions_beside_it(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, "CREATE SCHEMA first; CREATE SCHEMA second")
+    ask(server, f"ALTER DATABASE {server.database} SET search_path = first, second, public")
+    with Driver(server, table="second.orders") as driver:
+        driver.write([(1, "a")])
+
+    with Driver(server) as driver:
+        found = driver.positions
+        driver.write([(2, "b")], start=1)
+    ask(server, f"ALTER DATABASE {server.database} SET search_path = second")
+
+    assert ({TP: 1}, {TP: 2}) == (found, positions_of(server))
+    assert [(1, "a"), (2, "b")] == ask(server, "SELECT id, note FROM second.orders ORDER BY id")
+    assert [] == ask(server, "SELECT tablename FROM pg_tables WHERE schemaname IN ('first', 'public')")
+
+
+def test_one_table_is_known_under_all_its_names(postgres: RunningPostgres) -> None:
+    server = postgres.database()
+    ask(server, "CREATE SCHEMA sales")
+    ask(server, "CREATE TABLE sales.orders (id int) PARTITION BY RANGE (id); CREATE TABLE orders (id int)")
+    ask(server, "CREATE TABLE sales.old PARTITION OF sales.orders FOR VALUES FROM (0) TO (9)")
+    ask(server, f"ALTER DATABASE {server.database} SET search_path = sales, public")
+    renamed = server.model_copy(update={"host": "localhost"})
+
+    def named(table: str, where: Server = server) -> Target:
+        return Postgres(server=where, table=table).target_there()
+
+    assert 1 == len({named("orders"), named("sales.orders"), named("old"), named("sales.orders", renamed)})
+    assert 1 == len({named("later"), named("sales.later"), named("later", renamed)})
+    assert 4 == len({named("orders"), named("public.orders"), named("later"), named("public.later")})
+
+
 @pytest.mark.parametrize("table", ["Orders", "order", "_o$1", "Sales.User"])
 def test_a_table_is_named_exactly_as_written(postgres: RunningPostgres, table: str) -> None:
     server = postgres.database()
@@ -208,7 +244,7 @@ def test_pipelines_that_start_at_the_same_moment_in_a_new_database_all_get_open(
     errors: list[BaseException] = []
 
     def race(driver: Driver) -> None:
-        together.wait(30)
+        together.wait(120)
         try:
             driver.sink.open(driver.schema)
         except BaseException as error:  # noqa: BLE001 - shown by the assertion
@@ -220,7 +256,7 @@ def test_pipelines_that_start_at_the_same_moment_in_a_new_database_all_get_open(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(240)
 
     assert [] == errors
 
@@ -275,7 +311,7 @@ def test_positions_are_kept_in_no_table_that_a_stranger_has_made(
     driver = Driver(server.model_copy(update={"user": user, "password": Secret.of("made-up")}))
 
     if is_refused:
-        with pytest.raises(Conflict, match="is no table to keep positions in: user"), driver:
+        with pytest.raises(Conflict, match="is not a table to keep positions in: user"), driver:
             pass
     else:
         with driver:

@@ -8,14 +8,14 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from penstock.delivery import dead_letters
+from penstock.delivery import dead_letter
 
 from conftest import RunningKafka
 from support.drivers import end_leftovers, start_driver
 from support.packages import install_example
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.soak
 def test_events_of_an_installed_source_and_decoder_land_exactly_once_though_a_driver_is_killed(
     kafka: RunningKafka, tmp_path: Path
 ) -> None:
@@ -50,5 +50,5 @@ def test_events_of_an_installed_source_and_decoder_land_exactly_once_though_a_dr
     rows = DeltaTable(str(tmp_path / "table")).to_pyarrow_table().to_pylist()
     expected = [(number, f"n{number}", number) for number in range(1, 51) if number != 7]
     assert expected == sorted((row["id"], row["name"], row["_offset"]) for row in rows)
-    letters = dead_letters.read(kafka.connection, f"{name}.dead")
+    letters = dead_letter.read(kafka.connection, f"{name}.dead")
     assert [(7, "SchemaMismatch")] == [(each.offset, each.error) for each in letters]

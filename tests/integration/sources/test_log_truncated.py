@@ -23,7 +23,7 @@ def exchange_while_down(kafka: RunningKafka, source: Path, target: Path) -> None
     kafka.cluster.down()
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
-    kafka.cluster.up(LocalCluster())
+    kafka.start_again()
 
 
 def test_a_log_that_was_cut_off_and_refilled_past_the_position_is_noticed_and_skipped_by_command_only(
@@ -63,10 +63,11 @@ def test_a_partition_whose_only_leader_is_dead_is_an_outage_and_does_not_look_cu
     topic = three_nodes.topic("lone", partitions=3, replication=1)
     source = KafkaSource(Kafka(topics=[topic]), three_nodes.connection)
     before = source.available()
+    source._admin.timeout_s = 3.0  # nobody is there whom a longer wait would help
     node = three_nodes.cluster.node(2).process()
     assert node is not None
     node.kill()
-    node.wait(30)
+    node.wait(60)
 
     try:
         with pytest.raises(BrokerUnavailable, match=f"topic '{topic}'"):

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadInput, NotFound
+from penstock.errors import BadInput, ClusterReplaced, NotFound
 from penstock.kafka import topics
+from penstock.kafka.cluster import cluster_id
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.record.positions import OffsetRange, SourcePartition
+from penstock.sources.kafka_reader import KafkaReader
 
 from support.pipelines import Lab, record_errors, total
 
@@ -43,7 +46,7 @@ def test_a_pattern_that_nothing_matches_is_reported(lab: Lab) -> None:
 
 
 def test_a_new_pipeline_begins_where_its_file_says(lab: Lab) -> None:
-    topic = lab.kafka.topic("starts", partitions=2)
+    topic = lab.kafka.topic("starts", partitions=2, retention="forever")
     noon_ms = int(time.time() * 1000) - 3_600_000
     with Producer(lab.connection) as producer:
         for number in range(4):
@@ -163,3 +166,16 @@ def test_files_are_read_once_line_by_line_plain_or_compressed(lab: Lab) -> None:
     assert {("a.jsonl", 2, "Malformed"), ("b.jsonl.gz", 1, "EmptyValue")} == {
         (letter.topic.rpartition("/")[2], letter.offset, letter.error) for letter in letters
     }
+
+
+def test_a_task_that_is_answered_by_another_cluster_than_the_driver_gives_no_row(lab: Lab) -> None:
+    topic = lab.kafka.topic("stranger")
+    lab.send_ids(topic, range(3))
+    own = cluster_id(lab.kafka.admin())
+    offset_range = OffsetRange(SourcePartition(topic, topics.describe(lab.kafka.admin(), topic).topic_id, 0), 0, 3)
+
+    chunks = list(KafkaReader(lab.connection, own).chunks(offset_range))
+    with pytest.raises(ClusterReplaced, match=f"another Kafka cluster has answered a task \\(its id is {own}\\)"):
+        next(KafkaReader(lab.connection, "id-of-the-driver-s").chunks(offset_range))
+
+    assert [3] == [batch.num_rows for batch, _ in chunks]

@@ -301,7 +301,7 @@ def test_the_shortest_batch_timeout_takes_the_place_of_max_wait(lab: Lab) -> Non
         lab.send_ids(topic, [3])
         until(lambda: lab.ids() == [0, 1, 2, 3])
         runner.stopping.set()
-        running.join(60)
+        running.join(240)
 
     assert 100 == spec.max_wait_ms
 

@@ -60,7 +60,10 @@ def test_an_exception_fails_its_record_and_the_others_land(on: str, text: str, d
     kept = [number for number in range(8) if number != 3 and number not in dropped]
     assert [(number, f"n{number}/0/{number}") for number in kept] == [(row["id"], row["name"]) for row in lab.rows()]
     assert [(3, "step", "LookupError")] == record_errors(lab.letters(topic))
-    assert ["no three"] == [letter.message for letter in lab.letters(topic)]
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if "raise" in each)
+    assert [("no three", f'{module}.py:{line}: raise LookupError("no three")')] == [
+        (letter.message, letter.line) for letter in lab.letters(topic)
+    ]
     assert (8, len(kept), 1, len(dropped)) == _shown(total(reports))
 
 

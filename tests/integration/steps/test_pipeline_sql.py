@@ -103,7 +103,7 @@ def test_names_with_dots_survive_a_select(lab: Lab) -> None:
 
 
 def test_key_headers_and_timestamp_can_be_made_columns(lab: Lab) -> None:
-    topic = lab.kafka.topic("envelope")
+    topic = lab.kafka.topic("envelope", retention="forever")
     at = datetime.datetime(2026, 1, 31, 12, 0, 0, 5000, tzinfo=datetime.UTC)
     with Producer(lab.connection) as producer:
         producer.send(topic, b"{}", key=b"key", headers=[("h", b"1")], timestamp_ms=int(at.timestamp() * 1000))
@@ -126,8 +126,14 @@ def test_sql_that_spark_does_not_understand_is_the_users_mistake(lab: Lab) -> No
     topic = lab.kafka.topic("nonsense")
     lab.send_ids(topic, [1])
 
-    with pytest.raises(BadInput, match=r"Spark does not understand the SQL: .*no_such_function"):
+    with pytest.raises(BadInput, match=r"Spark does not understand the SQL '.*': .*no_such_function"):
         lab.run(lab.spec(topic, steps=[{"sql": "SELECT no_such_function(id) AS x FROM events"}]))
+    with pytest.raises(BadInput, match=r"Spark does not understand the SQL 'id >': an expression is incomplete"):
+        lab.run(lab.spec(topic, expect=[{"name": "half", "that": "id >"}]))
+    with pytest.raises(
+        BadInput, match=r"there is no column 'nmae'\. Did you mean 'name'\? There are id, name\. Nothing"
+    ):
+        lab.run(lab.spec(topic, steps=[{"sql": "SELECT id, upper(nmae) AS name FROM events"}]))
     assert not lab.table.exists()
 
 
@@ -171,3 +177,46 @@ def test_every_row_finds_its_own_record_again_after_sql_that_leaves_rows_out(lab
     )
     assert 2 == sum(each.offset == 300 and each.error == "Malformed" for each in letters)
     assert (602, len(landed), len(sevens) + len(elevens) + 2) == (count.read, count.written, count.dead)
+
+
+@pytest.mark.parametrize("engine", ["auto", "spark"])
+def test_workers_and_spark_make_the_same_of_a_pipeline(lab: Lab, engine: str) -> None:
+    topic = lab.kafka.topic("engines")
+    lab.send_ids(topic, range(6))
+    lab.send(topic, b"poison", {"id": 9223372036854775807, "name": "last"}, {"id": 7})
+    steps = [
+        {"sql": "SELECT *, id * 2 AS twice, 12 / id AS share FROM events WHERE id <> 5"},
+        {"sql": "SELECT id, share, coalesce(name, 'nobody') AS who, twice FROM events"},
+    ]
+    expect = [{"name": "small", "that": "share BETWEEN 2 AND 10", "otherwise": "dead_letter"}]
+
+    reports = lab.run(lab.spec(topic, steps=steps, expect=expect, sql_engine=engine))
+
+    rows = sorted((row["id"], row["share"], row["who"], row["twice"]) for row in lab.rows())
+    assert [(2, 6.0, "n2", 4), (3, 4.0, "n3", 6), (4, 3.0, "n4", 8)] == rows
+    assert [
+        (0, "sql", "SqlFailed"),
+        (1, "expect", "ExpectationFailed"),
+        (6, "decode", "Malformed"),
+        (7, "sql", "SqlFailed"),
+        (8, "expect", "ExpectationFailed"),
+    ] == record_errors(lab.letters(topic))
+    assert ["fails on this record: 12 / id", "fails on this record: id * 2"] == [
+        letter.message for letter in lab.letters(topic) if letter.error == "SqlFailed"
+    ]
+    count = total(reports)
+    assert (9, 3, 5, 1) == (count.read, count.written, count.dead, count.dropped)
+
+
+def test_in_spark_what_stands_twice_fails_its_record_alone_and_only_where_it_is_evaluated(lab: Lab) -> None:
+    topic = lab.kafka.topic("twice")
+    lab.send_ids(topic, range(4))
+    steps = [
+        {"sql": "SELECT id, id <> 0 AND 6 / id > 1 AND 6 / id < 4 AS few FROM events"},
+        {"sql": "SELECT *, 1 / (id - 1) AS a, 1 / (id - 1) + 1 AS b FROM events"},
+    ]
+
+    lab.run(lab.spec(topic, steps=steps, sql_engine="spark"))
+
+    assert [(0, False), (2, True), (3, True)] == sorted((row["id"], row["few"]) for row in lab.rows())
+    assert ["fails on this record: 1 / (id - 1); 1 / (id - 1) + 1"] == [each.message for each in lab.letters(topic)]

@@ -49,7 +49,7 @@ def test_messages_go_and_come_over_tls(server: Server) -> None:
         closing(transport.subscribe("over-tls", "readers")) as subscription,
     ):
         transport.send([Outgoing("over-tls", b"hidden", key="k")])
-        received = subscription.receive(10, 10.0)
+        received = subscription.receive(10, 120.0)
         subscription.acknowledge(received)
 
     assert [b"hidden"] == [each.value for each in received]

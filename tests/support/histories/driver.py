@@ -21,6 +21,7 @@ _FORKING.set_forkserver_preload(
 
 def start(arguments: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str]) -> ForkServerProcess:
     """Start a command in a session of its own; what it says goes to the end of a log."""
+    log.touch(0o600)  # a driver that is killed at once has said nothing
     process = _FORKING.Process(target=_main, args=(list(arguments), str(folder), str(log), dict(environment)))
     process.start()
     return process

@@ -146,6 +146,7 @@ def recreate_topic(world: World) -> None:
         future.result(30)
     until(lambda: world.name not in world.servers.kafka.admin().metadata("looking").topics)
     world.destroy(lambda spot: spot[0] == world.topic_id)
+    world.unseen |= {world.topic_id} - world.seen
     world.make_topic(world.dice.randint(1, 3))
     world.tell("recreate", topic_id=world.topic_id)
 
@@ -251,7 +252,7 @@ def fill_disk(world: World) -> None:
         world.tell("no disk of our own to fill")
         return
     filler = world.disk / "filler"
-    with filler.open("wb") as file, contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), filler.open("wb") as file:
         while True:
             file.write(bytes(65536))
             file.flush()

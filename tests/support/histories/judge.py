@@ -23,8 +23,9 @@ def judge(
     gaps: Iterable[Gap] = (),
     destroyed: frozenset[Spot] | set[Spot] = frozenset(),
     excused: frozenset[Spot] | set[Spot] = frozenset(),
+    unseen: frozenset[str] | set[str] = frozenset(),
 ) -> list[str]:
-    """Give what is wrong with one sink; an empty list is a pass."""
+    """Give what is wrong with one sink; an empty list is a pass. `unseen` topics came and went, and no driver ran."""
     landed: dict[Spot, list[Landed]] = defaultdict(list)
     dead: dict[Spot, list[Letter]] = defaultdict(list)
     for row in rows:
@@ -38,7 +39,11 @@ def judge(
         if landed[spot] or dead[spot]:
             fault = _fault(record, landed[spot], dead[spot])
         else:
-            is_explained = spot in destroyed and any(_covers(gap, spot) for gap in skipped)
+            is_explained = spot in destroyed and (
+                any(_covers(gap, spot) for gap in skipped)
+                or _is_of_unseen_partition(skipped, spot)
+                or (spot[0] in unseen and any(gap.end is None for gap in skipped))
+            )
             fault = "" if spot in excused or is_explained else "lost"
         if fault:
             wrong.append(f"{sink}: {fault}: {spot} ({record.shape})")
@@ -71,6 +76,12 @@ def unexplained(gaps: Iterable[Gap], acknowledged: Iterable[Spot], destroyed: se
         for spot in listed
         if _covers(gap, spot) and spot not in destroyed
     ]
+
+
+def _is_of_unseen_partition(gaps: list[Gap], spot: Spot) -> bool:
+    """Of a topic that is gone, partitions may have been added that the pipeline never saw: its gap means those, too."""
+    of_topic = [gap for gap in gaps if gap.topic_id == spot[0]]
+    return any(gap.end is None for gap in of_topic) and all(gap.partition != spot[1] for gap in of_topic)
 
 
 def _covers(gap: Gap, spot: Spot) -> bool:

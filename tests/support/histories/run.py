@@ -51,7 +51,7 @@ def _judge(world: World) -> None:
     for sink in world.sinks:
         rows = sink.rows()
         world.violations += judge(
-            sink.kind, world.acknowledged, rows, letters, gaps, world.destroyed, world.excused[sink.kind]
+            sink.kind, world.acknowledged, rows, letters, gaps, world.destroyed, world.excused[sink.kind], world.unseen
         )
         world.tell("judged", sink=sink.kind, rows=len(rows))
     world.violations += unexplained(gaps, world.acknowledged, world.destroyed)

@@ -12,11 +12,13 @@ from confluent_kafka.admin import NewTopic
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from penstock.delivery.dead_letters import understand
+from penstock.delivery.dead_letter import understand
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 
 from conftest import RunningKafka
+from support.iceberg_driver import loaded
+from support.iceberg_tables import iceberg_rows
 from support.landing import headers
 from support.waiting import until
 
@@ -63,6 +65,8 @@ def make_sink(kind: str, kafka: RunningKafka, postgres: RunningPostgres, folder:
         return _json(folder)
     if kind == "kafka":
         return _kafka(kafka)
+    if kind == "iceberg":
+        return _iceberg(folder)
     return _postgres(postgres)
 
 
@@ -90,6 +94,22 @@ def _delta(folder: Path) -> SinkUnderTest:
         rows,
         lambda: shutil.rmtree(folder, ignore_errors=True),
         alter=optimise,
+    )
+
+
+def _iceberg(folder: Path) -> SinkUnderTest:
+    def expire() -> None:
+        table = loaded(folder)
+        newest = table.metadata.current_snapshot_id
+        old = [each.snapshot_id for each in table.snapshots() if each.snapshot_id != newest]
+        table.maintenance.expire_snapshots().by_ids(old).commit()
+
+    return SinkUnderTest(
+        "iceberg",
+        {"type": "iceberg", "path": str(folder)},
+        lambda: [_row(each) for each in iceberg_rows(folder)],
+        lambda: shutil.rmtree(folder, ignore_errors=True),
+        alter=expire,
     )
 
 
@@ -156,7 +176,11 @@ def _postgres(postgres: RunningPostgres) -> SinkUnderTest:
 
         return done
 
-    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
+    login = {
+        **server.model_dump(exclude_defaults=True),
+        "password": f"file:{postgres.password_file}",
+        "statement_timeout": "60s",  # a hang can be longer than that
+    }
     return SinkUnderTest(
         "postgres",
         {"type": "postgres", "table": "landed", "server": login},

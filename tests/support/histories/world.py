@@ -60,6 +60,10 @@ class World:
     """Per sink, what a dropped table cannot get back because the topic no longer has it."""
     dropped: set[str] = field(default_factory=set)
     """Sinks whose rows somebody has deleted, and which nobody has filled again yet."""
+    seen: set[str] = field(default_factory=set)
+    """Ids that the source topic had when a command of the pipeline ran."""
+    unseen: set[str] = field(default_factory=set)
+    """Ids of topics that were deleted before any did: only the gap of the topic before can stand for those."""
     story: list[dict[str, Any]] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     topic_id: str = ""
@@ -80,7 +84,7 @@ class World:
         dice = random.Random(seed)
         world = cls(servers, dice, folder, f"history-{seed}-{uuid.uuid4().hex[:6]}")
         world.make_topic(dice.randint(1, 3))
-        kinds = kinds or dice.sample(["delta", "json", "kafka", "postgres"], dice.randint(1, 2))
+        kinds = kinds or dice.sample(["delta", "iceberg", "json", "kafka", "postgres"], dice.randint(1, 2))
         world.sinks = [make_sink(kind, servers.kafka, servers.postgres, world.disk / kind) for kind in kinds]
         pipeline = {
             "name": world.name,
@@ -211,6 +215,7 @@ class World:
 
     def start(self, *arguments: str, **environment: str) -> ForkServerProcess:
         """Start a command of the pipeline's, in a process of its own."""
+        self.seen.add(self.topic_id)
         options = ["--home", str(self.home), "--bootstrap", self.servers.kafka.connection.bootstrap_servers]
         sabotage = {"HISTORY_SABOTAGE": self.sabotage} if self.sabotage else {}
         return driver.start(

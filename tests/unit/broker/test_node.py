@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from penstock.broker.node import Node
+from penstock.broker.node import Node, class_archive_of
 
 from support.waiting import until
 
@@ -134,7 +134,7 @@ def test_a_node_gets_none_of_the_shells_secrets_and_makes_private_files(
     before = os.umask(0)
     try:
         node.configure("")
-        node.start([], heap_bytes=1024 * 1024)
+        node.start([tmp_path / "jars" / "kafka.jar"], heap_bytes=1024 * 1024)
         pid = int((node.folder / "pid").read_text())
         until((node.data / "done").exists)
     finally:
@@ -167,7 +167,7 @@ def test_a_dead_process_that_nobody_buried_is_not_found(node: Node, child: "subp
 def test_stopping_ends_the_process_and_forgets_it(node: Node, child: "subprocess.Popen[bytes]") -> None:
     remember(node, child.pid)
 
-    node.stop(timeout_s=10.0)
+    node.stop(timeout_s=120.0)
 
     assert not psutil.pid_exists(child.pid)
     assert [] == list(node.folder.iterdir())
@@ -187,7 +187,7 @@ def test_stopping_never_touches_a_process_that_only_has_the_same_number(
 ) -> None:
     remember(node, stranger.pid)
 
-    node.stop(timeout_s=10.0)
+    node.stop(timeout_s=120.0)
 
     assert stranger.poll() is None
     assert [] == list(node.folder.iterdir())
@@ -198,7 +198,7 @@ def test_stopping_what_has_stopped_is_no_error(node: Node, child: "subprocess.Po
     child.send_signal(signal.SIGKILL)
     child.wait()
 
-    node.stop(timeout_s=10.0)
+    node.stop(timeout_s=120.0)
 
     assert [] == list(node.folder.iterdir())
 
@@ -215,7 +215,7 @@ def test_a_node_just_started_is_seen_at_once_though_the_kernel_shows_its_command
     monkeypatch.setattr(psutil.Process, "cmdline", lambda self: looks.pop() if looks else shown(self))
     node.configure("")
 
-    node.start([], heap_bytes=1024 * 1024)
+    node.start([tmp_path / "jars" / "kafka.jar"], heap_bytes=1024 * 1024)
     pid = int((node.folder / "pid").read_text())
 
     try:
@@ -231,3 +231,28 @@ def test_a_virtual_machine_that_crashed_has_its_last_line_reported(node: Node) -
     console.write_text("# A fatal error has been detected by the Java Runtime Environment:\n#\n# SIGSEGV (0xb)\n#\n")
 
     assert "it gave no reason; its last line: # SIGSEGV (0xb)" == node.last_words()
+
+
+def test_a_node_starts_with_the_archive_of_kafkas_classes_if_there_is_one(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "java"
+    program.write_text('#!/bin/sh\necho "$@" > said\nmv said options\nexec sleep 60\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("penstock.broker.node.find_java", lambda: (program, 17))
+    monkeypatch.chdir(tmp_path)
+    classpath = [tmp_path / "jars" / "kafka.jar"]
+    node.configure("")
+    told = []
+
+    for _ in range(2):
+        node.start(classpath, heap_bytes=1024 * 1024)
+        until((tmp_path / "options").exists)
+        os.kill(int((node.folder / "pid").read_text()), signal.SIGKILL)
+        told.append((tmp_path / "options").read_text())
+        (tmp_path / "options").unlink()
+        archive = class_archive_of(program, classpath)
+        archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        archive.touch(0o600)
+
+    assert [False, True] == [f"-XX:SharedArchiveFile={archive} " in each for each in told]

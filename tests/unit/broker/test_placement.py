@@ -142,7 +142,7 @@ def test_too_few_nodes_for_the_copies_is_refused_before_anything_moves() -> None
     with pytest.raises(Conflict) as caught:
         plan({("orders", 0): [1, 2], ("orders", 1): [1, 2]}, [1])
 
-    expected = "orders/0 has 2 replicas, and 1 node(s) would stay. No replica was given up."
+    expected = "orders/0 has 2 replicas, and 1 node would stay. No replica was given up."
     assert str(caught.value).startswith(expected)
 
 

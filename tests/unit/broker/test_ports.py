@@ -1,10 +1,14 @@
 import os
+import random
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from penstock.broker import ports
+from penstock.broker.cluster import Cluster
+from penstock.config.project import LocalCluster
 from penstock.errors import BadInput, Conflict
 
 HOST = "127.0.0.1"
@@ -12,9 +16,10 @@ HOST = "127.0.0.1"
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """A port that this process listens on."""
-    with socket.create_server((HOST, 0)) as server:
-        yield int(server.getsockname()[1])
+    """A port that this process listens on, among those that a cluster may be given."""
+    (port,) = ports.find_free(HOST, 1)
+    with socket.create_server((HOST, port)):
+        yield port
 
 
 def test_a_taken_port_is_named_with_the_process_that_has_it(taken: int) -> None:
@@ -54,5 +59,26 @@ def test_the_found_ports_are_distinct_and_free() -> None:
     assert min(found) > 1023
 
 
+def test_programs_with_one_seed_do_not_find_the_same_ports() -> None:
+    random.seed(1)
+    first = ports.find_free(HOST, 5)
+    random.seed(1)
+
+    assert first != ports.find_free(HOST, 5)
+
+
 def test_finding_none_gives_none() -> None:
     assert [] == ports.find_free(HOST, 0)
+
+
+def test_a_cluster_that_is_there_is_not_told_to_take_another_port(taken: int, tmp_path: Path) -> None:
+    """It keeps the ports that it was made with: `up --port` would be refused."""
+    cluster = Cluster(tmp_path / "broker", tmp_path)
+    with pytest.raises(Conflict) as new:
+        cluster.up(LocalCluster(port=taken))
+    cluster.planned(LocalCluster(port=taken)).save(cluster.folder)
+    with pytest.raises(Conflict) as there:
+        cluster.up(LocalCluster())
+
+    assert "penstock up --port PORT" in new.value.fix
+    assert there.value.fix.startswith("Free it, and run: penstock up. A cluster keeps the ports")

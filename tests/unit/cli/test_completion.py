@@ -50,3 +50,22 @@ def test_names_that_are_there_are_offered_and_what_goes_wrong_is_silent(
     folder: Path, words: tuple[str, ...], expected: list[str]
 ) -> None:
     assert expected == tab(folder, *words)
+
+
+def test_names_of_the_lab_are_offered_at_once_without_loading_what_they_name() -> None:
+    heavy = "{'pydantic', 'pyarrow', 'confluent_kafka', 'penstock.lab.drills.drill', 'penstock.lab.scenarios.scenario'}"
+    program = (
+        "import sys; import penstock.cli; from penstock.cli import completion as tab;"
+        f"print(len(tab.drills(None, '')), len(tab.scenarios(None, '')), {heavy} & {{*sys.modules}})"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "12 9 set()\n" == done.stdout
+
+
+def test_names_that_a_shell_would_run_are_not_offered(folder: Path) -> None:
+    for name in ("t$(id)", "t;id", "t`id`", "t\\$(id)", "t&id", "t|id", "t(id)"):
+        (folder / "tables" / name / "_delta_log").mkdir(parents=True)
+
+    assert [] == tab(folder, "table", "show", "tables/t")

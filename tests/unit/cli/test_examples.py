@@ -2,11 +2,14 @@
 
 import json
 import tomllib
+from contextlib import chdir
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
+from penstock.pipeline.load import load
 
 ROOT = Path(__file__).parents[3]
 
@@ -14,19 +17,40 @@ ROOT = Path(__file__).parents[3]
 def test_each_example_says_what_it_is() -> None:
     listed = json.loads(CliRunner().invoke(app, ["examples", "list", "--json"]).stdout)
 
-    assert {"numbers", "orders", "superhero", "produce_json"} <= {each["example"] for each in listed}
+    assert {"numbers", "shipping", "superhero", "produce_json"} <= {each["example"] for each in listed}
     assert [] == [each for each in listed if not each["about"]]
 
 
 def test_a_copy_is_whole_and_never_goes_over_a_file(tmp_path: Path) -> None:
-    first = CliRunner().invoke(app, ["examples", "copy", "orders", str(tmp_path)])
-    again = CliRunner().invoke(app, ["examples", "copy", "orders", str(tmp_path)])
-    unknown = CliRunner().invoke(app, ["examples", "copy", "nothing", str(tmp_path)])
+    first = CliRunner().invoke(app, ["examples", "copy", "shipping", str(tmp_path)])
+    again = CliRunner().invoke(app, ["examples", "copy", "shipping", str(tmp_path)])
+    unknown = CliRunner().invoke(app, ["examples", "copy", "shiping", str(tmp_path)])
 
+    assert "Did you mean 'shipping'?" in unknown.stderr
     assert (0, 6, 3) == (first.exit_code, again.exit_code, unknown.exit_code)
-    assert {"customers.csv", "orders.jsonl", "orders.py", "test_orders.py"} == {
-        each.name for each in (tmp_path / "orders").iterdir()
+    assert {"customers.csv", "orders.jsonl", "shipping.py", "test_shipping.py"} == {
+        each.name for each in (tmp_path / "shipping").iterdir()
     }
+
+
+@pytest.mark.parametrize("like", ["fan_out", "iceberg", "tutorial", "windows/minutes"])
+def test_a_pipeline_is_written_after_an_example_and_can_run(tmp_path: Path, like: str) -> None:
+    with chdir(tmp_path):
+        written = CliRunner().invoke(app, ["pipeline", "new", "mine", "--like", like])
+        checked = CliRunner().invoke(app, ["pipeline", "check", "mine.yaml"])
+
+    assert 0 == written.exit_code, written.stderr
+    assert "mine" == load(tmp_path / "mine.yaml").name
+    assert "pipeline 'mine' can run\n" in checked.stderr
+
+
+def test_an_example_that_is_not_there_or_is_no_single_file_is_answered_with_those_that_are(tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        said = CliRunner().invoke(app, ["pipeline", "new", "mine", "--like", "fanout"])
+
+    expected = "there is no example 'fanout' of one file. Did you mean 'fan_out'? There are fan_out, iceberg, tutorial"
+    assert (3, True) == (said.exit_code, expected in said.stderr)
+    assert not (tmp_path / "mine.yaml").exists()
 
 
 def test_the_wheel_has_every_example() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import live
+from penstock.driver.log_files import last_lines
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -53,3 +54,12 @@ def test_a_log_is_followed_across_a_roll_and_after_it_was_emptied(
     assert "four" == fourth
     assert ["hal", "five"] == after_roll
     assert "6" == after_emptying
+
+
+def test_what_java_says_is_left_out_of_what_the_steps_printed(tmp_path: Path) -> None:
+    log = tmp_path / "spark-console.log"
+    log.write_text("WARNING: Using incubator modules: jdk.incubator.vector\nWARNING: mine\nWARNING: Using it\n")
+
+    shown = last_lines(log, 2, leave_out="WARNING: Using incubator modules:")
+
+    assert ["WARNING: mine", "WARNING: Using it"] == shown

@@ -11,7 +11,13 @@ from penstock.delivery.selection import Reason
 from penstock.lab import demo
 from penstock.lab.scenarios import catalog, scenario
 from penstock.lab.scenarios.judge import Difference
-from penstock.lab.scenarios.scenario import Fact, Outcome, SinkAccount
+from penstock.lab.scenarios.midnight import midnight
+from penstock.lab.scenarios.midnight.midnight import Account, MidnightOutcome
+from penstock.lab.scenarios.midnight.senders import Way
+from penstock.lab.scenarios.names import ABOUT
+from penstock.lab.scenarios.scenario import Outcome, SinkAccount
+from penstock.lab.scenarios.verdict import Fact
+from penstock.lineage.shapes.lineage import Lineage
 
 LOST = Difference(where="delta", what="lost", count=3, examples=["partition 0 offset 7", "partition 1 offset 2"])
 
@@ -88,6 +94,7 @@ def test_the_demo_fails_like_a_scenario(monkeypatch: pytest.MonkeyPatch) -> None
         delays=[],
         live=demo.Live(records=100, seconds=10.0, batches=5),
         burst=demo.Burst(records=1000, rows=1000, sent_s=0.1, landed_s=0.5),
+        lineage=Lineage(),
         compared=outcome(differences=[LOST]),
     )
     monkeypatch.setattr(demo, "run", lambda *_args: found)
@@ -99,14 +106,49 @@ def test_the_demo_fails_like_a_scenario(monkeypatch: pytest.MonkeyPatch) -> None
     assert "burst: 1,000 records sent in 0.1 s and landed in 0.5 s, 2,000 a second" in said.output
 
 
+@pytest.mark.parametrize(
+    ("differences", "code", "words"),
+    [
+        ([], 0, "no sender waited or was refused, the backlog drained, and the store is what the events say"),
+        ([LOST], 1, "error: delta: lost: 3"),
+    ],
+)
+def test_midnight_prints_senders_backlog_and_store(
+    monkeypatch: pytest.MonkeyPatch, differences: list[Difference], code: int, words: str
+) -> None:
+    way = Way(way="HTTP", events=7, calls=3, refused=0, p50_ms=4.5, p99_ms=9.5, slowest_ms=9.9, late_ms=2.0)
+    found = MidnightOutcome(
+        scenario="midnight",
+        seed=1,
+        events=900,
+        facts=[Fact(what="backlog at its highest", value=512)],
+        ways=[way],
+        accounts=[Account(what="runs", truth=77, stored=77, difference=0)],
+        differences=differences,
+        seconds=60.0,
+    )
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(midnight, "run_midnight", lambda *_args, **options: given.update(options) or found)
+
+    said = run("scenario", "midnight", "--workers", "3")
+
+    assert code == said.exit_code
+    assert 3 == given["workers"]
+    assert words in said.output
+    assert all(
+        part in said.output for part in ("HTTP", "9.9", "backlog at its highest", "512", "runs", "77", "900 events")
+    )
+
+
 def test_every_scenario_of_the_list_can_be_named() -> None:
     said = run("scenario", "list")
 
     assert 0 == said.exit_code
-    assert {"players", "workers", "dead-workers", "kill-worker", "kill-broker", "spike", "poison"} == set(
-        catalog.SCENARIOS
+    assert {"players", "workers", "dead-workers", "kill-worker", "kill-broker", "spike", "midnight", "poison"} == set(
+        ABOUT
     )
-    assert all(name in said.output for name in catalog.SCENARIOS)
+    assert set(ABOUT) == {*catalog.SCENARIOS, "midnight"}
+    assert all(name in said.output for name in ABOUT)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +158,10 @@ def test_every_scenario_of_the_list_can_be_named() -> None:
         (["poison", "--games", "-1"], 2, "--games"),
         (["poison", "--players", "1"], 2, "--players"),
         (["poison", "--sink", "shelf"], 2, "shelf"),
+        (["poison", "--events", "500"], 2, "--events is not for the scenario 'poison', which is about games"),
+        (["midnight", "--games", "5"], 2, "--games is not for the scenario 'midnight', which is about lineage"),
+        (["midnight", "--events", "1"], 2, "--events"),
+        (["midnight", "--store", "shelf"], 2, "shelf"),
     ],
 )
 def test_bad_input_is_reported_and_nothing_is_started(arguments: list[str], code: int, words: str) -> None:

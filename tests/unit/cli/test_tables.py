@@ -83,6 +83,14 @@ def test_people_get_rounded_numbers_and_their_own_data_to_the_letter(terminal: p
     assert "123456.789" == exact[1].strip()
 
 
+def test_numbers_that_are_names_can_be_copied_into_a_command(terminal: pytest.MonkeyPatch) -> None:
+    terminal.setenv("COLUMNS", "80")
+
+    shown = render(terminal, ["port", "dead_offset", "events"], [[9092, 1234, 1234]])
+
+    assert ["9092", "1234", "1,234"] == shown[1].split()
+
+
 def test_states_have_colours_only_where_they_are_wanted(terminal: pytest.MonkeyPatch) -> None:
     plain = render(terminal, ["state"], [["running"], ["failed"]])
     terminal.delenv("NO_COLOR")

@@ -1,9 +1,11 @@
 """Commands in folders that others may write to, and data that would steer a terminal."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from penstock.cli import app
+from penstock.jvm import jars
 from penstock.pipeline.infer import infer
 from penstock.pipeline.load import load
 from penstock.pipeline.template import template
@@ -53,7 +56,40 @@ def test_a_module_that_exits_is_a_mistake_with_its_reason(tmp_path: Path) -> Non
     said = CliRunner().invoke(app, ["pipeline", "check", str(file)])
 
     assert 2 == said.exit_code
-    assert "cannot be imported: SystemExit: 0 (exiting_module.py, line 2)" in said.stderr
+    assert "cannot be imported: SystemExit: 0 (exiting_module.py:2: sys.exit(0))" in said.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--fix"]])
+def test_doctor_in_a_folder_that_others_may_write_to_says_so_once_as_a_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.setattr(jars, "ensure", lambda *_: [])
+    monkeypatch.delenv("PENSTOCK_HOME", raising=False)
+    tmp_path.chmod(0o777)
+
+    with chdir(tmp_path):
+        said = CliRunner().invoke(app, ["doctor", *options])
+
+    assert 1 == said.exit_code, said.stderr
+    assert (
+        f"FIX  folder   {tmp_path} is writable by everybody, so it is not trusted. If it is meant: --home"
+        in said.stdout
+    )
+    assert 1 == (said.stdout + said.stderr).count("not trusted")
+
+
+def test_a_file_that_may_not_be_written_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/srv/x.yaml")
+
+    monkeypatch.setattr("penstock.pipeline.load.load_with_warnings", refused)
+
+    said = CliRunner().invoke(app, ["--home", str(tmp_path), "pipeline", "check", "x.yaml"])
+
+    expected = "error: /srv/x.yaml: Permission denied. Choose a place that is yours, or ask whose it is\n"
+    assert (7, expected) == (said.exit_code, said.stderr)
 
 
 def test_init_writes_nothing_through_a_home_that_is_not_the_users(tmp_path: Path) -> None:
@@ -85,7 +121,7 @@ def test_a_preview_from_nowhere_is_one_line(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, ["--bootstrap", "127.0.0.1:1", "pipeline", "preview", str(file), "--from", "soon"])
 
     assert 2 == said.exit_code
-    assert "--from: 'soon' is no position in a topic" in said.stderr
+    assert "--from: 'soon' is not a position in a topic" in said.stderr
 
 
 @pytest.mark.parametrize("name", ["123", "null", "2026-01-01", "0x1f", "1e3", "yes"])
@@ -125,11 +161,12 @@ def test_csv_on_a_terminal_is_shown_and_not_obeyed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("a: {b: 1\nc: 2\n", "expected ',' or '}'"),
-        ("a:\n\tb: 1\n", "found character '\\t' that cannot start any token"),
+        ("a: {b: 1\nc: 2\n", "a bracket that line 1 opens is not closed"),
+        ("a:\n\tb: 1\n", "a tab stands here"),
+        ("a: b\nc\n", "could not find expected ':'"),
     ],
 )
-def test_what_yaml_does_not_understand_is_said_in_its_own_words(tmp_path: Path, text: str, reason: str) -> None:
+def test_what_yaml_does_not_understand_is_said(tmp_path: Path, text: str, reason: str) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(text)
 

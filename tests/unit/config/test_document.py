@@ -50,7 +50,7 @@ def test_an_unknown_key_that_resembles_no_other_gets_no_suggestion(file: Path) -
 def test_a_doubled_key_is_refused_with_the_line_of_the_second(file: Path) -> None:
     actual = complaint(file, "topics:\n  a:\n    partitions: 1\n  b: {}\n  a:\n    partitions: 2\n")
 
-    assert f"{file}:5: not valid YAML: the key 'a' stands twice" == actual
+    assert f"{file}:5: not valid YAML: the key 'a' occurs twice" == actual
 
 
 def test_the_same_key_in_two_places_is_not_doubled(file: Path) -> None:
@@ -108,7 +108,22 @@ def test_several_problems_give_a_line_each(file: Path) -> None:
 def test_a_broken_file_is_refused_with_the_line_where_it_breaks(file: Path) -> None:
     actual = complaint(file, "topics:\n  a: [1, 2\nb: 3\n")
 
-    assert actual.startswith(f"{file}:3: not valid YAML: ")
+    assert f"{file}:3: not valid YAML: a bracket that line 2 opens is not closed, or a comma is missing" == actual
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a: 1\n\tb: 2\n", ":2: not valid YAML: a tab stands here; indent with spaces"),
+        ("a: 1\n b: 2\n", ":2: not valid YAML: a colon does not belong here; indent as the lines above"),
+        ('a: "x = "y""\n', ":1: not valid YAML: text stands behind a closing quote"),
+        ('a: "x\nb: 1\n', ":3: not valid YAML: a quote that line 1 opens is not closed"),
+    ],
+)
+def test_the_usual_mistakes_in_yaml_are_told_in_plain_words(file: Path, content: str, expected: str) -> None:
+    actual = complaint(file, content)
+
+    assert actual.startswith(f"{file}{expected}")
 
 
 @pytest.mark.parametrize(
@@ -116,8 +131,8 @@ def test_a_broken_file_is_refused_with_the_line_where_it_breaks(file: Path) -> N
     [
         pytest.param(b"topics: \x00\n", "not valid YAML: unacceptable character #x0000", id="NUL"),
         pytest.param(b"topics: \xff\xfe\n", "is not UTF-8 text", id="Latin-1"),
-        pytest.param(b"- a\n- b\n", "the file: keys with values belong here", id="a list"),
-        pytest.param(b"just words\n", "the file: keys with values belong here", id="a word"),
+        pytest.param(b"- a\n- b\n", "the file: `key: value` lines are needed here", id="a list"),
+        pytest.param(b"just words\n", "the file: `key: value` lines are needed here", id="a word"),
     ],
 )
 def test_what_is_no_document_is_refused(file: Path, content: bytes, expected: str) -> None:

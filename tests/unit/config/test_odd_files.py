@@ -46,7 +46,7 @@ def test_an_odd_project_file_is_refused_in_one_line(tmp_path: Path, text: str, c
 
 @pytest.mark.parametrize("text", ["²", "0001-01-01", "", "yesterday"])
 def test_an_odd_position_is_bad_input(text: str) -> None:
-    with pytest.raises(BadInput, match="no position in a topic"):
+    with pytest.raises(BadInput, match="not a position in a topic"):
         Position.parse(text)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from penstock.config import project
-from penstock.config.project import ExternalCluster, LocalCluster, Project
+from penstock.config.project import ExternalCluster, LineageReports, LocalCluster, Project
 from penstock.errors import BadInput
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Mtls, Scram
@@ -132,3 +132,28 @@ def test_a_setting_with_a_key_of_its_own_is_refused_under_kafkas_name(tmp_path: 
         load(tmp_path, f"topics:\n  events:\n    config:\n      {key}: 1\n")
 
     assert f"{tmp_path}/penstock.yaml:2: topics.events: say '{instead}' instead of config '{key}'" == caught.value.what
+
+
+@pytest.mark.parametrize("written", ["lineage:", "lineage: {}"])
+def test_lineage_is_on_as_soon_as_its_key_is_there(tmp_path: Path, written: str) -> None:
+    assert LineageReports() == load(tmp_path, f"{written}\n").lineage
+
+
+def test_further_clusters_have_names_for_an_address_and_files_beside_the_project_file(tmp_path: Path) -> None:
+    loaded = load(
+        tmp_path,
+        """
+clusters:
+  staging:
+    bootstrap_servers: kafka:9093
+    security: {type: scram, username: ann, password: "env:STAGING_PASSWORD", ca_file: ca.pem}
+""",
+    )
+    security = loaded.clusters["staging"].connection().security
+
+    assert isinstance(security, Scram)
+    assert (tmp_path / "ca.pem", Secret.parse("env:STAGING_PASSWORD")) == (security.ca_file, security.password)
+    assert isinstance(loaded.cluster, LocalCluster)
+    for name in ("a b", "../up", "", "x" * 64, "a?b=c"):
+        with pytest.raises(BadInput, match="is no name"):
+            load(tmp_path, f'clusters: {{"{name}": {{bootstrap_servers: "kafka:9093"}}}}')

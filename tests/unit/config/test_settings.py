@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli.session import Session
 from penstock.config import settings
-from penstock.errors import BadInput
+from penstock.errors import BadInput, NotFound
 
 EXTERNAL = "cluster: {type: external, bootstrap_servers: 'file:1', security: {type: tls, ca_file: ca.pem}}\n"
 
@@ -152,7 +152,7 @@ def test_a_command_goes_on_without_a_strangers_project_file_and_says_so_in_one_l
 
     assert current.settings is current.settings
     (told,) = capsys.readouterr().err.splitlines()
-    assert told.startswith(f"warning: {file} was passed over, for it or its folder belongs to another user")
+    assert told.startswith(f"warning: {file} was ignored, because it or its folder belongs to another user")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -177,7 +177,7 @@ def test_a_strangers_home_folder_is_not_used_unless_it_is_named(
     give_away(home if whose != "the folder it is in" else home.parent, monkeypatch)
 
     with pytest.raises(BadInput, match="belongs to another user") as refused:
-        _ = settings.load().home
+        _ = settings.load(on_command_line=True).home
 
     assert f"--home {home}" in refused.value.fix
     assert home.resolve() == settings.load(home=home).home
@@ -232,3 +232,31 @@ def test_a_group_of_ones_own_may_write_to_a_project_file(here: Path, monkeypatch
     monkeypatch.setattr(grp, "getgrgid", lambda _id: alone)
 
     assert settings.load().external is not None
+
+
+def test_a_remedy_is_written_for_whoever_gets_it_a_program_or_somebody_at_the_command_line(here: Path) -> None:
+    here.chmod(0o777)
+    write(here / "penstock.yaml")
+
+    with pytest.raises(BadInput) as in_python:
+        settings.connection()
+    with pytest.raises(BadInput) as in_a_shell:
+        settings.load(on_command_line=True)
+
+    assert in_python.value.fix == f'If it is meant: penstock.connection(project="{here}/penstock.yaml")'
+    assert in_a_shell.value.fix == f"If it is meant: --project {here}/penstock.yaml"
+
+
+def test_below_a_folder_with_a_cluster_that_one_is_named_and_none_is_taken_for_granted(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = here / ".penstock/broker"
+    broker.mkdir(parents=True, mode=0o700)
+    (broker / "cluster.json").write_text("{}")
+    below = here / "sub"
+    below.mkdir()
+    monkeypatch.chdir(below)
+
+    with pytest.raises(NotFound, match=f"but there is one in {here}. Change to that folder, or name it: --home {here}"):
+        settings.load(on_command_line=True).connection()
+    settings.load(home=below / "other", on_command_line=True).require_no_cluster_above()

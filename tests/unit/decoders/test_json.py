@@ -128,6 +128,20 @@ def test_a_time_without_a_zone_counts_as_utc() -> None:
     assert expected == value_of("a timestamp", b'{"a": "2026-01-31T12:00:00"}')
 
 
+def test_times_of_several_zones_and_of_none_stand_side_by_side() -> None:
+    texts = ["2026-03-01T10:00:00Z", "2026-03-01T12:00:00.000001+02:00", None, "1969-12-31T23:59:59.999999Z"]
+    with_zone = decode("at timestamp", *(json.dumps({"at": text}).encode() for text in texts))
+    one_without = decode(
+        "at timestamp", *(json.dumps({"at": text}).encode() for text in [*texts, "2026-03-01T10:00:00"])
+    )
+
+    ten = datetime.datetime(2026, 3, 1, 10, tzinfo=datetime.UTC)
+    us = datetime.timedelta(microseconds=1)
+    expected = [ten, ten + us, None, datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) - us]
+    assert expected == with_zone.columns[0].to_pylist()
+    assert [*expected, ten] == one_without.columns[0].to_pylist()
+
+
 def test_a_column_without_a_zone_takes_times_without_one() -> None:
     expected = datetime.datetime(2026, 1, 31, 12)  # noqa: DTZ001 - that is the point
 
@@ -178,7 +192,7 @@ def test_columns_have_exactly_the_types_of_the_schema_whatever_failed() -> None:
     for values in ([], [b"{}"], [b"x", None], [b'{"b": {"x": 1.25}}']):
         decoded = spec.open(OPENING).decode(values)
 
-        assert [field.type for field in spec.arrow_schema] == [column.type for column in decoded.columns]
+        assert [field.type for field in spec.arrow_schema or ()] == [column.type for column in decoded.columns]
         assert {len(values)} == {len(column) for column in decoded.columns}
         assert len(values) == len(decoded.record_errors) == len(decoded.dropped)
 
@@ -272,6 +286,7 @@ def test_damaged_records_fail_or_pass_and_never_break_the_decoder(seed: int) -> 
 
     decoded = spec.open(OPENING).decode(damaged)
 
+    assert spec.arrow_schema is not None
     batch = pa.RecordBatch.from_arrays(decoded.columns, spec.arrow_schema.names)
     batch.validate(full=True)
     assert [True] * 200 == [

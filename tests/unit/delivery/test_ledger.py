@@ -1,6 +1,7 @@
 import pytest
 
-from penstock.delivery.ledger import Replay
+from penstock.delivery.ledger import Entries, Replay
+from penstock.errors import NotFound
 
 
 def of(pipeline: str, *offset_ranges: tuple[str, str, int, int, int]) -> Replay:
@@ -26,3 +27,9 @@ def test_ranges_overlap_if_they_share_a_record_of_one_pipeline(other: Replay, *,
     this = of("p", ("topic", "id", 0, 5, 9), ("topic", "third", 2, 0, 1))
 
     assert (expected, expected) == (this.overlaps(other), other.overlaps(this))
+
+
+def test_a_replay_that_is_not_there_is_answered_with_those_that_can_be_resumed() -> None:
+    waiting = of("orders").model_copy(update={"id": "orders-0a1b2c3d", "what": "letters", "state": "started"})
+    with pytest.raises(NotFound, match=r"no replay of dead letters 'nope'.*Not at their end are: orders-0a1b2c3d"):
+        Entries(settled={}, replays={waiting.id: waiting}).replay_of_letters("nope")

@@ -29,6 +29,9 @@ class Kept:
     def refresh(self) -> None:
         """Forget nothing anyway."""
 
+    def beyond(self, _positions: Positions) -> Positions:
+        return {}
+
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         return {
             source_partition: self.kept[source_partition]
@@ -47,6 +50,9 @@ class Forgetful:
 
     def refresh(self) -> None:
         """Have nothing to write."""
+
+    def beyond(self, _positions: Positions) -> Positions:
+        return {}
 
     def positions(self, _source_partitions: Iterable[SourcePartition]) -> Positions | None:
         return None

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.driver.failures import cause_of, record_error_of
+from penstock.driver.failures import cause_of, complaint_about_sql, in_words, record_error_of
 from penstock.errors import BatchAborted, EnvironmentNotReady, PenstockError
 from penstock.kafka import failures
 
@@ -45,3 +45,50 @@ def test_the_fault_of_a_record_is_one_line_of_bounded_length() -> None:
 
     assert ("sql", "Exception", 500) == (record_error["stage"], record_error["error"], len(record_error["message"]))
     assert record_error["message"].startswith("first x")
+
+
+def test_an_exception_of_the_users_code_is_told_with_its_class_its_words_and_its_line() -> None:
+    text = (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "/home/me/rules.py", line 7, in step\n    return ids[9]\n'
+        "IndexError: list index out of range\n\n\tat org.x"
+    )
+
+    assert {
+        "stage": "step",
+        "error": "IndexError",
+        "message": "list index out of range",
+        "line": "rules.py:7: return ids[9]",
+    } == record_error_of(Exception(text))
+    assert "IndexError: list index out of range (rules.py:7: return ids[9])" == in_words(Exception(text))
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `amout` cannot be resolved. SQLSTATE: 1; line 1;",
+            "there is no column 'amout'. Did you mean 'amount'? There are id, amount",
+        ),
+        (
+            "[UNRESOLVED_COLUMN.WITHOUT_SUGGESTION] A column with name `events`.`zzz` cannot be resolved. SQLSTATE: 1",
+            "there is no column 'events.zzz'. There are id, amount",
+        ),
+        (
+            "\n[UNRESOLVED_ROUTINE] Cannot resolve routine `nope` on search path [`a`]. SQLSTATE: 42883; line 1\n",
+            "there is no function 'nope'",
+        ),
+        (
+            "[UNRESOLVED_ROUTINE] Cannot resolve routine `uper` on search path [`a`]. SQLSTATE: 42883; line 1",
+            "there is no function 'uper'; there is 'upper'",
+        ),
+        ("\n[PARSE_SYNTAX_ERROR] Syntax error at or near ')'. SQLSTATE: 42601 (line 1)", "an expression is incomplete"),
+        (
+            "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'b': extra input 'b'. SQLSTATE: 42601 (line 1)",
+            "it is not SQL at or near 'b'",
+        ),
+        ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", "[DIVIDE_BY_ZERO] Division by zero"),
+    ],
+)
+def test_a_complaint_about_sql_is_about_the_users_columns_and_text(said: str, expected: str) -> None:
+    assert expected == complaint_about_sql(Exception(said), ["id", "amount"])

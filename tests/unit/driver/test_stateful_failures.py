@@ -24,7 +24,7 @@ JOB = "An error occurred while calling o141.getResult.\n: org.apache.spark.Spark
                 '  File "ranking.py", line 3\n    raise ValueError("13")\nValueError: 13\n\n=== Streaming Query ==='
             ),
             PipelineHalted,
-            "failed: ValueError: 13.",
+            'failed: ValueError: 13 (ranking.py:3: raise ValueError("13")).',
         ),
         (
             f"{JOB}Caused by: a.B: outer\n\tat y\nCaused by: c.D: [INNER] reason\n\tat z",

@@ -71,9 +71,9 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stateful, "spill", lambda rows, _folder: rows)
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(tmp_path)
+@pytest.fixture(params=["delta", "iceberg"])
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
+    return Lab(tmp_path, {"type": request.param, "path": str(tmp_path / "table"), "key": ["k"]})
 
 
 def test_a_batch_that_runs_again_is_not_merged_again_nor_counted(lab: Lab) -> None:
@@ -199,7 +199,7 @@ def test_a_new_checkpoint_says_where_the_sinks_stood(lab: Lab) -> None:
     assert {
         "format": 1,
         "pipeline": "p",
-        "positions": {"delta": position},
+        "positions": {lab.spec.sink_names[0]: position},
         "query": None,
         "computation": computed,
     } == told

@@ -73,7 +73,7 @@ def test_a_spark_that_somebody_has_put_above_the_working_folder_is_not_started(
     monkeypatch.delenv("SPARK_HOME")
 
     jvm = Jvm({}, home / "console.log")
-    jvm.process.wait(30)  # the Java of this test says its version and ends
+    jvm.process.wait(120)  # the Java of this test says its version and ends
 
     assert not (home / "given").exists()
     jvm.end()
@@ -159,7 +159,7 @@ def test_pysparks_server_of_counters_prints_no_traceback_when_the_jvm_is_gone(
 
     with socket.create_connection(server.server_address) as jvm:
         jvm.sendall(b"token")
-    handled.wait(20)
+    handled.wait(120)
     server.shutdown()
 
     assert is_gone == ("Traceback" not in capsys.readouterr().err)

@@ -65,7 +65,7 @@ def test_a_duration_counts_back_from_now(text: str, ago_ms: int) -> None:
 )
 def test_what_is_no_position_is_refused_with_what_is(text: str) -> None:
     expected = (
-        f"'{text}' is no position in a topic: say earliest, latest, an offset (42),"
+        f"'{text}' is not a position in a topic: say earliest, latest, an offset (42),"
         " a time (2026-01-31T12:00) or how long ago (15m)"
     )
 

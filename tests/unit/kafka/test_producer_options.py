@@ -19,6 +19,7 @@ def test_the_defaults_lose_nothing_and_double_nothing() -> None:
         "queue.buffering.max.messages": 100_000,
         "queue.buffering.max.kbytes": 262_144,
         "delivery.timeout.ms": 120_000,
+        "topic.metadata.propagation.max.ms": 10_000,  # how long a topic that is not there is hoped for
     }
 
     actual = made()

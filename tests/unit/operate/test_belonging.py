@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli import app
+from penstock.config import settings
 from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.errors import CheckpointLost, Conflict
 from penstock.operate import belonging
+from penstock.operate.known_pipelines import paths_of
 
 
 @pytest.fixture
@@ -84,3 +88,18 @@ def test_a_checkpoint_that_is_lost_at_home_stays_lost(tmp_path: Path) -> None:
         belonging.other_home_named("orders", tmp_path / "orders.yaml", tmp_path / ".penstock"),
     ):
         raise CheckpointLost("the checkpoint is lost")
+
+
+def test_a_copy_with_the_same_name_is_not_started_beside_the_file_that_has_the_name(tmp_path: Path) -> None:
+    owner, copy = (tmp_path / name for name in ("orders.yaml", "copy.yaml"))
+    for file in (owner, copy):
+        file.write_text("name: orders\nsource: {topics: [orders]}\ndecode: {type: raw}\nsinks: [{type: console}]\n")
+    folder = paths_of(settings.load(home=tmp_path / "home"), "orders").folder
+    folder.mkdir(parents=True)
+    belonging.write_file(folder, owner)
+
+    said = CliRunner().invoke(app, ["--home", str(tmp_path / "home"), "pipeline", "start", str(copy)])
+
+    assert Conflict.exit_code == said.exit_code, said.stderr
+    assert f"the name 'orders' belongs to the pipeline in {owner}, and {copy} has it too" in said.stderr
+    assert ["pipeline.json"] == [each.name for each in folder.iterdir()]

@@ -1,15 +1,22 @@
 """The record of runs: what ran, how it ended; old ones make room, and nothing depends on it."""
 
+import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli import app
+from penstock.config import settings
 from penstock.driver.batch import BatchReport, SinkCount
 from penstock.driver.paths import Progress
 from penstock.errors import EnvironmentNotReady
 from penstock.operate import history
+from penstock.operate.driver import _on_record
 from penstock.operate.history import RunRecord
+from penstock.operate.known_pipelines import paths_of
 from penstock.operate.status import Status
 from penstock.record.positions import SourcePartition
 
@@ -149,3 +156,29 @@ def test_two_drivers_write_into_one_record(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "penstock.db") as store:
         assert [("ok",)] == store.execute("PRAGMA integrity_check").fetchall()
     store.close()
+
+
+def test_seconds_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> None:
+    paths_of(settings.load(home=tmp_path), "orders").folder.mkdir(parents=True)
+    done = progress()
+    assert done.report is not None
+    RunRecord(tmp_path, status()).batch(replace(done, report=replace(done.report, seconds=1.23456)))
+
+    asked = ["--home", str(tmp_path), "pipeline", "history", "orders", "--batches"]
+    shown = CliRunner().invoke(app, asked)
+    as_json = CliRunner().invoke(app, [*asked, "--json"])
+
+    columns, row = (line.split() for line in shown.stdout.splitlines())
+    assert "1.23" == row[columns.index("seconds") - len(columns)]
+    assert [1.23456] == [each["seconds"] for each in json.loads(as_json.stdout)]
+
+
+def test_a_driver_that_is_stopped_inside_of_a_call_of_confluent_kafka_has_not_failed(
+    tmp_path: Path,
+) -> None:
+    running = status()
+
+    with _on_record(running, tmp_path, tmp_path):
+        raise SystemError("list_offsets returned a result with an exception set") from KeyboardInterrupt()
+
+    assert ("stopped", 0) == (running.state, running.exit_code or 0)

@@ -13,6 +13,7 @@ from penstock.delivery.holding import held
 from penstock.driver.paths import Progress
 from penstock.errors import BrokerUnavailable, Conflict
 from penstock.operate import driver, history
+from penstock.operate.known_pipelines import paths_of
 from penstock.operate.status import Status, load, saved
 from penstock.pipeline.load import load as load_pipeline
 
@@ -38,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def folder_of(settings: Settings) -> Path:
-    return driver.paths_of(settings, "orders").folder
+    return paths_of(settings, "orders").folder
 
 
 def run(settings: Settings, file: Path) -> Status:
@@ -54,6 +55,7 @@ def test_a_driver_that_fails_while_it_opens_leaves_its_state_error_and_exit_code
     found = load(folder_of(settings))
     assert found is not None
     assert ("failed", str(caught.value), 4, str(file)) == (found.state, found.reason, found.exit_code, found.file)
+    assert found.lag is None  # nobody has asked Kafka: a lag of 0 would say that nothing is left to read
     assert [("failed", str(caught.value))] == [
         (each.state, each.reason) for each in history.runs(settings.home, "orders", 5)
     ]
@@ -146,12 +148,19 @@ def test_a_stream_with_nothing_to_read_runs_and_an_outage_that_is_over_is_not_wa
     states = []
     for progress in (
         Progress(None, 0, repeated=3),
+        Progress(None, 5),
         Progress(None, 0, is_idle=True),
         Progress(None, -1, waiting_for="a database"),
         Progress(None, 0, is_idle=True),
     ):
         driver.account(status, progress)
-        states.append((status.state, status.reason))
+        states.append((status.state, status.reason, status.lag))
 
-    assert [("starting", ""), ("running", ""), ("waiting", "a database"), ("running", "")] == states
+    assert [
+        ("starting", "", 0),
+        ("starting", "", 5),
+        ("running", "", 0),
+        ("waiting", "a database", 0),
+        ("running", "", 0),
+    ] == states
     assert 3 == status.repeated

@@ -99,7 +99,7 @@ def test_a_type_that_nobody_offers_is_reported_with_the_nearest_one(packages: Pa
 
     assert actual == (
         "5: sinks.0: there is no type 'cvs': it is one of"
-        " delta, json, postgres, kafka, console, spark, csv; did you mean 'csv'?"
+        " delta, iceberg, json, postgres, kafka, console, spark, csv, lineage; did you mean 'csv'?"
     )
 
 
@@ -188,5 +188,5 @@ def test_the_schema_for_editors_takes_types_that_are_not_built_in() -> None:
 
     *built_in, other = [each.get("properties", {}).get("type") for each in sinks]
 
-    assert [None] * 6 == built_in
-    assert ["delta", "json", "postgres", "kafka", "console", "spark"] == other["not"]["enum"]
+    assert [None] * 7 == built_in
+    assert ["delta", "iceberg", "json", "postgres", "kafka", "console", "spark"] == other["not"]["enum"]

@@ -90,6 +90,17 @@ def test_everything_that_can_be_said_is_understood(file: Path) -> None:
     )
 
 
+def test_paths_hold_when_the_program_goes_to_another_folder(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text(START)
+    monkeypatch.chdir(file.parent)
+
+    (sink,) = load(file.name).sinks
+
+    # Spark's workers stay where the program was when its first pipeline ran.
+    assert isinstance(sink, Delta)
+    assert file.parent / "tables" / "hits" == sink.path
+
+
 def test_paths_count_from_the_folder_of_the_file(file: Path) -> None:
     file.write_text(START)
 
@@ -118,9 +129,9 @@ def test_what_a_python_step_works_on_can_be_said_in_yaml(file: Path, on: str) ->
         ("name: combat", "nam: combat", (1, "name", "this key is required")),
         (SOURCE, "source: {}", (2, "source", "name either topics or a pattern")),
         (SOURCE, "source: {topics: [a], pattern: b}", (2, "source", "name either topics or a pattern")),
-        (SOURCE, "source: {topics: [a, a]}", (2, "source", "a topic stands twice")),
-        (SOURCE, "source: {pattern: '('}", (2, "source.pattern", "'(' is no regular expression")),
-        (SOURCE, "source: {topics: [a], start: soon}", (2, "source.start", "'soon' is no position in a topic")),
+        (SOURCE, "source: {topics: [a, a]}", (2, "source", "a topic is listed twice")),
+        (SOURCE, "source: {pattern: '('}", (2, "source.pattern", "'(' is not a regular expression")),
+        (SOURCE, "source: {topics: [a], start: soon}", (2, "source.start", "'soon' is not a position in a topic")),
         (
             SOURCE,
             "source: {type: kafak}",
@@ -137,6 +148,8 @@ def test_what_a_python_step_works_on_can_be_said_in_yaml(file: Path, on: str) ->
         (DECODE, "decode: {type: text, tombstones: keep}", (3, "decode.tombstones", "it must be 'dead_letter'")),
         (DECODE, "decode: {type: raw, max_record_bytes: 5}", (3, "decode.max_record_bytes", "write the unit too")),
         (SINK, "  - {type: delta}", (5, "sinks.0.path", "this key is required")),
+        (SOURCE, "source: {topic: hits}", (2, "source.topic", "this key does not belong here; did you mean 'topics'?")),
+        ("sinks:\n" + SINK, "sinks: []", (4, "sinks", "name at least 1 here")),
         (
             SINK,
             "  - {type: delta, path: t, were: x}",
@@ -160,7 +173,7 @@ def test_what_contradicts_is_refused_with_file_line_and_key(
         ("  - {type: json, path: tables/hits}", (6, "sinks.1.path", "another sink writes to this folder")),
         ("  - {type: json, path: tables/../tables/hits}", (6, "sinks.1.path", "another sink writes to this folder")),
         ("expect:\n  - {name: a, that: hp, otherwise: explode}", (7, "expect.0.otherwise", "it must be 'dead_le")),
-        ("expect:\n  - {name: '', that: hp}", (7, "expect.0.name", "String should have at least 1 character")),
+        ("expect:\n  - {name: '', that: hp}", (7, "expect.0.name", "it must not be shorter than 1")),
         ("batch: {max_events: 0}", (6, "batch.max_events", "it must be at least 1")),
         ("batch: {max_bytes: 1kB}", (6, "batch.max_bytes", "it must be at least 1000000")),
         ("batch: {max_wait: 2}", (6, "batch.max_wait", "write the unit too")),
@@ -178,7 +191,12 @@ def test_what_contradicts_is_refused_with_file_line_and_key(
             "steps:\n  - sql: SELECT *, hp + 1 AS HP FROM events",
             (7, "steps.0.sql", "the column 'hp' comes out twice: leave the old one out with * EXCEPT (hp)"),
         ),
-        ("steps:\n  - sql: SELECT hp FROM other", (7, "steps.0.sql", "a row-local step has the shape")),
+        ("steps:\n  - sql: SELECT hp FROM other", (7, "steps.0.sql", "a step has the shape SELECT")),
+        (
+            "steps:\n  - sql: SELEC hp FROM events",
+            (7, "steps.0.sql", "a step has the shape SELECT ... FROM events [WHERE ...], and this begins with 'SELEC'"),
+        ),
+        ("steps:\n  - python: rules.clean", (7, "steps.0.python", "write it as module:name, such as rules:clean")),
         ("steps:\n  - python: nowhere_at_all:f", (7, "steps.0.python", "there is no module 'nowhere_at_all'")),
         (
             "steps:\n  - {stateful: 'json:X', key: [id], returns: 'id bigint'}",
@@ -215,7 +233,7 @@ def test_parts_that_do_not_fit_each_other_are_refused_at_the_part_to_change(file
     [
         pytest.param(
             "{sqll: SELECT * FROM events}",
-            [("steps.0", "a step has one of the keys sql, python, handlers and stateful")],
+            [("steps.0", "a step has one of the keys sql, python, handlers, cdc and stateful")],
             id="typo",
         ),
         pytest.param(
@@ -228,7 +246,7 @@ def test_parts_that_do_not_fit_each_other_are_refused_at_the_part_to_change(file
         ),
         pytest.param(
             "{python: 'json:dumps', returns: x}",
-            [("steps.0.returns", "'x' is no list of columns: write as in 'id bigint NOT NULL, at timestamp'")],
+            [("steps.0.returns", "'x' is not a list of columns: write as in 'id bigint NOT NULL, at timestamp'")],
             id="returns",
         ),
         pytest.param("{stateful: 'json:X', key: [id]}", [("steps.0.returns", "this key is required")], id="missing"),
@@ -334,7 +352,20 @@ def test_a_mistyped_column_that_is_only_passed_on_is_a_warning_and_no_name_of_it
 
     _, warnings = load_with_warnings(file)
 
-    assert [f"{file}:5: steps.0.sql: there is no column 'ordr'; there are order"] == warnings
+    assert [f"{file}:5: steps.0.sql: there is no column 'ordr'. Did you mean 'order'? There are order"] == warnings
+
+
+def test_sql_that_cannot_be_read_is_a_warning_because_spark_may_know_more(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "name: p\nsource: {topics: [a]}\ndecode: {type: json, schema: amount bigint}\n"
+        "expect:\n  - {name: positive, that: amount >}\nsinks: [{type: delta, path: t}]\n"
+    )
+
+    _, warnings = load_with_warnings(file)
+
+    said = "'amount >' does not look like complete SQL; Spark decides when the pipeline starts"
+    assert [f"{file}:5: expect.0.that: {said}"] == warnings
 
 
 @pytest.mark.parametrize(("host", "count"), [("db.example", 1), ("127.0.0.1", 0)])

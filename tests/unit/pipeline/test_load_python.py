@@ -74,6 +74,17 @@ def test_a_file_may_import_what_lies_beside_it(file: Path) -> None:
     assert "other" == loaded(file, "import beside_the_pipeline\npipeline = made(name=beside_the_pipeline.NAME)\n").name
 
 
+def test_what_lies_beside_two_files_under_one_name_is_not_mixed_up(tmp_path: Path) -> None:
+    names = []
+    for each in ("one", "two", "one"):
+        (tmp_path / each).mkdir(exist_ok=True)
+        (tmp_path / each / "twin_of_pipelines.py").write_text(f"NAME = {each!r}\n")
+        file = tmp_path / each / "combat-pipeline.py"
+        names.append(loaded(file, "import twin_of_pipelines\npipeline = made(name=twin_of_pipelines.NAME)\n").name)
+
+    assert ["one", "two", "one"] == names
+
+
 def test_a_file_may_hold_dataclasses_with_postponed_annotations(file: Path) -> None:
     file.write_text(
         "from __future__ import annotations\nfrom dataclasses import dataclass\n"
@@ -101,7 +112,9 @@ def test_a_file_that_makes_none_or_several_is_refused(file: Path, code: str, cou
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        pytest.param("1 / 0\n", "cannot be run: ZeroDivisionError: division by zero", id="raises"),
+        pytest.param(
+            "1 / 0\n", "cannot be run: ZeroDivisionError: division by zero (combat-pipeline.py:1: 1 / 0)", id="raises"
+        ),
         pytest.param("def f(:\n", "cannot be run: SyntaxError: invalid syntax", id="no Python"),
         pytest.param("import nowhere_at_all\n", "cannot be run: ModuleNotFoundError: No module named", id="no module"),
         pytest.param("import sys\nsys.exit(3)\n", "cannot be run: SystemExit: 3", id="ends itself"),
@@ -114,10 +127,18 @@ def test_a_file_that_cannot_be_run_is_refused_with_the_reason(file: Path, code: 
 def test_what_contradicts_is_refused_with_the_key_and_as_in_yaml(file: Path) -> None:
     actual = complaint(file, IMPORTS + "pipeline = made(name='Combat', sinks=[])\n").splitlines()
 
+    where = "(combat-pipeline.py:8: return PipelineSpec(**{**parts, **more}))"
     assert [
-        f"{file}: name: a pipeline's name has lower-case letters, digits and dashes, at most 63",
-        f"{file}: sinks: it must have at least 1 of them",
+        f"{file}: name: a pipeline's name has lower-case letters, digits and dashes, at most 63 {where}",
+        f"{file}: sinks: name at least 1 here {where}",
     ] == actual
+
+
+def test_a_mistyped_key_is_told_with_the_one_that_is_meant_and_its_line(file: Path) -> None:
+    actual = complaint(file, IMPORTS + "source = Kafka(topcs=['hits'])\npipeline = made()\n").splitlines()
+
+    where = "(combat-pipeline.py:10: source = Kafka(topcs=['hits']))"
+    assert f"{file}: topcs: this key is not known; did you mean 'topics'? {where}" in actual
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_comments_are_no_columns() -> None:
     ],
 )
 def test_what_is_no_list_of_columns_is_refused_with_an_example(text: str) -> None:
-    expected = f"'{text}' is no list of columns: write as in 'id bigint NOT NULL, at timestamp'"
+    expected = f"'{text}' is not a list of columns: write as in 'id bigint NOT NULL, at timestamp'"
 
     with pytest.raises(ValueError, match=re.escape(expected)):
         parse(text)
@@ -122,23 +122,23 @@ def test_what_is_no_list_of_columns_is_refused_with_an_example(text: str) -> Non
 
 @pytest.mark.parametrize("text", ["a int) AS SELECT (1", "a int) PARTITIONED BY (a", "a int) COMMENT ('x'"])
 def test_text_that_leaves_the_list_of_columns_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no list of columns"):
+    with pytest.raises(ValueError, match="is not a list of columns"):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["a int, a int", "a int, b int, a string", "`a b` int, `a b` int"])
 def test_a_column_that_stands_twice_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"the column 'a( b)?' stands twice"):
+    with pytest.raises(ValueError, match=r"the column 'a( b)?' occurs twice"):
         parse(text)
 
 
 def test_columns_that_differ_in_case_only_are_refused_for_spark_cannot_tell_them_apart() -> None:
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="occurs twice"):
         parse("id int, ID int")
 
 
 def test_a_field_of_a_struct_that_stands_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="occurs twice"):
         parse("a struct<x: int, x: string>")
 
 

@@ -40,6 +40,24 @@ def test_a_ca_that_is_named_is_the_one_that_counts_here_too(tmp_path: Path) -> N
     assert ("verify-full", str(tmp_path / "ca.pem")) == (found["sslmode"], found["sslrootcert"])
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        f"app:{PASSWORD}@db.example",
+        f"{PASSWORD}@db.example",
+        f"postgres://app:{PASSWORD}@db.example/app",
+        f"db.example password={PASSWORD}",
+        f"db.example,app:{PASSWORD}@other.example",
+        f"app:{PASSWORD}",
+    ],
+)
+def test_a_login_in_the_host_is_refused_and_not_repeated(host: str) -> None:
+    with pytest.raises(ValidationError, match="a host is a name or an address alone") as caught:
+        server(host=host)
+
+    assert PASSWORD not in str(caught.value)
+
+
 @pytest.mark.parametrize("given", [{"sslmode": "prefer"}, {"sslmode": "allow"}, {"sslmode": "verify-ca"}])
 def test_what_only_looks_safe_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
@@ -60,7 +78,7 @@ def stranger(request: bytes) -> Iterator[tuple[int, list[bytes]]]:
         def talk() -> None:
             connection, _ = listening.accept()
             with connection:
-                connection.settimeout(10)
+                connection.settimeout(120)
                 while message := connection.recv(4096):
                     heard.append(message)
                     is_tls_wanted = message[4:8] == struct.pack("!i", 80877103)
@@ -69,7 +87,7 @@ def stranger(request: bytes) -> Iterator[tuple[int, list[bytes]]]:
         thread = threading.Thread(target=talk)
         thread.start()
         yield listening.getsockname()[1], heard
-        thread.join(20)
+        thread.join(240)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 import datetime
 import math
+import subprocess
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -143,6 +145,31 @@ def test_text_that_is_no_utf_8_a_doubled_key_and_a_year_beyond_9999_fit_no_json(
     made, kept, refused = fitting(given, lambda some: [orjson.dumps(row) for row in plain_rows(some)])
 
     assert ([], [], [0]) == (made, kept, [index for index, _ in refused])
+
+
+def test_times_to_look_at_are_those_of_python_and_need_no_pandas() -> None:
+    utc = datetime.UTC
+    times = [
+        datetime.datetime(2026, 1, 31, 12, 0, 40, tzinfo=utc),
+        None,
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 120000, tzinfo=utc),
+        datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=utc),
+    ]
+    early = [datetime.datetime(1, 1, 1, tzinfo=utc), *times]
+    program = """
+import sys
+import pyarrow as pa
+from penstock.sinks.rows import plain_rows, readable
+second = pa.Array.from_buffers(pa.timestamp("us", "UTC"), 1, [None, pa.py_buffer(b"@B" + bytes([15]) + bytes(5))])
+print(*plain_rows(readable(pa.record_batch([second], ["at"]))), "pandas" in sys.modules)
+"""
+
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    for each in (times, early, [None]):
+        rows = pa.record_batch([pa.array(each, pa.timestamp("us", "UTC"))], ["at"])
+        assert [value and value.isoformat() for value in each] == [row["at"] for row in plain_rows(readable(rows))]
+    assert "{'at': '1970-01-01T00:00:01+00:00'} False\n" == said
 
 
 def test_times_that_no_calendar_has_can_be_looked_at_as_numbers() -> None:

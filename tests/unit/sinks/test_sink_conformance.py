@@ -10,15 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from penstock.record.columns import COORDINATES, RESERVED
 from penstock.sinks.console import Console
 from penstock.sinks.delta import Delta
+from penstock.sinks.delta_table import make_table
+from penstock.sinks.iceberg import Iceberg
 from penstock.sinks.json import Json
 from penstock.testing.sink_conformance import Landed, SinkConformance
+from penstock.testing.sink_processes import killed_driver
 
 from support import sabotaged_sinks
+from support.iceberg_tables import iceberg_rows
+from support.killed_often import KilledOften
 
 
 def read_delta(path: Path) -> list[Landed]:
@@ -35,9 +42,7 @@ def landed(row: dict[str, Any]) -> Landed:
     return Landed(row["_partition"], row["_offset"], row["id"], row["text"])
 
 
-class TestDelta(SinkConformance):
-    kills_in_commit = 4
-
+class TestDelta(KilledOften):
     @pytest.fixture(autouse=True)
     def _target(self, tmp_path: Path) -> None:
         self.folder, self.model = tmp_path / "scratch", Delta(path=tmp_path / "table")
@@ -45,9 +50,28 @@ class TestDelta(SinkConformance):
         self.read = partial(read_delta, tmp_path / "table")
 
 
-class TestJson(SinkConformance):
-    kills_in_commit = 4
+class TestDeltaInPartitions(KilledOften):
+    kills_in_commit = 2
 
+    @pytest.fixture(autouse=True)
+    def _target(self, tmp_path: Path) -> None:
+        spec = {"path": tmp_path / "table", "partition_by": ["id"], "compact": {"every": 2}}
+        self.folder, self.model = tmp_path / "scratch", Delta.model_validate(spec)
+        self.drop = partial(shutil.rmtree, tmp_path / "table")
+        self.read = partial(read_delta, tmp_path / "table")
+
+
+class TestIceberg(KilledOften):
+    """Read back by DuckDB."""
+
+    @pytest.fixture(autouse=True)
+    def _target(self, tmp_path: Path) -> None:
+        self.folder, self.model = tmp_path / "scratch", Iceberg(path=tmp_path / "table")
+        self.drop = partial(shutil.rmtree, tmp_path / "table")
+        self.read = lambda: [landed(row) for row in iceberg_rows(tmp_path / "table")]
+
+
+class TestJson(KilledOften):
     @pytest.fixture(autouse=True)
     def _target(self, tmp_path: Path) -> None:
         self.folder, self.model = tmp_path / "scratch", Json(path=tmp_path / "files", gzip=False)
@@ -116,7 +140,7 @@ LANDED = SinkConformance.test_every_row_of_a_batch_is_there_once_and_the_positio
         pytest.param(sabotaged_sinks.NoPosition, SECOND, "has committed a batch that another one", id="no position"),
         pytest.param(sabotaged_sinks.LosesLast, LANDED, "rows are lost", id="loses the last row"),
         pytest.param(sabotaged_sinks.LosesText, LANDED, "rows have other values", id="loses a column"),
-        pytest.param(sabotaged_sinks.NoJson, LANDED, "is changed by JSON", id="detail is no JSON"),
+        pytest.param(sabotaged_sinks.NoJson, LANDED, "is changed by JSON", id="detail is not JSON"),
         pytest.param(sabotaged_sinks.ComparesEarly, SECOND, "has committed a batch that another one", id="too early"),
         pytest.param(sabotaged_sinks.ByTopicName, OWN, "a topic with another id stands at", id="topic's name"),
         pytest.param(sabotaged_sinks.OneForAll, OWN, "another pipeline stands at", id="positions are shared"),
@@ -129,3 +153,21 @@ def test_a_sink_that_breaks_its_promise_is_found_out(
 ) -> None:
     with pytest.raises(AssertionError, match=found):
         check(over(model, tmp_path))
+
+
+def test_a_driver_killed_in_the_commit_that_adds_a_column_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    def lacking_a_column(name: str) -> SinkConformance:
+        (tmp_path / name).mkdir()
+        checks = over(Delta, tmp_path / name)
+        lacking = pa.schema([("id", pa.int64()), *(RESERVED.field(each) for each in COORDINATES)])
+        make_table(tmp_path / name / "table", lacking, checks.pipeline)
+        return checks
+
+    lines = killed_driver(lacking_a_column("never"), "never", 2)
+    for line in sorted({1 + (lines - 1) * number // 6 for number in range(7)}):
+        checks = lacking_a_column(f"line-{line}")
+
+        killed_driver(checks, line, 2)
+        checks._require_recovered(2)
+
+        assert "text" in DeltaTable(str(tmp_path / f"line-{line}" / "table")).to_pyarrow_table().column_names

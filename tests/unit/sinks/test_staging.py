@@ -161,7 +161,7 @@ def test_a_link_where_files_are_set_aside_is_refused_and_nothing_behind_it_is_to
     table.mkdir()
     (table / ".staging").symlink_to(victim)
 
-    with pytest.raises(Conflict, match="is no folder of yours"):
+    with pytest.raises(Conflict, match="is not a folder of yours"):
         opened(kind, table)
 
     assert (True, 0o755) == (kept.is_dir(), victim.stat().st_mode & 0o777)

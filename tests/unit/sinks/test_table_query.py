@@ -1,5 +1,6 @@
 """SQL over landed tables, and the forms that rows come in."""
 
+import contextlib
 import csv
 import json
 from pathlib import Path
@@ -41,18 +42,30 @@ def test_a_name_that_the_query_makes_is_no_table() -> None:
     assert {"m": 2} == json.loads(said.stdout)
 
 
+@pytest.mark.usefixtures("folder")
+def test_two_selects_may_be_one_query() -> None:
+    said = ask("query", "SELECT id FROM orders UNION SELECT 9 AS id", "--json")
+
+    assert 0 == said.exit_code, said.stderr
+
+
 @pytest.mark.parametrize(
     ("sql", "exit_code", "reason"),
     [
-        ("SELECT * FROM ordrs", 3, "there is no Delta table 'ordrs' here. There are tables/orders"),
+        ("SELECT * FROM ordrs", 3, "'ordrs' here. Did you mean tables/orders? A path goes in double quotes"),
+        ("SELECT * FROM nothing", 3, "'nothing' here. There are tables/orders. A path goes in double quotes"),
         ("DROP TABLE orders", 2, "one SELECT belongs here"),
         ("COPY orders TO 'out.csv'", 2, "one SELECT belongs here"),
         ("SELECT 1; SELECT 2", 2, "one SELECT belongs here"),
         ("SELEC", 2, "one SELECT belongs here"),
+        ("SELEC * FROM orders", 2, "one SELECT belongs here"),
         ("SELECT * FROM read_csv('/etc/passwd')", 2, "not from functions"),
-        ("SELECT * FROM '/etc/passwd'", 3, "there is no Delta table '/etc/passwd' here"),
-        ("SELECT nope FROM orders", 2, "the query fails: Schema error: No field named nope"),
+        ("SELECT * FROM '/etc/passwd'", 3, "there is no table '/etc/passwd' here"),
+        ("SELECT nope FROM orders", 2, "the query fails: No field named nope"),
+        ("SELECT id FROM orders WHERE", 2, "this is not SQL: it is incomplete"),
         ("SELECT * FROM orders a JOIN orders b ON a.id = b.id", 2, "two columns are called 'id'"),
+        ("SELECT " + "(" * 3000 + "1" + ")" * 3000, 2, "this is not SQL"),
+        ("SELECT * FROM tables/orders", 2, 'a path goes in double quotes, as in FROM "tables/orders"'),
     ],
 )
 def test_what_cannot_be_asked_is_told_in_one_line(folder: Path, sql: str, exit_code: int, reason: str) -> None:
@@ -62,6 +75,16 @@ def test_what_cannot_be_asked_is_told_in_one_line(folder: Path, sql: str, exit_c
     assert reason in said.stderr
     assert 1 == len(said.stderr.splitlines())
     assert [folder / "tables"] == list(folder.iterdir())
+
+
+def test_tables_here_are_listed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    write_deltalake(folder / "other", pa.table({"id": [7]}))
+
+    listed = json.loads(ask("list", "--json").stdout)
+
+    assert [("other", 0), ("tables/orders", 1)] == [(each["table"], each["version"]) for each in listed]
+    with contextlib.chdir(tmp_path_factory.mktemp("empty")):
+        assert "no tables here" in ask("list").stderr
 
 
 @pytest.mark.parametrize("name", ["Orders", "orders.2026", "select"])
@@ -119,5 +142,5 @@ def test_rows_come_as_csv_json_lines_and_parquet(folder: Path) -> None:
     )
     assert rows == [json.loads(line) for line in lines.stdout.splitlines()]
     assert rows == pq.read_table(folder / "out.parquet").to_pylist()
-    assert "out.parquet is there already" in again.stderr
+    assert "out.parquet already exists" in again.stderr
     assert "name a file with --output" in nowhere.stderr

@@ -65,9 +65,9 @@ def test_a_chunk_ends_where_memory_does(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (gzip.compress(b"a\nb\n" * 1000)[:-20], "is no whole gzip file"),
-        (b"no gzip at all", "is no whole gzip file, behind line 0"),
-        (gzip.compress(b"a\n" * 5) + b"more", "is no whole gzip file, behind line 5"),
+        (gzip.compress(b"a\nb\n" * 1000)[:-20], "is not a whole gzip file"),
+        (b"no gzip at all", "is not a whole gzip file, after line 0"),
+        (gzip.compress(b"a\n" * 5) + b"more", "is not a whole gzip file, after line 5"),
     ],
     ids=["cut off", "something else", "with something behind it"],
 )
@@ -114,7 +114,7 @@ def test_a_pipe_in_the_place_of_a_listed_file_is_not_waited_for(tmp_path: Path) 
     (tmp_path / "events").unlink()
     os.mkfifo(tmp_path / "events")
 
-    with pytest.raises(BadInput, match="events is no file any more"):
+    with pytest.raises(BadInput, match="events is not a file any more"):
         list(FilesSource(Files(path=tmp_path)).reader().chunks(OffsetRange(available_range.source_partition, 0, 1)))
 
 

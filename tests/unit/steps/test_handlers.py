@@ -1,47 +1,19 @@
-import random
-import sys
-from collections.abc import Iterator
-from typing import Any, ClassVar
+"""Handlers of a pipeline class: when each is called, and what becomes of the messages that it gives back."""
 
-import pyarrow as pa
-import pytest
+from typing import ClassVar
 
 from penstock import Batcher, BatchInfo, Message, Pipeline
 from penstock.decoders.json import Json
 from penstock.sinks.console import Console
 from penstock.sources.kafka import Kafka
-from penstock.steps.handlers import Handlers
-from penstock.steps.step import StepContext
-from penstock.testing import Outcome, Record, run
+from penstock.testing import Record, run
 
-from support.events import batch
-
-Calls = list[tuple[str, Any]]
-calls: Calls = []
-"""What the handlers below were called with, in order."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_of_other_tests() -> Iterator[None]:
-    path = list(sys.path)
-    calls.clear()
-    yield
-    calls.clear()
-    sys.path[:] = path
-
-
-class Landing(Pipeline):
-    source = Kafka(topics=["hits"])
-    decode = Json(schema="id bigint, s string")
-    sinks = (Console(),)
-
-
-def ids(outcome: Outcome) -> list[int]:
-    return [row["id"] for row in outcome.rows]
-
-
-def numbered(count: int) -> list[dict[str, Any]]:
-    return [{"id": number, "s": "x"} for number in range(count)]
+from support.handlers import (
+    Landing,
+    nothing_of_other_tests,  # noqa: F401 - for every test here
+    numbered,
+    seen,
+)
 
 
 class Nothing(Landing):
@@ -60,19 +32,19 @@ class All(Landing):
     batchers: ClassVar = {"default": Batcher(batch_size=2)}
 
     def prepare_messages(self, messages: list[Message]) -> list[Message]:
-        calls.append(("prepare_messages", [message.offset for message in messages]))
+        seen.append(("prepare_messages", [message.offset for message in messages]))
         return messages
 
     def handle_message(self, message: Message) -> Message:
-        calls.append(("handle_message", message.offset))
+        seen.append(("handle_message", message.offset))
         return message.failed("odd") if message.offset % 2 else message
 
     def handle_batch(self, batcher: str, messages: list[Message], info: BatchInfo) -> list[Message]:
-        calls.append(("handle_batch", (batcher, [message.offset for message in messages], info.size)))
+        seen.append(("handle_batch", (batcher, [message.offset for message in messages], info.size)))
         return messages
 
     def handle_failed(self, messages: list[Message]) -> None:
-        calls.append(("handle_failed", [message.offset for message in messages]))
+        seen.append(("handle_failed", [message.offset for message in messages]))
 
 
 def test_the_handlers_are_called_in_the_order_prepare_message_batch_failed() -> None:
@@ -86,7 +58,7 @@ def test_the_handlers_are_called_in_the_order_prepare_message_batch_failed() -> 
         ("handle_batch", ("default", [0, 2], 2)),
         ("handle_message", 3),
         ("handle_failed", [1, 3]),
-    ] == calls
+    ] == seen
 
 
 def test_what_the_handlers_did_is_counted() -> None:
@@ -100,7 +72,7 @@ def test_what_the_handlers_did_is_counted() -> None:
 def test_an_empty_pipeline_calls_no_handler() -> None:
     outcome = run(All, [])
 
-    assert [] == calls
+    assert [] == seen
     assert (0, [], []) == (outcome.read, outcome.rows, outcome.dead)
 
 
@@ -130,8 +102,8 @@ class Nosy(Landing):
     name = "nosy"
 
     def handle_message(self, message: Message) -> Message:
-        calls.append(("seen", {name: getattr(message, name) for name in ("topic", "partition", "offset", "key")}))
-        calls.append(("value", (message.value, message.headers, message.data, message.error, message.is_dropped)))
+        seen.append(("seen", {name: getattr(message, name) for name in ("topic", "partition", "offset", "key")}))
+        seen.append(("value", (message.value, message.headers, message.data, message.error, message.is_dropped)))
         return message
 
 
@@ -141,7 +113,7 @@ def test_a_message_carries_its_record_byte_for_byte() -> None:
     assert [
         ("seen", {"topic": "messages", "partition": 3, "offset": 0, "key": b"k"}),
         ("value", (b'{ "id":1}', [("h", b"v"), ("n", b"\xff")], {"id": 1, "s": None}, None, False)),
-    ] == calls
+    ] == seen
 
 
 class Changing(Landing):
@@ -197,7 +169,7 @@ class Lying(Landing):
 
 
 def test_a_batcher_column_cannot_be_forged_by_data() -> None:
-    assert [{"id": 0, "s": "x", "queue": "default"}] == run(Lying, numbered(1)).rows
+    assert [{"id": 0, "s": "x", "queue": "default"}] == run(Lying, [{"id": 0, "s": "x"}]).rows
 
 
 class Nested(Pipeline):
@@ -210,7 +182,7 @@ class Nested(Pipeline):
 
     def handle_message(self, message: Message) -> Message:
         assert message.data is not None
-        calls.append(("types", {name: type(value).__name__ for name, value in message.data.items()}))
+        seen.append(("types", {name: type(value).__name__ for name, value in message.data.items()}))
         message.data["m"]["more"] = 2
         message.data["l"].append({"a": 3, "b": None})
         return message
@@ -225,7 +197,7 @@ def test_nested_values_are_plain_python_and_may_be_changed_in_place() -> None:
     assert [] == outcome.dead
     assert {"a": 1, "more": 2} == row["m"]
     assert [{"a": 1, "b": "x"}, {"a": 3, "b": None}] == row["l"]
-    assert [("types", {"m": "dict", "l": "list", "t": "datetime", "d": "Decimal", "y": "bytes"})] == calls
+    assert [("types", {"m": "dict", "l": "list", "t": "datetime", "d": "Decimal", "y": "bytes"})] == seen
 
 
 class Counting(Landing):
@@ -245,168 +217,6 @@ def test_each_partition_has_an_instance_of_its_own() -> None:
     outcome = run(Counting, [Record({"id": 1}, partition=number % 3) for number in range(6)])
 
     assert [1, 2, 1, 2, 1, 2] == [row["n"] for row in outcome.rows]
-
-
-class Dice(Landing):
-    """Does anything that a handler may do, by the message alone, so that a test knows what to expect."""
-
-    name = "dice"
-    returns = "id bigint, s string, n int NOT NULL"
-    batchers: ClassVar = {
-        "default": Batcher(batch_size=7),
-        "small": Batcher(batch_size=1),
-        "bytes": Batcher(batch_size=50, max_bytes=200),
-    }
-
-    def handle_message(self, message: Message) -> Message:
-        assert message.data is not None
-        dice = random.Random(message.data["id"])
-        message.data["n"] = message.data["id"] % 1000 if dice.random() > 0.1 else None
-        if dice.random() < 0.1:
-            raise ValueError("rolled")
-        if dice.random() < 0.1:
-            return message.failed("rolled")
-        if dice.random() < 0.1:
-            return message.drop()
-        if dice.random() < 0.2:
-            message.put_batch_mode("flush")
-        name = dice.choice(["default", "default", "small", "bytes", "nowhere"])
-        return message.put_batcher(name).put_batch_key(dice.randrange(5))
-
-    def handle_batch(self, batcher: str, messages: list[Message], info: BatchInfo) -> list[Message]:
-        calls.append(("batch", (batcher, info, [(message.offset, message.batch_key) for message in messages])))
-        random.Random(messages[0].offset).shuffle(messages)
-        for message in messages:
-            if message.offset % 17 == 0:
-                message.drop()
-            elif message.offset % 13 == 0:
-                message.failed("thirteen")
-        return messages
-
-
-def fate(number: int, offset: int) -> str:
-    """Tell what `Dice` makes of a message, without its code being run."""
-    dice = random.Random(number)
-    fits = dice.random() > 0.1
-    if dice.random() < 0.1 or dice.random() < 0.1:
-        return "dead"
-    if dice.random() < 0.1:
-        return "dropped"
-    if dice.random() < 0.2:
-        pass
-    if dice.choice(["default", "default", "small", "bytes", "nowhere"]) == "nowhere":
-        return "dead"
-    if offset % 17 == 0:
-        return "dropped"
-    return "dead" if offset % 13 == 0 or not fits else "row"
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_order_is_that_of_each_partition_and_nothing_is_lost_however_batches_mix(seed: int) -> None:
-    dice = random.Random(seed)
-    sent = [(dice.randrange(10**6), dice.randrange(4)) for _ in range(dice.randrange(1, 600))]
-
-    outcome = run(
-        Dice,
-        [
-            Record({"id": number, "s": "x" * (number % 50)}, partition=source_partition)
-            for number, source_partition in sent
-        ],
-    )
-
-    expected: dict[str, list[tuple[int, int]]] = {"row": [], "dead": [], "dropped": []}
-    for partition in range(4):
-        of_partition = [number for number, source_partition in sent if source_partition == partition]
-        for offset, number in enumerate(of_partition):
-            expected[fate(number, offset)].append((partition, number if fate(number, offset) == "row" else offset))
-    assert [number for _, number in expected["row"]] == ids(outcome)
-    assert expected["dead"] == sorted((letter.partition, letter.offset) for letter in outcome.dead)
-    assert {"console": len(expected["dropped"])} == outcome.dropped
-    assert (len(expected["dropped"]), len(sent)) == (outcome.handlers["dropped"], outcome.read)
-    assert len(expected["dead"]) == outcome.handlers["failed"]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_batch_keeps_the_order_of_its_messages_and_never_mixes_keys(seed: int) -> None:
-    dice = random.Random(seed)
-
-    run(Dice, [Record({"id": dice.randrange(10**6)}, partition=number % 2) for number in range(300)])
-
-    assert 20 < len(calls)
-    for _, (batcher, info, members) in calls:
-        assert sorted(members) == members
-        assert {info.batch_key} == {key for _, key in members}
-        assert (batcher, len(members)) == (info.batcher, info.size)
-    assert {0, 1} == {info.partition for _, (_, info, _) in calls}
-
-
-def through(kind: type[Pipeline], chunks: list[pa.RecordBatch], tmp_path: Any) -> list[pa.RecordBatch]:
-    """Run the task of the handlers over several chunks, as a long offset range has them."""
-    step = kind.spec().steps[-1]
-    assert isinstance(step, Handlers)
-    task = step.open(StepContext(chunks[0].schema, tmp_path, tmp_path / "notes"))
-    out = list(task(iter(chunks), 0))
-    pa.Table.from_batches(out, task.schema).validate(full=True)
-    return out
-
-
-def sliced(count: int, each: int) -> list[pa.RecordBatch]:
-    whole = batch("id bigint, s string", [(number, "x") for number in range(count)])
-    return [whole.slice(first, each) for first in range(0, count, each)]
-
-
-class Pairs(Landing):
-    name = "pairs"
-    batchers: ClassVar = {"default": Batcher(batch_size=4)}
-
-    def handle_message(self, message: Message) -> Message:
-        calls.append(("message", message.offset))
-        return message.put_batch_key(message.offset % 2)
-
-    def handle_batch(self, batcher: str, messages: list[Message], info: BatchInfo) -> list[Message]:
-        calls.append((f"{batcher} {info.batch_key} {info.trigger}", [message.offset for message in messages]))
-        return messages
-
-
-def test_batches_reach_over_chunks_and_rows_still_leave_in_order(tmp_path: Any) -> None:
-    out = through(Pairs, sliced(10, 3), tmp_path)
-
-    assert [
-        ("default 0 size", [100, 102, 104, 106]),
-        ("default 1 size", [101, 103, 105, 107]),
-        ("default 0 flush", [108]),
-        ("default 1 flush", [109]),
-    ] == [call for call in calls if call[0] != "message"]
-    rows = [row for each in out for row in each.to_pylist()]
-    assert list(range(100, 110)) == [row["_offset"] for row in rows[:-1]]
-    assert "task_summary" == rows[-1]["_error"]["stage"]
-
-
-def test_a_chunk_leaves_as_soon_as_each_of_its_messages_is_settled(tmp_path: Any) -> None:
-    step = Pairs.spec().steps[-1]
-    assert isinstance(step, Handlers)
-    chunks = sliced(16, 8)
-    taken: list[int] = []
-
-    def source() -> Iterator[pa.RecordBatch]:
-        for number, chunk in enumerate(chunks):
-            taken.append(number)
-            yield chunk
-
-    first = next(step.open(StepContext(chunks[0].schema, tmp_path, tmp_path / "notes"))(source(), 0))
-
-    assert ([0], 8) == (taken, first.num_rows)
-
-
-def test_a_failed_record_among_chunks_keeps_its_place_and_its_reason(tmp_path: Any) -> None:
-    whole = batch("id bigint, s string", [(number, "x") for number in range(6)], failed=(1, 4))
-
-    out = through(Pairs, [whole.slice(0, 3), whole.slice(3, 3)], tmp_path)
-
-    rows = [row for each in out for row in each.to_pylist()][:-1]
-    assert list(range(100, 106)) == [row["_offset"] for row in rows]
-    assert [101, 104] == [row["_offset"] for row in rows if row["_error"] and row["_error"]["error"] == "Malformed"]
-    assert {100, 102, 103, 105} == {number for name, number in calls if name == "message"}
 
 
 def test_a_message_knows_how_to_be_chained_and_shown() -> None:

@@ -1,18 +1,19 @@
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from penstock import Batcher, Message, Pipeline
+from penstock import Message, Pipeline
 from penstock.errors import BadInput, PipelineHalted, SinkUnavailable, Transient
 from penstock.steps.handlers import OnFailure
 from penstock.testing import FakeClock, run
 
 from support.handlers import (
+    Handled,
     Mute,
-    Obeying,
+    Threes,
     behaviour,
     dead,
     ids,
@@ -21,15 +22,6 @@ from support.handlers import (
     raising,
     seen,
 )
-
-
-class Handled(Obeying):
-    name = "handled"
-
-
-class Threes(Handled):
-    name = "threes"
-    batchers: ClassVar = {"default": Batcher(batch_size=3)}
 
 
 class Stopping(Handled):

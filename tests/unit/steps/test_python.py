@@ -1,5 +1,6 @@
 import datetime
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -139,7 +140,9 @@ def test_an_exception_fails_the_record_it_came_from_and_no_other(run: Run, on: O
     actual = run(RAISING[on], given, on=on)
 
     assert [(103, "KeyError"), (104, "KeyError"), (109, "KeyError")] == errors(actual)
+    line = actual[3]["_error"].pop("line")
     assert {"stage": "step", "error": "KeyError", "message": "'no y'"} == actual[3]["_error"]
+    assert re.fullmatch(r"steps_of_test_\d+\.py:3: raise KeyError\('no y'\)", line)
     assert [(None, None) if at in {3, 4, 9} else (at, "x") for at in range(13)] == users(actual)
 
 
@@ -194,7 +197,9 @@ def test_a_row_shows_where_it_came_from_and_cannot_change_it(run: Run) -> None:
 
 @pytest.mark.parametrize("result", ["[1]", "7", "'text'", "(1, 2)", "True", "iter([])"])
 def test_a_row_that_is_no_dictionary_fails_its_record(run: Run, result: str) -> None:
-    assert 3 == len(errors(run(f"def f(row):\n    return {result}\n", THREE)))
+    actual = run(f"def f(row):\n    return {result}\n", THREE)
+
+    assert [True] * 3 == ["a dictionary or None belongs there" in row["_error"]["message"] for row in actual]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +273,16 @@ def test_a_required_column_that_stays_empty_fails_its_record(run: Run, on: On) -
 
 
 def test_columns_that_a_row_lacks_are_null_and_those_it_adds_are_left_out(run: Run) -> None:
-    assert [(1, None), (2, None), (3, None)] == users(run("def f(row):\n    return {'a': row['a'], 'zz': 1}\n", THREE))
+    assert [(1, None), (2, None), (3, None)] == users(run("def f(row):\n    return {'a': row['a']}\n", THREE))
+    more = run("def f(row):\n    return {**row, 'zz': 1}\n", THREE)
+    assert [1, 2, 3] == [row["a"] for row in more]
+
+
+def test_a_name_that_is_nowhere_in_place_of_a_column_fails_its_record_rather_than_making_it_null(run: Run) -> None:
+    actual = run("def f(row):\n    return {'aa': row['a'], 's': row['s']}\n", THREE)
+
+    said = "the function gave 'aa', which is not a column, and lacks a"
+    assert [said] * 3 == [row["_error"]["message"] for row in actual]
 
 
 @pytest.mark.parametrize("on", EVERY)

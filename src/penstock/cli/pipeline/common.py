@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import completion
-from penstock.cli.output import plural, print_table, say
+from penstock.cli.output import print_table, say
+from penstock.wording import plural
 
 if TYPE_CHECKING:
     from penstock.operate.status import Status
@@ -17,14 +18,15 @@ Which = Annotated[
     str, typer.Argument(help="The pipeline's name, or its file.", autocompletion=completion.pipelines_and_files)
 ]
 Name = Annotated[str, typer.Argument(help="The pipeline's name.", autocompletion=completion.pipelines)]
+Stream = Annotated[bool, typer.Option("--stream", help="Go on when it has caught up, also if its speed is scheduled.")]
 Master = Annotated[str, typer.Option(help="Spark's master, such as local[*,4] or spark://host:7077.")]
 
 
-def load_and_warn(file: Path, *, once: bool = False) -> "PipelineSpec":
+def load_and_warn(file: Path, *, once: bool = False, stream: bool = False) -> "PipelineSpec":
     """Read a pipeline file, and say what in it looks like a mistake."""
     from penstock.pipeline.load import load_with_warnings
 
-    spec, warnings = load_with_warnings(file, once=once)
+    spec, warnings = load_with_warnings(file, once=once, stream=stream)
     for warning in warnings:
         say(f"warning: {warning}")
     return spec

@@ -1,16 +1,20 @@
 """Write and check pipeline files."""
 
-import tempfile
+import re
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli import schemas
-from penstock.cli.output import Json, plural, print_json, print_table, say
+from penstock.cli import completion, editor_schemas
+from penstock.cli.output import Json, print_json, print_table, say
 from penstock.cli.pipeline.common import File
+from penstock.cli.progress import bar
 from penstock.cli.session import session
 from penstock.errors import BadInput, Conflict, NotFound
+from penstock.example_files import example_pipelines
+from penstock.wording import nearest, plural
 
 if TYPE_CHECKING:
     from penstock.pipeline.infer import Sample
@@ -26,25 +30,50 @@ def new(
     from_topic: Annotated[
         str, typer.Option(help="Topic to read, whose records are looked at for columns and their types.")
     ] = "",
+    like: Annotated[
+        str,
+        typer.Option(help="Example to start from, such as fan_out.", autocompletion=completion.example_pipelines),
+    ] = "",
 ) -> None:
     """Write a commented pipeline file that runs."""
     from penstock.pipeline.spec import NAME
     from penstock.pipeline.template import template
 
     if NAME.fullmatch(name) is None:
-        raise BadInput("a pipeline's name has lower-case letters, digits and dashes, at most 63")
+        plain = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:63]
+        fix = f"Write it as: penstock pipeline new {plain}" if plain else ""
+        raise BadInput("a pipeline's name has lower-case letters, digits and dashes, at most 63", fix=fix)
     if topic and from_topic:
         raise BadInput("say --topic or --from-topic, not both")
+    if like and (topic or from_topic):
+        raise BadInput("--like takes the topics of the example: leave out --topic and --from-topic")
     path, home = Path(f"{name}.yaml"), session(context).settings.home
     if path.exists():
-        raise Conflict(f"{path} is there already", safe="It was not touched")
+        raise Conflict(f"{path} already exists", safe="It was not touched", fix="Choose another name, or remove it")
     sample = _sample(context, from_topic) if from_topic else None
-    schema_file = schemas.put(home, "pipeline")
+    example = _example(like, name) if like else None
+    schema_file = editor_schemas.put(home, "pipeline")
     with path.open("x", encoding="utf-8") as file:
-        file.write(template(name, from_topic or topic or name, schema_file, sample))
+        if example is not None:
+            file.write(f"# yaml-language-server: $schema={schema_file}\n{example}")
+        else:
+            file.write(template(name, from_topic or topic or name, schema_file, sample))
     if sample is not None:
         _print_sample(sample)
     say(f"{path} written. Next: penstock pipeline check {path}")
+
+
+def _example(like: str, name: str) -> str:
+    """Return the text of an example's pipeline file, under another name."""
+    known = example_pipelines()
+    if like not in known:
+        close = nearest(like, known)
+        meant = f"Did you mean '{close}'? " if close else ""
+        raise NotFound(f"there is no example '{like}' of one file", fix=f"{meant}There are {', '.join(known)}")
+    file = known[like]
+    text = file.read_text(encoding="utf-8").replace(f"{file.parent.name}/{file.name}", f"{name}.yaml")
+    say(f"topics, tables and files are those of the example '{like}': change them to yours")
+    return re.sub(r"^name: .*$", f"name: {name}", text, count=1, flags=re.MULTILINE)
 
 
 def _sample(context: typer.Context, topic: str) -> "Sample":
@@ -52,7 +81,7 @@ def _sample(context: typer.Context, topic: str) -> "Sample":
     from penstock.kafka.reader import Reader
     from penstock.pipeline.infer import infer
 
-    connection = session(context).connection()
+    connection = session(context).live_connection()
     with Reader(connection, topic, start=Position("before_end", _LOOKED_AT), end=LATEST) as reader:
         found = [(each.key(), each.value()) for batch in reader.batches() for each in batch]
     if not found:
@@ -75,46 +104,53 @@ def check(
     context: typer.Context,
     file: File,
     online: Annotated[
-        bool, typer.Option("--online", help="Also look whether topics are there, and servers let the pipeline in.")
+        bool, typer.Option("--online", help="Also check topics, servers, and the columns of tables that exist.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also say where each SQL expression runs, and why. Starts Spark.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Look for mistakes without starting Spark; the user's modules are imported. Unknown columns are warnings."""
+    """Look for errors without starting Spark; the user's modules are imported. Unknown columns are warnings."""
     from penstock.pipeline.load import load_with_warnings
 
+    settings = session(context).settings  # a broken project file fails a run as much as a broken pipeline file
     spec, warnings = load_with_warnings(file, import_code=True)
-    looked_at = _look(context, spec) if online else []
+    looked_at: list[str] = []
+    if online:
+        from penstock.operate.online_check import look
+
+        with bar("looking at topics, servers and tables") as shown:
+            on_spark = partial(shown.describe, "starting Spark, for the columns that SQL makes")
+            looked_at = look(spec, settings, file, on_spark)
+    placed = _placed(spec, file) if explain else []
     if as_json:
-        print_json({"pipeline": spec.name, "warnings": warnings, "looked_at": looked_at})
+        found = {"pipeline": spec.name, "warnings": warnings, "looked_at": looked_at}
+        print_json({**found, "sql": placed} if explain else found)
         return
     for warning in warnings:
         say(f"warning: {warning}")
     for each in looked_at:
         say(f"found: {each}")
+    if placed:
+        print_table(list(placed[0]), [list(each.values()) for each in placed])
+    elif explain:
+        say("there is no SQL that runs on each event")
     say(f"pipeline '{spec.name}' can run")
 
 
-def _look(context: typer.Context, spec: "PipelineSpec") -> list[str]:
-    """Reach everything that a start would reach first, and make nothing; return what was found."""
-    from penstock.sinks.sink import SinkContext
-    from penstock.sources.source import SourceContext
+def _placed(spec: "PipelineSpec", file: Path) -> list[dict[str, str]]:
+    """Say of each expression where it runs, and why it does if that is Spark."""
+    from penstock.testing.dry_run import placement
 
-    connection, found = session(context).connection(), list[str]()
-    if not spec.is_stateful:
-        for each in spec.source.open(SourceContext(connection)).available():
-            partition = f"{each.source_partition.topic}/{each.source_partition.partition}"
-            found.append(f"{partition} with {plural(each.end - each.first, 'offset')}")
-    with tempfile.TemporaryDirectory(prefix="penstock-check-") as scratch:
-        for model, name in zip(spec.sinks, spec.sink_names, strict=True):
-            sink = model.open(SinkContext(name, spec.name, connection, Path(scratch), _no_spark))
-            try:
-                sink.reach()
-            finally:
-                sink.close()
-            target = model.target()
-            found.append(f"sink '{name}' can be reached" + (f": {target.kind} {target.name}" if target else ""))
-    return found
-
-
-def _no_spark() -> NoReturn:
-    raise AssertionError("reaching a sink needs no Spark")
+    with bar("starting Spark, for what it makes of the SQL"):
+        found = placement(spec, file.resolve().parent)
+    return [
+        {
+            "key": each.key,
+            "expression": " ".join(each.text.split()),
+            "runs in": "Spark" if each.reason else "the workers",
+            "because": each.reason or "they give exactly Spark's result",
+        }
+        for each in found
+    ]

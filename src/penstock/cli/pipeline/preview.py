@@ -1,15 +1,18 @@
 """penstock pipeline preview: real records through a pipeline, with nothing written anywhere."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
-from penstock.cli.output import Json, plural, print_json, print_table, say
+from penstock.cli.output import Json, print_json, print_table, say
 from penstock.cli.pipeline.common import File, load_and_warn
+from penstock.cli.pipeline.early_spark import EarlySpark
+from penstock.cli.progress import bar
 from penstock.cli.session import session
 from penstock.config.complaints import in_words
-from penstock.errors import BadInput
+from penstock.errors import BadInput, PenstockError
+from penstock.wording import plural
 
 if TYPE_CHECKING:
     from penstock.pipeline.spec import PipelineSpec
@@ -28,23 +31,46 @@ def preview(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Show what a pipeline would make of real records: rows by sink, what fails and why. Nothing is written."""
+    """Show what a pipeline would do with real records: rows by sink, what fails and why. Nothing is written."""
+    analysis = _kept_analysis(session(context).settings.cache)
+    guess = EarlySpark(file, analysis)
+    guess.launch()
+    from penstock.schemas.registry import with_registry
     from penstock.sources.source import SourceContext
-    from penstock.testing.dry_run import dry_run, needs_spark
+    from penstock.testing.dry_run import dry_run, is_answered, needs_spark
 
-    spec = load_and_warn(file)
-    source = _from(spec, since).source.open(SourceContext(session(context).connection()))
+    spec, folder = with_registry(load_and_warn(file), session(context).settings.registry), file.resolve().parent
+    with_spark = needs_spark(spec) and not (analysis is not None and is_answered(spec, folder, analysis))
+    end_spark = guess.settle(spec.spark, is_needed=with_spark)
+    source = _from(spec, since).source.open(SourceContext(session(context).live_connection()))
     ranges = _ranges(source, events, from_start=bool(since))
     if not ranges:
         say("there is nothing to read. Send something with: penstock produce TOPIC")
         return
-    if needs_spark(spec):
-        say("starting Spark, for the SQL")
-    outcome = dry_run(spec, file.resolve().parent, source.reader(), ranges)
+    with bar("reading records") as shown:
+        if with_spark:
+            shown.describe("starting Spark, for the SQL")
+        outcome = dry_run(spec, folder, source.reader(), ranges, analysis=analysis)
     _print(spec, outcome, as_json=as_json)
+    end_spark()
+
+
+def _kept_analysis(cache: Path) -> Path | None:
+    """Return where it is kept what Spark found out about SQL; none if somebody else could have written it."""
+    from penstock.private import distrust_way, make_missing_public, make_private
+
+    kept = cache / "analysis" / "preview.json"
+    try:
+        make_missing_public(cache)
+        make_private(kept.parent)
+    except (OSError, PenstockError):
+        return None
+    return kept if distrust_way(kept.parent) is None else None
 
 
 def _from(spec: "PipelineSpec", since: str) -> "PipelineSpec":
+    from pydantic import ValidationError
+
     if not since:
         return spec
     if not spec.source.in_kafka:
@@ -90,8 +116,12 @@ def _print(spec: "PipelineSpec", outcome: "Outcome", *, as_json: bool) -> None:
     say(f"{plural(outcome.read, 'record')} read, {plural(len(outcome.dead), 'dead letter')}; nothing was written")
     if outcome.dead:
         columns = ["partition", "offset", "stage", "error", "message", "value"]
-        listed = [[getattr(each, name) for name in columns[:-1]] + [_text(each.value)] for each in outcome.dead]
-        print_table(columns, listed, own_data=True)
+        columns += ["line"] if any(each.line for each in outcome.dead) else []
+        listed = [
+            {**vars(each), "partition": f"{each.topic}/{each.partition}", "value": _text(each.value)}
+            for each in outcome.dead
+        ]
+        print_table(columns, [[each[name] for name in columns] for each in listed], own_data=True)
 
 
 def _as_json(outcome: "Outcome") -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Get a stopped pipeline going again: what is given up is shown first, and goes on record."""
+"""Get a stopped pipeline going again: what is skipped is shown first, and recorded."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -6,6 +6,7 @@ import typer
 
 from penstock.cli.output import Json, Yes, confirm, print_json, print_rows, print_table, say
 from penstock.cli.pipeline.common import Which
+from penstock.cli.progress import bar
 from penstock.cli.session import session
 from penstock.errors import BadInput
 
@@ -13,7 +14,15 @@ if TYPE_CHECKING:
     from penstock.operate.driver import AnyRunner
 
 
-def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
+def rebuild(
+    context: typer.Context,
+    which: Which,
+    may_repeat: Annotated[
+        bool, typer.Option("--may-repeat", help="Go on even if a `kafka` sink may get rows a second time.")
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
     """Rebuild a lost checkpoint from the sinks' positions; it asks if unread records would be left behind."""
     from penstock.driver.realtime import RealtimeRunner
     from penstock.driver.stateful import StatefulRunner
@@ -31,12 +40,18 @@ def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Jso
                 " from the lag that was reported last, as far as the topics hold it"
             )
             return
-        left = repair.forsaken(runner)
+        with bar("reading the positions of every sink"):
+            left = repair.forsaken(runner)
         for gap in left:
             say(f"{gap.reason}: {gap.topic}/{gap.partition} was read up to offset {gap.start}")
         if left:
             confirm("What came after that will never be read, and goes on record. Go on?", yes=yes)
-        found = repair.rebuild(runner)
+        with bar("rebuilding the checkpoint") as shown:
+
+            def show(topic: str, done: int, total: int) -> None:
+                shown.update(done, total, what=f"looking for positions in topic '{topic}'")
+
+            found = repair.rebuild(runner, may_repeat=may_repeat, on_read=show)
     rows = [
         [name, str(partition), at] for name, positions in found.items() for partition, at in sorted(positions.items())
     ]
@@ -49,7 +64,7 @@ def rebuild(context: typer.Context, which: Which, yes: Yes = False, as_json: Jso
 
 
 def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
-    """Go on past records that are gone; what is skipped is shown first, and recorded."""
+    """Continue past records that are gone; what is skipped is shown first, and recorded."""
     from penstock.driver.realtime import RealtimeRunner
     from penstock.driver.stateful import StatefulRunner
     from penstock.operate import repair
@@ -58,7 +73,7 @@ def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Js
         if isinstance(runner, StatefulRunner):
             raise BadInput("a stateful pipeline reads a table, which has no gaps")
         if isinstance(runner, RealtimeRunner):
-            raise BadInput("in real time there is `penstock pipeline rebuild` instead")
+            raise BadInput("a real-time pipeline has no gaps: use `penstock pipeline rebuild`")
         planned = repair.planned_gaps(runner)
         print_rows(planned, as_json=as_json, empty="there is no gap")
         if planned:
@@ -75,9 +90,9 @@ def skip(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Give up one record that stops a stopped pipeline; it is on record as a gap of one."""
+    """Skip one record at which a pipeline stops; it is recorded as a gap of one record."""
     from penstock.operate import repair
-    from penstock.operate.driver import file_of, paths_of
+    from penstock.operate.known_pipelines import file_of, paths_of
     from penstock.pipeline.load import load
 
     settings = session(context).settings
@@ -88,7 +103,8 @@ def skip(
 
 
 def _runner(context: typer.Context, which: str, *, any_cluster: bool = False) -> "AnyRunner":
-    from penstock.operate.driver import file_of, make_runner
+    from penstock.operate.driver import make_runner
+    from penstock.operate.known_pipelines import file_of
     from penstock.pipeline.load import load
 
     settings = session(context).settings

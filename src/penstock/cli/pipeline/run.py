@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import Json, plural, print_json, say, say_error
-from penstock.cli.pipeline.common import File, Master, Name, load_and_warn, print_account
+from penstock.cli.output import Json, print_json, say, say_error
+from penstock.cli.pipeline.common import File, Master, Name, Stream, load_and_warn, print_account
 from penstock.cli.progress import bar
 from penstock.cli.session import session
 from penstock.errors import BadInput, Transient
+from penstock.wording import plural
 
 if TYPE_CHECKING:
     from penstock.operate.status import Status
@@ -20,16 +21,19 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="End when it has caught up, also if its speed is stream.")
     ] = False,
+    stream: Stream = False,
     master: Master = "local[*,4]",
     as_json: Json = False,
 ) -> None:
     """Run a pipeline here, until it has caught up (speed scheduled, or --once) or Ctrl-C (speed stream)."""
-    from penstock.cli.run_display import RunDisplay
+    from penstock.cli.run_display import run_display
     from penstock.operate.driver import run as drive
 
-    spec = load_and_warn(file, once=once)
-    with RunDisplay() as display:
-        status = drive(spec, session(context).settings, file, show=display.show, master=master)
+    if once and stream:
+        raise BadInput("say --once or --stream, not both")
+    spec = load_and_warn(file, once=once, stream=stream)
+    with run_display() as show:
+        status = drive(spec, session(context).settings, file, show=show, master=master)
     print_json(status) if as_json else print_account(status)
 
 
@@ -40,22 +44,32 @@ def start(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until it runs, or has failed; --no-wait for scripts.")
     ] = True,
+    stream: Stream = False,
     as_json: Json = False,
 ) -> None:
     """Run a pipeline in the background: restarted after outages, stopped by errors that need a person."""
     from penstock.operate import supervisor
 
-    spec = load_and_warn(file)
+    spec = load_and_warn(file, stream=stream)
     settings = session(context).settings
-    supervisor.start(spec.name, settings, file, session(context).arguments(), master)
+    supervisor.start(spec.name, settings, file, session(context).arguments(), master, stream=stream)
     watch = f"Watch it with: penstock pipeline status {spec.name} --watch"
     if not wait:
         say(f"pipeline '{spec.name}' is starting. {watch}")
         return
-    with bar("starting") as shown:
-        done = supervisor.wait_for_first_batch(
-            spec.name, settings, lambda status: shown.describe(f"{status.state} {status.reason}".strip())
+    try:
+        with bar("starting") as shown:
+            done = supervisor.wait_for_first_batch(
+                spec.name,
+                settings,
+                lambda status: shown.describe(": ".join(filter(None, (status.state, status.reason)))),
+            )
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(
+            f"pipeline '{spec.name}' goes on in the background. {watch};"
+            f" stop it with: penstock pipeline stop {spec.name}"
         )
+        raise
     if as_json:
         print_json(done)
     if done.state in {"failed", "crashed", "waiting"}:
@@ -65,33 +79,42 @@ def start(
     if done.has_ended:
         print_account(done)
         return
-    say(f"pipeline '{spec.name}' is running: {plural(done.events, 'event')} so far, lag {done.lag:,}. {watch}")
+    say(f"pipeline '{spec.name}' is running: {plural(done.events, 'event')} so far, lag {done.lag or 0:,}. {watch}")
 
 
 def _outcome(done: "Status", watch: str) -> str:
     """Say why a pipeline does not run, and what to look at."""
+    reason = done.reason.removeprefix(f"pipeline '{done.pipeline}': ").rstrip(".")
     if done.state == "waiting":
-        return f"is waiting: {done.reason.rstrip('.')}. It goes on by itself once that is over. {watch}"
-    return f"{done.state}: {done.reason.rstrip('.')}. See also: penstock pipeline logs {done.pipeline}"
+        return f"is waiting: {reason}. It tries again by itself until then. {watch}"
+    return f"{done.state}: {reason}. See also: penstock pipeline logs {done.pipeline}"
 
 
-def supervise(context: typer.Context, file: File, master: Master = "local[*,4]") -> None:
+def supervise(context: typer.Context, file: File, master: Master = "local[*,4]", stream: Stream = False) -> None:
     """Run a pipeline's driver, again and again; what `start` puts into the background."""
     from penstock.operate.supervisor import supervise as watch
     from penstock.pipeline.load import load
 
-    raise typer.Exit(watch(load(file).name, session(context).settings, file, session(context).arguments(), master))
+    current = session(context)
+    raise typer.Exit(watch(load(file).name, current.settings, file, current.arguments(), master, stream=stream))
 
 
 def stop(
     context: typer.Context,
     name: Name,
-    timeout_s: Annotated[int, typer.Option(help="Seconds to finish the batch at hand; then it ends by force.")] = 60,
+    timeout_s: Annotated[int, typer.Option(help="Seconds to finish the current batch; after that it is killed.")] = 60,
 ) -> None:
-    """Stop a pipeline: it finishes the batch at hand."""
+    """Stop a pipeline after its current batch."""
     from penstock.operate.supervisor import stop as stop_supervisor
 
-    forced = stop_supervisor(name, session(context).settings, timeout_s)
+    try:
+        with bar("finishing the current batch"):
+            forced = stop_supervisor(name, session(context).settings, timeout_s)
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(
+            f"pipeline '{name}' was told to stop and ends after its batch. Look with: penstock pipeline status {name}"
+        )
+        raise
     say(f"pipeline '{name}' stopped" + (", by force; nothing is lost or doubled" if forced else ""))
 
 
@@ -100,24 +123,24 @@ def replay(
     file: File,
     since: Annotated[str, typer.Option("--from", help="First record: a time, 2h ago, or an offset.")] = "",
     until: Annotated[
-        str, typer.Option("--to", help="Where to end, before this: a time, 1h ago, or an offset.")
+        str, typer.Option("--to", help="Where to stop, exclusive: a time, 1h ago, or an offset.")
     ] = "latest",
     into: Annotated[list[str] | None, typer.Option(help="SINK=TARGET: another table, folder or topic.")] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the rows of these records where they are.")
     ] = False,
-    resume: Annotated[str, typer.Option(help="Id of a replay that did not get to its end.")] = "",
+    resume: Annotated[str, typer.Option(help="Id of a replay that did not finish.")] = "",
     master: Master = "local[*,4]",
     as_json: Json = False,
 ) -> None:
     """Send a range of the past through a pipeline again; the live pipeline is not touched."""
-    from penstock.cli.run_display import RunDisplay
+    from penstock.cli.run_display import run_display
     from penstock.operate import range_replay
     from penstock.pipeline.load import load
 
     settings = session(context).settings
     if bool(since) == bool(resume):
-        raise BadInput("say where to begin with --from, or which replay to go on with by --resume")
+        raise BadInput("say where to begin with --from, or which replay to continue with --resume")
     if resume:
         chosen = range_replay.find(settings, load(file).name, resume, file)
     else:
@@ -127,6 +150,6 @@ def replay(
         chosen = range_replay.begin(settings, file, since, until, pairs, replace=replace)
     name = chosen.range.id
     say(f"replay {name}: {chosen.range.count:,} offsets. After a crash, go on with --resume {name}")
-    with RunDisplay() as display:
-        done = range_replay.run(settings, chosen, show=display.show, master=master)
+    with run_display() as show:
+        done = range_replay.run(settings, chosen, show=show, master=master)
     print_json(done) if as_json else print_account(done)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _COLUMNS = ["pipeline", "state", "batch", "events", "dead", "lag", "events_per_s", "batch_seconds"]
 _STATE = _COLUMNS.index("state")
+_LAG = _COLUMNS.index("lag")
+_OF_JAVA = "WARNING: Using incubator modules:"
+"""What Java says at every start of Spark, where the steps print."""
 
 
 def status(
@@ -23,12 +26,12 @@ def status(
     name: Annotated[
         str, typer.Argument(help="The pipeline's name; all if left out.", autocompletion=completion.pipelines)
     ] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it as it changes, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep showing it as it changes, until Ctrl-C.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show what a pipeline is doing, or all of them."""
     from penstock.operate import status as states
-    from penstock.operate.driver import known_paths
+    from penstock.operate.known_pipelines import known_paths
 
     settings = session(context).settings
     if watch:
@@ -42,6 +45,7 @@ def status(
         raise NotFound(
             f"no driver of pipeline '{name}' has run here", fix="Start it with: penstock pipeline start FILE"
         )
+    states.ask_for_lag([found], session(context).connection)
     if as_json:
         print_json(found)
         return
@@ -58,15 +62,19 @@ def _row(found: "Status") -> list[object]:
 def _watch(settings: "Settings", name: str, *, as_json: bool) -> None:
     from penstock.cli import live
     from penstock.operate import status as states
-    from penstock.operate.driver import known_paths
+    from penstock.operate.known_pipelines import known_paths
 
+    over = {*states.ENDED, "crashed"}
     folders = [known_paths(settings, name).folder] if name else None
 
     def look() -> list[list[object]]:
         found = states.load_all(settings.home) if folders is None else map(states.load, folders)
-        return [[*_row(each), each.reason] for each in found if each is not None]
+        rows = [[*_row(each), each.reason] for each in found if each is not None]
+        for row in rows if folders is None else ():
+            if row[_STATE] in over:  # and what has come since is not asked for again and again
+                row[_LAG] = None
+        return rows
 
-    over = {*states.ENDED, "crashed"}
     live.watch(
         [*_COLUMNS, "reason"],
         look,
@@ -77,13 +85,15 @@ def _watch(settings: "Settings", name: str, *, as_json: bool) -> None:
 
 def list_(context: typer.Context, as_json: Json = False) -> None:
     """List the pipelines that have run here."""
-    from penstock.operate.status import load_all
+    from penstock.operate import status as states
 
-    known = load_all(session(context).settings.home)
+    known = states.load_all(session(context).settings.home)
+    states.ask_for_lag(known, session(context).connection)
     if as_json:
         print_json(known)
     elif not known:
-        say("no pipelines yet. Begin with: penstock pipeline new NAME")
+        session(context).settings.require_no_cluster_above()  # there they have run, most likely
+        say("no pipeline has run here. Run one with: penstock pipeline run FILE; write one with: penstock pipeline new")
     else:
         rows = [[each.pipeline, each.state, each.events, each.dead, each.lag, each.file] for each in known]
         print_table(["pipeline", "state", "events", "dead", "lag", "file"], rows)
@@ -95,18 +105,18 @@ def logs(
     spark: Annotated[bool, typer.Option("--spark", help="What Spark said, instead of the driver.")] = False,
     steps: Annotated[bool, typer.Option("--steps", help="What the steps printed, instead of the driver.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines arrive.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing lines as they arrive.")] = False,
 ) -> None:
     """Show the end of a pipeline's log."""
     from penstock.cli import live
     from penstock.driver.paths import SPARK_CONSOLE
-    from penstock.operate.driver import known_paths
+    from penstock.operate.known_pipelines import known_paths
 
     file = SPARK_CONSOLE if steps else "spark.log" if spark else "driver.log"
     path = known_paths(session(context).settings, name).logs / file
     if not path.exists():
         raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
-    live.print_log(path, lines=lines, goes_on=follow)
+    live.print_log(path, lines=lines, goes_on=follow, leave_out=_OF_JAVA if steps else None)
 
 
 def history(
@@ -118,13 +128,16 @@ def history(
 ) -> None:
     """Show the record of a pipeline's runs, or of its batches, of the last 30 days."""
     from penstock.operate import history as records
-    from penstock.operate.driver import known_paths
+    from penstock.operate.known_pipelines import known_paths
 
     home = session(context).settings.home
     known_paths(session(context).settings, name)
     if batches:
         listed = records.batches(home, name, count)
-        found = [each.model_dump(exclude={"detail"}) | {"at": moment(each.at)} for each in listed]
+        found = [
+            each.model_dump(exclude={"detail"}) | {"at": moment(each.at), "seconds": round(each.seconds, 2)}
+            for each in listed
+        ]
         print_json(listed) if as_json else _print_found(name, found)
         return
     runs = records.runs(home, name, count)
@@ -142,9 +155,9 @@ def _print_found(name: str, found: list[dict[str, object]]) -> None:
 
 
 def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """List what a pipeline went past unread: what a command gave up, and the rest of deleted topics."""
+    """List what a pipeline never read: what a command gave up, and the rest of deleted topics."""
     from penstock.delivery import gaps as records
-    from penstock.operate.driver import known_paths
+    from penstock.operate.known_pipelines import known_paths
 
     folder = known_paths(session(context).settings, name).folder
     print_rows(records.read(folder), as_json=as_json, empty="no gaps")

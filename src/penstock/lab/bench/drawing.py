@@ -1,11 +1,13 @@
 """Figures as bars: on the terminal, and as a picture, SVG or PNG."""
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from penstock.errors import BadInput
+from penstock.private import replace_file
 
 _WIDTH = 50
 _BAR_HEIGHT, _GAP, _LEFT, _SCALE = 24, 10, 260, 420
@@ -24,14 +26,14 @@ class Panel:
     values: Mapping[str, float]
 
 
-def bars(values: Mapping[str, float], unit: str) -> str:
-    """Return one line for each value, the longest for the largest."""
+def bars(values: Mapping[str, float], unit: str) -> list[str]:
+    """Return one line for each value, the longest for the largest, and one with the unit."""
     room = max(map(len, values))
     lines = [
         f"{name:<{room}}  {'█' * _length(value, values, _WIDTH):<{_WIDTH}}  {_number(value)}"
         for name, value in values.items()
     ]
-    return "\n".join([*lines, f"{'':<{room}}  {unit}"])
+    return [*lines, f"{'':<{room}}  {unit}"]
 
 
 def _length(value: float, values: Mapping[str, float], longest: int) -> int:
@@ -56,10 +58,7 @@ def save_bars(values: Mapping[str, float], unit: str, path: Path) -> None:
 
 def save_panels(panels: Sequence[Panel], path: Path) -> None:
     """Draw several, each on a scale of its own."""
-    if path.suffix == ".png":
-        _save_png(panels, path)
-    else:
-        path.write_text(_svg(panels), encoding="utf-8")
+    replace_file(path, _png(panels) if path.suffix == ".png" else _svg(panels).encode())
 
 
 def _svg(panels: Sequence[Panel]) -> str:
@@ -97,7 +96,7 @@ def _svg_panel(panel: Panel, top: int) -> tuple[list[str], int]:
     return parts, bottom + _UNIT_HEIGHT - top
 
 
-def _save_png(panels: Sequence[Panel], path: Path) -> None:
+def _png(panels: Sequence[Panel]) -> bytes:
     # Figure, not pyplot: no window system, and nothing that stays behind in the process.
     from matplotlib.figure import Figure
 
@@ -118,4 +117,6 @@ def _save_png(panels: Sequence[Panel], path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     for axis in axes:
         axis.set_visible(False)
-    figure.savefig(path, dpi=_DPI)
+    written = io.BytesIO()
+    figure.savefig(written, format="png", dpi=_DPI)
+    return written.getvalue()

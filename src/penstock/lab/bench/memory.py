@@ -1,7 +1,9 @@
-"""How much memory a driver and its JVM have, at most, while it runs."""
+"""How much memory a driver, its JVM and Spark's Python workers have, at most, while it runs."""
 
 import threading
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Self
 
 import psutil
@@ -9,12 +11,26 @@ import psutil
 _LOOK_EVERY_S = 0.25
 
 
+@dataclass
+class Most:
+    """The most bytes that each had."""
+
+    driver: int = 0
+    jvm: int = 0
+    worker: int = 0
+    """The largest Python worker."""
+
+
 class Memory:
     """Looks every quarter of a second. Python workers, which come and go with Spark's tasks, are not the driver's."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, servers: Collection[int] = ()) -> None:
+        """`servers` are processes that the driver has started beside its JVM."""
         self._driver = psutil.Process(pid)
+        self._servers = servers
+        self._lately = Most()
         self.most_bytes = 0
+        """Of the driver and its JVM together."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
@@ -26,9 +42,21 @@ class Memory:
         self._ended.set()
         self._thread.join()
 
+    def lately(self) -> Most:
+        """Return the most that each had since this was last asked."""
+        found, self._lately = self._lately, Most()
+        return found
+
     def _look(self) -> None:
         while not self._ended.wait(_LOOK_EVERY_S):
             # Processes end while they are looked at.
             with suppress(psutil.Error):
-                jvms = [child for child in self._driver.children() if "java" in child.name()]
-                self.most_bytes = max(self.most_bytes, sum(each.memory_info().rss for each in [self._driver, *jvms]))
+                children = self._driver.children()
+                jvms = [child for child in children if "java" in child.name() and child.pid not in self._servers]
+                driver = self._driver.memory_info().rss
+                jvm = sum(each.memory_info().rss for each in jvms)
+                self.most_bytes = max(self.most_bytes, driver + jvm)
+                workers = [each.memory_info().rss for jvm in jvms for each in jvm.children(recursive=True)]
+                most = self._lately
+                most.driver, most.jvm = max(most.driver, driver), max(most.jvm, jvm)
+                most.worker = max(most.worker, *workers, 0)

@@ -22,27 +22,30 @@ CONTENDERS = {
 }
 # Programs for other libraries are of no use to somebody who lands events: they are in a clone, and not in the wheel.
 SCRIPTS = Path(penstock.__file__).parents[2] / "bench" / "peers"
+UV = [*SAFE_PYTHON, "-m", "uv", "--no-config"]  # not the settings of whoever may write to a folder above
 _TIMEOUT_S = 1800.0
 
 
-class Peers:
-    """The environment of the peers, made once and kept in the cache."""
+class PeerEnvironment:
+    """A Python with the packages that a file of `bench/peers` locks, made once and kept in the cache."""
 
-    def __init__(self, cache: Path, talk: Callable[[str], None]) -> None:
+    def __init__(self, cache: Path, requirements: str, base_python: str, talk: Callable[[str], None]) -> None:
+        self._requirements = SCRIPTS / requirements
+        self._base_python = base_python
         try:
-            wanted = (SCRIPTS / "requirements.txt").read_bytes()
+            wanted = self._requirements.read_bytes()
         except FileNotFoundError:
             raise EnvironmentNotReady(
                 "the peers are in Penstock's repository and not in an installed package",
                 fix="Run it from a clone, or measure without --peers",
             ) from None
-        self._python = cache / "peers" / hashlib.sha256(wanted).hexdigest()[:12] / "bin" / "python"
-        make_missing_public(self._python.parent.parent.parent)
-        self._require_own(self._python.parent.parent.parent)
-        if not self._python.exists():
+        self.python = cache / "peers" / hashlib.sha256(wanted).hexdigest()[:12] / "bin" / "python"
+        make_missing_public(self.python.parent.parent.parent)
+        self._require_own(self.python.parent.parent.parent)
+        if not self.python.exists():
             talk("making an environment for the peers")
             self._make()
-        self._require_own(self._python.parent)
+        self._require_own(self.python.parent)
 
     def _require_own(self, folder: Path) -> None:
         """Refuse an environment that somebody else could have made, or can change."""
@@ -54,17 +57,22 @@ class Peers:
             )
 
     def _make(self) -> None:
-        environment = self._python.parent.parent
-        uv = [*SAFE_PYTHON, "-m", "uv", "--no-config"]  # not that of whoever may write to a folder above
-        requirements = SCRIPTS / "requirements.txt"
+        environment, wanted = self.python.parent.parent, str(self._requirements)
         for command in (
-            [*uv, "venv", "--quiet", "--python", sys.executable, str(environment)],
-            [*uv, "pip", "sync", "--quiet", "--python", str(self._python), "--require-hashes", str(requirements)],
+            [*UV, "venv", "--quiet", "--python", self._base_python, str(environment)],
+            [*UV, "pip", "sync", "--quiet", "--python", str(self.python), "--require-hashes", wanted],
         ):
             done = subprocess.run(command, capture_output=True, text=True, check=False, umask=0o022)
             if done.returncode != 0:
                 said = (done.stderr.strip() or "no reason given").splitlines()[-1]
                 raise EnvironmentNotReady(f"the peers cannot be installed: {said}", fix="Measure without --peers")
+
+
+class Peers:
+    """The peers of our pipelines, in an environment that they share."""
+
+    def __init__(self, cache: Path, talk: Callable[[str], None]) -> None:
+        self._python = PeerEnvironment(cache, "requirements.txt", sys.executable, talk).python
 
     def run(self, name: str, connection: Connection, topic: str, total: int, folder: Path) -> float:
         """Let a peer read the whole topic; give the seconds that it took by its own clock, without its start."""

@@ -10,20 +10,21 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from penstock.delivery import dead_letters
+from penstock.delivery import dead_letter
 from penstock.driver import session
 from penstock.driver.paths import PipelinePaths
 from penstock.driver.runner import Runner
 from penstock.interpreter import SAFE_PYTHON
 from penstock.jvm import jars
+from penstock.jvm.jars import JarSet
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -32,8 +33,11 @@ from penstock.kafka.topic_spec import TopicSpec
 from penstock.lab.bench import plain_pyspark
 from penstock.lab.bench.memory import Memory
 from penstock.lab.bench.peer_runs import CONTENDERS, Peers
+from penstock.lab.bench.schema_events import AVRO, Encode, encoder, in_json, registry
 from penstock.lab.bench.throwaway_kafka import Step, one_node
 from penstock.pipeline.spec import PipelineSpec
+from penstock.schemas.formats import Format
+from penstock.schemas.registry import Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,6 +83,8 @@ class _Contender:
     run: Callable[[str, Path], float | None]
     """Reads a topic into a folder; gives the seconds if they are not those of the call."""
     check: Callable[[str, Path], None]
+    topics: str = ""
+    """What stands behind the names of the topics that it reads."""
     seconds: list[float] = field(default_factory=list)
     driver_bytes: int | None = None
 
@@ -93,21 +99,21 @@ class Bench:
         self.good: dict[str, int] = {}
         self.malformed: dict[str, int] = {}
 
-    def fill(self, topic: str, count: int, step: Step) -> None:
-        """Make it a topic of `count` events of about 230 bytes, one in a thousand malformed."""
+    def fill(self, topic: str, count: int, step: Step, encode: Encode = in_json) -> None:
+        """Make it a topic of `count` events, of about 230 bytes in JSON, one in a thousand malformed."""
         if topic not in self.good:
             topics.create(Admin(self.connection), topic, TopicSpec(partitions=_PARTITIONS))
             self.good[topic] = self.malformed[topic] = 0
         with Producer(self.connection, ProducerOptions(linger_ms=20)) as producer:
             for first in range(self.good[topic] + self.malformed[topic], count, _CHUNK):
                 step(f"sending events to {topic}", first, count)
-                records = list(self._records(topic, range(first, min(first + _CHUNK, count))))
+                records = list(self._records(topic, range(first, min(first + _CHUNK, count)), encode))
                 producer.send_many(topic, records)
 
-    def _records(self, topic: str, numbers: range) -> Iterator[dict[str, Any]]:
+    def _records(self, topic: str, numbers: range, encode: Encode) -> Iterator[dict[str, Any]]:
         dice = random.Random(numbers.start)  # noqa: S311 - the same events every time
         for number in numbers:
-            value = json.dumps(
+            value = encode(
                 {
                     "id": number,
                     "customer": f"customer-{dice.randrange(100_000):06d}",
@@ -138,13 +144,18 @@ class Bench:
         )
 
     def pipeline(
-        self, topic: str, folder: Path, steps: list[dict[str, str]], expect: list[dict[str, str]]
+        self,
+        topic: str,
+        folder: Path,
+        steps: list[dict[str, str]],
+        expect: list[dict[str, str]],
+        decode: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         """Return our pipeline as it stands in a file."""
         return {
             "name": folder.name,
             "source": {"topics": [topic]},
-            "decode": {"type": "json", "schema": SCHEMA},
+            "decode": decode or {"type": "json", "schema": SCHEMA},
             "steps": steps,
             "expect": expect,
             "sinks": [{"type": "delta", "path": str(folder / "table")}],
@@ -173,11 +184,13 @@ class Bench:
         """Two expectations and a derived column: the pipeline that the goals speak of."""
         self.ours([{"sql": DERIVED}], EXPECT)(topic, folder)
 
-    def ours(self, steps: list[dict[str, str]], expect: list[dict[str, str]]) -> Callable[[str, Path], None]:
+    def ours(
+        self, steps: list[dict[str, str]], expect: list[dict[str, str]], decode: dict[str, str] | None = None
+    ) -> Callable[[str, Path], None]:
         """Exactly once into Delta, with dead letters."""
 
         def run(topic: str, folder: Path) -> None:
-            spec = PipelineSpec.model_validate(self.pipeline(topic, folder, steps, expect))
+            spec = PipelineSpec.model_validate(self.pipeline(topic, folder, steps, expect, decode))
             home = PipelinePaths(folder / "home")
             with Runner(spec, self.connection, home, lambda: self.spark, folder) as runner:
                 runner.run(lambda _progress: None)
@@ -187,7 +200,7 @@ class Bench:
     def check_ours(self, topic: str, folder: Path) -> None:
         """Look at the table and the dead letters afresh."""
         self.check_table(topic, folder)
-        found = sum(1 for _ in dead_letters.read(self.connection, f"{folder.name}.dead"))
+        found = sum(1 for _ in dead_letter.read(self.connection, f"{folder.name}.dead"))
         if found != self.malformed[topic]:
             raise RuntimeError(f"{folder.name}: {found} dead letters of {self.malformed[topic]}")
 
@@ -199,16 +212,23 @@ class Bench:
         if (len(ids), len(ids.unique())) != (self.good[topic], self.good[topic]):
             raise RuntimeError(f"{folder.name}: {len(ids)} rows, {len(ids.unique())} apart, of {self.good[topic]}")
 
+    def plain_avro(self, topic: str, folder: Path) -> None:
+        """Do the same with Spark's own reader of Avro, which takes the schema from the program."""
+        plain_pyspark.land(self.spark, self.connection.bootstrap_servers, topic, SCHEMA, folder, AVRO)
+
     def plain(self, topic: str, folder: Path) -> None:
         """Read, parse and write as Spark's and Delta's guides show."""
         plain_pyspark.land(self.spark, self.connection.bootstrap_servers, topic, SCHEMA, folder)
 
 
 @contextmanager
-def opened(home: Path, jar_folder: Path, max_events: int, step: Step) -> Iterator[Bench]:
+def opened(
+    home: Path, jar_folder: Path, max_events: int, step: Step, more_jars: Sequence[JarSet] = ()
+) -> Iterator[Bench]:
     """Return one Spark and a throwaway Kafka of one node; both are gone afterwards."""
     with one_node(home, jar_folder, step) as cluster:
-        needed = [*jars.ensure("spark-kafka", jar_folder), *jars.ensure("delta", jar_folder)]
+        sets: list[JarSet] = ["spark-kafka", "delta", *more_jars]
+        needed = [path for each in sets for path in jars.ensure(each, jar_folder)]
         spark = session.start("bench", home / "logs", master=f"local[{CORES},4]", jars=needed)
         yield Bench(cluster.connection(), spark, max_events)
         spark.stop()
@@ -222,18 +242,24 @@ def run(
     rounds: int,
     max_events: int,
     peers: Peers | None,
+    schemas: bool = False,
     step: Step,
 ) -> list[Line]:
     """Measure on a throwaway cluster of one node; a round on a small topic warms everybody up."""
-    with opened(home, jar_folder, max_events, step) as bench:
+    with ExitStack() as stack:
+        bench = stack.enter_context(opened(home, jar_folder, max_events, step, ["spark-avro"] if schemas else []))
         bench.fill(WARM_TOPIC, min(_WARM_EVENTS, events), step)
         bench.fill(TOPIC, events, step)
         contenders = _contenders(bench)
+        if schemas:
+            where = stack.enter_context(registry(home / "registry", jar_folder, bench.connection))
+            contenders += _by_schemas(bench, where, events, step)
         contenders += [bench.peer(peers, name) for name in CONTENDERS] if peers else []
         for number in range(rounds + 1):
             for place, contender in enumerate(contenders):
                 step(f"round {number} of {rounds}: {contender.name}", number * len(contenders) + place, 0)
-                _measure(contender, TOPIC if number else WARM_TOPIC, home / f"r{number}-{place}", number)
+                topic = (TOPIC if number else WARM_TOPIC) + contender.topics
+                _measure(contender, topic, home / f"r{number}-{place}", number)
         bench.spark.stop()
         step("a driver by itself", 0, 0)
         contenders[1].driver_bytes = bench.driver_bytes(home / "driver")
@@ -247,6 +273,29 @@ def _contenders(bench: Bench) -> list[_Contender]:
         _Contender("Penstock, derived column", once, bench.derived, bench.check_ours),
         _Contender("Penstock, SQL step", once, bench.ours([{"sql": _SQL}], EXPECT), bench.check_ours),
         _Contender("Penstock, no SQL", once, bench.ours([], []), bench.check_ours),
+    ]
+
+
+def _by_schemas(bench: Bench, where: Registry, events: int, step: Step) -> list[_Contender]:
+    """Return our pipelines over the same events by the schemas of a registry, without SQL."""
+    formats: dict[str, Format] = {"avro": "AVRO", "protobuf": "PROTOBUF"}
+    for name, format_ in formats.items():
+        for topic, count in ((WARM_TOPIC, min(_WARM_EVENTS, events)), (TOPIC, events)):
+            bench.fill(f"{topic}-{name}", count, step, encoder(where, f"{topic}-{name}", format_))
+    once = "exactly once, dead letters"
+    left_out = "exactly once, malformed left out"
+    return [
+        _Contender("plain PySpark, from_avro", left_out, bench.plain_avro, bench.check_table, "-avro"),
+        *(
+            _Contender(
+                f"Penstock, {format_.capitalize()}, no SQL",
+                once,
+                bench.ours([], [], {"type": name, "registry": where.url}),
+                bench.check_ours,
+                f"-{name}",
+            )
+            for name, format_ in formats.items()
+        ),
     ]
 
 

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def land(spark: "SparkSession", servers: str, topic: str, schema: str, folder: Path) -> None:
-    """Read what a topic holds, parse it, and append it to a Delta table."""
+def land(
+    spark: "SparkSession", servers: str, topic: str, schema: str, folder: Path, avro_schema: str | None = None
+) -> None:
+    """Read what a topic holds, as JSON or as Avro behind an id, parse it, and append it to a Delta table."""
     from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark program
 
     table = str(folder / "table")
@@ -29,8 +31,14 @@ def land(spark: "SparkSession", servers: str, topic: str, schema: str, folder: P
         .option("startingOffsets", "earliest")
         .load()
     )
+    if avro_schema is None:
+        event = F.from_json(F.col("value").cast("string"), schema)
+    else:
+        from pyspark.sql.avro.functions import from_avro
+
+        event = from_avro(F.expr("substring(value, 6)"), avro_schema, {"mode": "PERMISSIVE"})
     rows = (
-        events.select(F.from_json(F.col("value").cast("string"), schema).alias("event"))
+        events.select(event.alias("event"))
         .select("event.*")
         .where("id IS NOT NULL AND note IS NOT NULL AND price >= 0 AND quantity BETWEEN 1 AND 1000")
         .withColumn("total", F.col("price") * F.col("quantity"))

@@ -58,8 +58,8 @@ def run(home: Path, jar_folder: Path, *, rate: int, seconds: int, step: Step) ->
             for topic in (source, sink):
                 topics.create(Admin(connection), topic, TopicSpec(partitions=1))
             with contender(spark, connection, home / f"run-{number}", source, sink):
-                delays = _measured(connection, source, sink, rate, seconds)
-            lines.append(_line(name, delays))
+                delays = delays_of(connection, source, sink, rate, seconds)
+            lines.append(line_of(name, delays))
         spark.stop()
     return lines
 
@@ -101,7 +101,7 @@ def _micro_batches(
     query.stop()
 
 
-def _measured(connection: Connection, source: str, sink: str, rate: int, seconds: int) -> list[float]:
+def delays_of(connection: Connection, source: str, sink: str, rate: int, seconds: int) -> list[float]:
     """Send at an even rate, and note how old each event is when it comes out."""
     count = int(rate * (_WARM_S + seconds))
     delays: dict[int, float] = {}
@@ -135,7 +135,8 @@ def _measured(connection: Connection, source: str, sink: str, rate: int, seconds
     return [delay for number, delay in delays.items() if number >= rate * _WARM_S]
 
 
-def _line(name: str, delays: list[float]) -> Line:
+def line_of(name: str, delays: list[float]) -> Line:
+    """Return how the delays are spread."""
     cuts = statistics.quantiles(delays, n=100)
     return Line(
         contender=name,

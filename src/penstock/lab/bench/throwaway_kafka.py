@@ -15,9 +15,10 @@ Step = Callable[[str, int, int], None]
 def one_node(home: Path, jar_folder: Path, step: Step) -> Iterator[Cluster]:
     """Return a running cluster on a free loopback port."""
     cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
-    cluster.up(LocalCluster(port=0))
     try:
+        cluster.up(LocalCluster(port=0))
         yield cluster
     finally:
         step("stopping Kafka", 0, 0)
-        cluster.down()
+        if cluster.state() is not None:
+            cluster.down()

@@ -26,17 +26,19 @@ _numbers = itertools.count(1)
 class RunningPostgres(ThrowawayServer):
     """A throwaway PostgreSQL.
 
-    It runs without fsync unless it is `durable`. A kill keeps the page cache, so that commits outlive it either way.
+    It runs without fsync unless it is `durable`, and logs what change data capture reads if it is `logical`.
+    A kill keeps the page cache, so that commits outlive it either way.
     """
 
     name = "PostgreSQL"
     stop_signal = signal.SIGINT  # sessions are cut, transactions rolled back
 
-    def __init__(self, folder: Path, *, durable: bool = False, tls: bool = False) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False, tls: bool = False, logical: bool = False) -> None:
         super().__init__(folder, tls=tls)
         self._binaries = _find_binaries()
         self._owner = _unprivileged()
         self._fsync = "on" if durable else "off"
+        self._wal_level = "logical" if logical else "replica"
         self.port = find_free(HOST, 1)[0]
         self._make_cluster()
 
@@ -58,6 +60,7 @@ class RunningPostgres(ThrowawayServer):
             "unix_socket_directories": "",
             "dynamic_shared_memory_type": "mmap",  # in the cluster's folder: a kill leaves nothing elsewhere
             "fsync": self._fsync,
+            "wal_level": self._wal_level,
         }
         if self._certificates is not None:
             chain = self._folder / "data" / "server.pem"

@@ -78,8 +78,8 @@ def _retry(stage: Stage) -> None:
                 for producer, partition in ((careful, once), (careless, plain)):
                     for number in range(_RECORDS):
                         producer.send(topic, str(number), partition=partition)
-                grown = stage.wait("the leader to store it", lambda: log.stat().st_size - before, timeout_s=2.0)
-                stage.wait("a retry to be stored", lambda: log.stat().st_size - before >= 2 * grown, timeout_s=4.0)
+                grown = stage.wait("the leader to store it", lambda: log.stat().st_size - before, timeout_s=8.0)
+                stage.wait("a retry to be stored", lambda: log.stat().st_size - before >= 2 * grown, timeout_s=8.0)
         stored = {"with": _stored(stage, topic, once), "without": _stored(stage, topic, plain)}
         step.saw(
             f"with idempotence {stored['with']} records stored, without {stored['without']}",

@@ -6,6 +6,7 @@ Everything is in one folder that goes away, on free loopback ports, and is stopp
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 import yaml
 
 from penstock.broker.cluster import Cluster
-from penstock.config.project import FILE_NAME, LocalCluster, Project
+from penstock.config.project import FILE_NAME, LineageReports, LocalCluster, Project
 from penstock.config.settings import Settings
 from penstock.errors import NotFound, Transient
+from penstock.example_files import examples_folder
 from penstock.kafka import groups, topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -23,10 +25,10 @@ from penstock.kafka.reader import Reader
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.lab.scenarios.judge import Letter, RecordId
 from penstock.lab.scenarios.sinks import Read, SinkKind, add_sink, delta_rows
-from penstock.lab.scenarios.worker_files import worker_folder
 from penstock.lab.simulator import events
 from penstock.operate import status as states
-from penstock.operate.driver import paths_of
+from penstock.operate.driver import MASTER
+from penstock.operate.known_pipelines import paths_of
 from penstock.operate.status import Status
 from penstock.sinks.tables import open_table
 
@@ -47,16 +49,27 @@ class Arena:
         self.cluster = cluster
         self.step = step
         self.stack = stack
+        self.workers: int | None = None
+        """How many tasks land at once; as many as there are cores if nobody has said."""
         cache = jar_folder.parent
         # Not the user's: whatever penstock.yaml or the environment say, this run is about its own cluster.
         self.settings = Settings(folder, cache, folder / FILE_NAME, Project(), external=None, user=None)
         self.sinks: dict[str, Read] = {"delta": lambda: delta_rows(self.table(COMBAT))}
         self._sink_specs: list[dict[str, Any]] = []
 
+    def report_lineage(self) -> None:
+        """Let the workers report what they read and wrote."""
+        self.settings = replace(self.settings, project=Project(lineage=LineageReports()))
+
     @property
     def connection(self) -> Connection:
         """The way into the cluster."""
         return self.cluster.connection()
+
+    @property
+    def master(self) -> str:
+        """The Spark of this run's own drivers."""
+        return MASTER if self.workers is None else f"local[{self.workers},4]"
 
     @property
     def truth(self) -> Path:
@@ -86,7 +99,7 @@ class Arena:
     def worker(self, name: str, /, **changes: Any) -> Path:
         """Return the file of a worker, with these keys changed."""
         file = self.folder / f"{name}.yaml"
-        document = yaml.safe_load((worker_folder() / file.name).read_text(encoding="utf-8"))
+        document = yaml.safe_load((_worker_folder() / file.name).read_text(encoding="utf-8"))
         if name == COMBAT:
             document["sinks"] += self._sink_specs
         settings = {**_LITTLE_DATA, **changes.pop("spark", {})}
@@ -151,9 +164,14 @@ def open_arena(folder: Path, jar_folder: Path, step: Step, *, nodes: int = 1) ->
         # Drivers of other processes look for the nearest project file: it must not be the user's.
         (folder / FILE_NAME).write_text("cluster: {type: local}\n", encoding="utf-8")
         topics.create(Admin(cluster.connection()), events.TOPIC, TopicSpec(partitions=events.PARTITIONS))
-        for path in worker_folder().glob("*.py"):
+        for path in _worker_folder().glob("*.py"):
             shutil.copy(path, folder)
         yield Arena(folder, cluster, jar_folder, step, stack)
+
+
+def _worker_folder() -> Path:
+    """Return the folder that holds `combat.yaml` and its fellows."""
+    return examples_folder() / "superhero"
 
 
 def _stop(cluster: Cluster) -> None:

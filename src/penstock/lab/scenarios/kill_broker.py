@@ -75,7 +75,7 @@ def kill_broker(run: Run) -> SimulationResult:
     """Play, land, kill and bring back; done when everything has landed and every replica is in sync."""
     arena = run.arena
     file = arena.worker(COMBAT, speed="stream", batch={"max_events": 2000, "max_wait": "200ms"})
-    with driver(arena.folder, file) as worker:
+    with driver(arena.folder, file, "--master", arena.master) as worker:
         arena.step("starting the worker", 0, 0)
         worker.reach(lambda: arena.status() is not None, "it was ready")
         trouble = _Trouble(run, worker)

@@ -9,7 +9,7 @@ from penstock.lab.scenarios.driver_process import driver
 from penstock.lab.scenarios.play import play_fast
 from penstock.lab.scenarios.scenario import Run
 from penstock.lab.simulator.simulation import SimulationResult
-from penstock.operate.driver import paths_of
+from penstock.operate.known_pipelines import paths_of
 
 _KILLS = 2
 _BATCHES = 12
@@ -23,7 +23,7 @@ def kill_worker(run: Run) -> SimulationResult:
     file = arena.worker(COMBAT, batch={"max_events": max(1, played.records // _BATCHES)})
     for kill in range(1, _KILLS + 1):
         arena.step(f"landing until kill {kill}", 0, 0)
-        with driver(arena.folder, file) as worker:
+        with driver(arena.folder, file, "--master", arena.master) as worker:
             until = partial(_is_in_batch, arena, kill * _BATCHES_BETWEEN)
             worker.reach(until, "it was killed")
             worker.kill()
@@ -54,7 +54,8 @@ def _kill_podium(run: Run) -> None:
     arena = run.arena
     arena.step("the podium until its kill", 0, 0)
     source = {"type": "delta", "path": "tables/combat", "max_files": 2}
-    with driver(arena.folder, arena.worker(PODIUM, source=source)) as worker:
+    file = arena.worker(PODIUM, source=source)
+    with driver(arena.folder, file, "--master", arena.master) as worker:
         # It says so after its first batch, and there are more.
         worker.reach(
             lambda: (status := arena.status(PODIUM)) is not None and status.state == "running", "it was killed"

@@ -20,7 +20,7 @@ def one_spark(arena: Arena) -> Iterator[None]:
     delta = jars.ensure("delta", arena.settings.jars)
     # This Spark lives for a minute: code that never gets hot need not be compiled well.
     quick = f"{class_archive.options(find_java()[0])} -XX:TieredStopAtLevel=1"
-    spark = session.start("superhero", arena.folder / "spark", jars=delta, java_options=quick)
+    spark = session.start("superhero", arena.folder / "spark", master=arena.master, jars=delta, java_options=quick)
     try:
         yield
     finally:
@@ -37,8 +37,8 @@ def run_workers(arena: Arena, names: Sequence[str]) -> dict[str, Status]:
 
 
 def run_file(arena: Arena, file: Path) -> Status:
-    """Run the worker of a file until it has caught up."""
-    spec = load(file)
+    """Run the worker of a file until it has caught up, whatever its speed."""
+    spec = load(file).model_copy(update={"speed": "scheduled"})
     status = driver.run(spec, arena.settings, file, show=lambda _status: None)
     if status.state == "stopped":
         # The driver takes Ctrl+C as a wish to finish its batch; here it is meant for the whole run.

@@ -42,15 +42,16 @@ def play_fast(
         return simulate(options, send, show=lambda done, total: arena.step("playing", done, total))
 
 
-def play_live(arena: Arena, games: Games) -> SimulationResult:
+def play_live(arena: Arena, games: Games, *, wanted: Callable[[], int | None] | None = None) -> SimulationResult:
     """Let bots play over sockets; the server logs what happens, and the log goes to Kafka.
 
-    Every record is acknowledged when this returns.
+    Every record is acknowledged when this returns. `wanted` is asked now and then how many players there should be.
     """
     return simulate_to(
         _options(arena, games, "live"),
         Outlet(topic=events.TOPIC, connection=arena.connection),
         show=lambda done, total: arena.step("playing", done, total),
+        wanted=wanted,
     )
 
 

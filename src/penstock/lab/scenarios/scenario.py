@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -11,7 +11,6 @@ from penstock.delivery import selection
 from penstock.delivery.selection import Filter, Reason
 from penstock.lab.scenarios.arena import COMBAT, META, PODIUM, Arena, Step, open_arena
 from penstock.lab.scenarios.judge import (
-    Difference,
     judge_landing,
     judge_meta,
     judge_podium,
@@ -21,15 +20,10 @@ from penstock.lab.scenarios.judge import (
 from penstock.lab.scenarios.local_workers import one_spark, run_workers
 from penstock.lab.scenarios.play import Games
 from penstock.lab.scenarios.sinks import SinkKind
+from penstock.lab.scenarios.standings import Standing, best
+from penstock.lab.scenarios.verdict import Notes, Verdict
 from penstock.lab.simulator.simulation import SimulationResult
 from penstock.lab.simulator.truth import read_truth
-
-
-class Fact(BaseModel, frozen=True):
-    """Something that happened on the way."""
-
-    what: str = Field(description="What is reported.")
-    value: int | float | str = Field(description="What it was.")
 
 
 class SinkAccount(BaseModel, frozen=True):
@@ -42,47 +36,28 @@ class SinkAccount(BaseModel, frozen=True):
     difference: int = Field(description="Sent, less landed and dead.")
 
 
-class Outcome(BaseModel, frozen=True):
-    """How a scenario ended."""
+class Outcome(Verdict, frozen=True):
+    """How games ended: right if sent = landed + dead everywhere, and the workers' tables are the truth."""
 
-    scenario: str = Field(description="Its name.")
     players: int = Field(description="Users who played.")
     games: int = Field(description="Games that ended.")
-    seed: int = Field(description="The seed.")
-    events: int = Field(description="Events that the simulator sent.")
-    malformed: int = Field(description="Malformed records that it sent among them.")
+    malformed: int = Field(description="Malformed records that were sent among the events.")
     sinks: list[SinkAccount] = Field(description="The account of every sink.")
     lag: int = Field(description="What was left to land.")
     podium: int = Field(description="Rows of the podium.")
     truth: int = Field(description="Rows that it should have.")
-    facts: list[Fact] = Field(description="What happened on the way.")
+    standings: list[Standing] = Field(
+        default_factory=list, description="The ten best players, by the podium and in truth."
+    )
     reasons: list[Reason] = Field(description="Dead letters by reason.")
-    differences: list[Difference] = Field(description="All that is not as it should be; empty if everything is.")
-    seconds: float = Field(description="How long it took, with the start and stop of all servers.")
-
-    @property
-    def is_right(self) -> bool:
-        """Return whether sent = landed + dead everywhere, and the workers' tables are the truth."""
-        return not self.differences
 
 
 @dataclass
-class Run:
+class Run(Notes):
     """What a scenario is given, and where it reports what happened."""
 
     arena: Arena
     games: Games
-    facts: list[Fact] = field(default_factory=list)
-    unmet: list[Difference] = field(default_factory=list)
-
-    def fact(self, what: str, value: float | str) -> None:
-        """Say something for the table at the end."""
-        self.facts.append(Fact(what=what, value=value))
-
-    def expect(self, what: str, *, found: str, holds: bool) -> None:
-        """Fail the scenario if what it is there to show did not happen."""
-        if not holds:
-            self.unmet.append(Difference(where="scenario", what=f"not so: {what}", count=1, examples=[found]))
 
 
 @dataclass(frozen=True)
@@ -110,6 +85,7 @@ def run_scenario(
     games: int | None = None,
     seed: int = 1,
     sink: SinkKind = "delta",
+    workers: int | None = None,
 ) -> Outcome:
     """Perform a scenario in an empty folder, and compare everything that came out with what went in."""
     began = time.monotonic()
@@ -118,6 +94,7 @@ def run_scenario(
     )
     with open_arena(folder, jar_folder, step, nodes=scenario.nodes) as arena:
         arena.land_in(sink)
+        arena.workers = workers
         run = Run(arena, chosen)
         played = scenario.perform(run)
         with one_spark(arena):
@@ -155,8 +132,8 @@ def compare(name: str, run: Run, played: SimulationResult) -> Outcome:
         lag=arena.lag(),
         podium=len(podium),
         truth=len(truth),
+        standings=best(podium, truth),
         facts=run.facts,
         reasons=reasons,
         differences=differences,
-        seconds=0.0,
     )

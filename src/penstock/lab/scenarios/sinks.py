@@ -54,10 +54,10 @@ def _kafka_rows(connection: Connection) -> Iterator[Landed]:
     with Reader(connection, _TOPIC) as reader:
         for message in reader:
             listed: Any = message.headers() or ()
-            # Where the record came from; the header with the format's version says nothing about the row.
+            # Where the record came from; what else is in the headers says nothing about the row.
             fields = {f"_{name.removeprefix('penstock.')}": value.decode() for name, value in listed}
-            fields.pop("_format", None)
-            yield _landed({**json.loads(message.value() or b""), **fields})
+            coordinates = {name: fields[name] for name in _COORDINATES}
+            yield _landed({**json.loads(message.value() or b""), **coordinates})
 
 
 def _postgres(stack: ExitStack) -> tuple[dict[str, Any], Read]:

@@ -21,7 +21,7 @@ def spike(run: Run) -> SimulationResult:
     """Let the worker wait for nothing, then send everything as fast as one process can."""
     arena = run.arena
     file = arena.worker(COMBAT, speed="stream", batch={"max_events": _MAX_EVENTS, "max_wait": "200ms"})
-    with driver(arena.folder, file) as worker:
+    with driver(arena.folder, file, "--master", arena.master) as worker:
         arena.step("starting the worker", 0, 0)
         worker.reach(lambda: arena.status() is not None, "it was ready")
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Several workers that share the partitions: executors of one query on a Spark cluster with two worker processes."""
+"""Several workers that share the partitions: executors of one query on a Spark cluster, each a process of its own."""
 
 from collections import Counter
 from pathlib import Path
@@ -20,6 +20,7 @@ _BATCHES = 6
 def workers(run: Run) -> SimulationResult:
     """Land everything on the cluster, and tell from Spark's event log which executor took which part."""
     arena = run.arena
+    count = arena.workers or _WORKERS
     played = play_fast(arena, run.games)
     log = arena.folder / "spark-events"
     log.mkdir()
@@ -32,7 +33,7 @@ def workers(run: Run) -> SimulationResult:
         "spark.eventLog.compress": "false",
     }
     arena.step("starting a Spark cluster", 0, 0)
-    with spark_cluster.running(arena.folder / "spark-cluster", _WORKERS) as cluster:
+    with spark_cluster.running(arena.folder / "spark-cluster", count) as cluster:
         size = {"max_events": max(1, played.records // _BATCHES)}
         file = arena.worker(COMBAT, spark={**settings, **cluster.settings}, batch=size)
         arena.step("landing on the cluster", 0, 0)
@@ -42,7 +43,7 @@ def workers(run: Run) -> SimulationResult:
     for executor, parts in sorted(found.items()):
         listed = ", ".join(f"partition {part} {count} times" for part, count in sorted(parts.items()))
         run.fact(f"executor {executor} took", listed)
-    run.expect(f"all of {_WORKERS} executors took part", found=f"{len(found)} did", holds=len(found) == _WORKERS)
+    run.expect(f"all of {count} executors took part", found=f"{len(found)} did", holds=len(found) == count)
     return played
 
 

@@ -31,8 +31,8 @@ class EventKind:
         object.__setattr__(self, "head", b'Z",' + orjson.dumps(same)[1:-1] + b",")
 
 
-_LOBBY = f"{ROOT_LOGGER}.lobby"
-_GAME = f"{ROOT_LOGGER}.game"
+MODULES = ("lobby", "game")
+_LOBBY, _GAME = (f"{ROOT_LOGGER}.{each}" for each in MODULES)
 
 MATCH_STARTED = EventKind("Match Started", _LOBBY)
 HERO_SELECTED = EventKind("Hero Selected", _LOBBY)

@@ -100,7 +100,7 @@ def _no_server(server: str, error: Exception) -> PenstockError:
         isinstance(error, InvalidMessage) and isinstance(error.__cause__, EOFError)
     )
     if isinstance(error, InvalidHandshake) and not stops:
-        return BadInput(f"what answers at {server} is no game server")
+        return BadInput(f"what answers at {server} is not a game server")
     return Transient(f"no game server answers at {server}", fix="Start one with: penstock sim serve")
 
 
@@ -112,5 +112,5 @@ def checked_server(address: str) -> str:
     except ValueError:
         is_right = False
     if not is_right:
-        raise BadInput(f"'{address}' is no address of a game server: write ws://HOST:PORT")
+        raise BadInput(f"'{address}' is not an address of a game server: write ws://HOST:PORT")
     return address.rstrip("/")

@@ -46,6 +46,9 @@ class ServerOptions(BaseModel, frozen=True, extra="forbid"):
 
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(8765, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
+    shares_port: bool = Field(
+        default=False, description="Whether other servers may listen on the same port; the system shares players out."
+    )
     origins: tuple[str, ...] = Field(
         (), description="Web pages whose scripts may connect, such as https://game.example; programs always may."
     )
@@ -75,6 +78,7 @@ class Server:
                 # A browser names the page; without this, any page that somebody visits could play here.
                 origins=[None, *(Origin(each) for each in options.origins)],
                 process_request=self._check_path,
+                reuse_port=options.shares_port or None,
                 max_size=_LARGEST_FRAME_BYTES,
                 compression=None,
                 logger=_quiet,

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 from penstock.lab.simulator import events, load
 from penstock.lab.simulator.load import Records
 from penstock.lab.simulator.malformed import Spoiler
-from penstock.lab.simulator.plan import plan
-from penstock.lab.simulator.play import BotOptions, Show, play_here
+from penstock.lab.simulator.plan import PlannedGame, plan
+from penstock.lab.simulator.play import BotOptions, Scale, Show, play_here
 from penstock.lab.simulator.truth import TruthWriter
 
 Send = Callable[[Records], None]
@@ -52,11 +52,18 @@ class SimulationResult(BaseModel, frozen=True):
         return self.events + self.malformed
 
 
-def simulate(options: SimulationOptions, send: Send, *, show: Show = lambda _done, _total: None) -> SimulationResult:
+def simulate(
+    options: SimulationOptions,
+    send: Send,
+    *,
+    show: Show = lambda _done, _total: None,
+    wanted: Callable[[], int | None] | None = None,
+) -> SimulationResult:
     """Play all games and write the truth.
 
     At speed `max` every record goes to `send`, in batches for `Producer.send_many`. At speed `live` events are logged,
-    so attach a handler to `penstock.lab.simulator`, and `send` gets the malformed records only, in this thread.
+    so attach a handler to `penstock.lab.simulator`, and `send` gets the malformed records only, in this thread. There
+    `wanted` is asked now and then how many players there should be; newcomers bring their share of games.
     """
     began = time.monotonic()
     spoiler = Spoiler(options.malformed) if options.malformed else None
@@ -71,7 +78,7 @@ def simulate(options: SimulationOptions, send: Send, *, show: Show = lambda _don
                 show=lambda done: show(done, options.games),
             )
         else:
-            counts, malformed = _live(options, send, spoiler, truth, show)
+            counts, malformed = _live(options, send, spoiler, truth, show, wanted)
     return SimulationResult(
         games=counts[events.MATCH_ENDED.message],
         players=options.players,
@@ -86,7 +93,12 @@ def simulate(options: SimulationOptions, send: Send, *, show: Show = lambda _don
 
 
 def _live(
-    options: SimulationOptions, send: Send, spoiler: Spoiler | None, truth: TruthWriter, show: Show
+    options: SimulationOptions,
+    send: Send,
+    spoiler: Spoiler | None,
+    truth: TruthWriter,
+    show: Show,
+    wanted: Callable[[], int | None] | None,
 ) -> tuple[Counter[str], int]:
     counts: Counter[str] = Counter()
     malformed = 0
@@ -99,8 +111,20 @@ def _live(
             malformed += len(spoilt)
             send([{"key": fields[events.KEY], "value": value} for value in spoilt])
 
+    def more(before: int, now: int, times: int) -> list[PlannedGame]:
+        share = max(1, round(options.games * (now - before) / options.players))
+        return list(plan(now, share, options.seed + times))
+
     games = list(plan(options.players, options.games, options.seed))
+    scale = None if wanted is None else Scale(wanted, more, options.players)
     asyncio.run(
-        play_here(games, options.bots, publish=publish, finished=lambda game: truth.write(game.standings()), show=show)
+        play_here(
+            games,
+            options.bots,
+            publish=publish,
+            finished=lambda game: truth.write(game.standings()),
+            show=show,
+            scale=scale,
+        )
     )
     return counts, malformed

@@ -71,7 +71,7 @@ def read_truth(path: Path) -> list[TrueStanding]:
             standings.append(TrueStanding.model_validate_json(line))
         except ValidationError as error:
             what = in_words(error.errors(include_url=False, include_input=False)[0])
-            raise BadInput(f"line {number} of {path} is no standing: {what}") from None
+            raise BadInput(f"line {number} of {path} is not a standing: {what}") from None
     return standings
 
 

@@ -253,7 +253,7 @@ def test_the_picture_has_a_panel_for_each_measure(tmp_path: Path, suffix: str) -
 
 
 def test_nothing_has_no_bar_and_does_not_upset_the_scale(tmp_path: Path) -> None:
-    nothing, _ = bars({"a": 0.0}, "lost").splitlines()
+    nothing, _ = bars({"a": 0.0}, "lost")
 
     assert "█" not in nothing
     save_panels([Panel("Lost", "%", {"a": 0.0, "b": 0.0})], tmp_path / "nothing.png")

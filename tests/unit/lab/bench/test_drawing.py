@@ -7,7 +7,7 @@ from penstock.lab.bench.drawing import bars, save_bars
 
 
 def test_the_largest_value_has_the_longest_bar_and_every_value_is_reported() -> None:
-    fast, slow, unit = bars({"fast": 1000, "slow": 10}, "events a second").splitlines()
+    fast, slow, unit = bars({"fast": 1000, "slow": 10}, "events a second")
 
     assert (50, 1) == (fast.count("█"), slow.count("█"))
     assert (True, True) == (fast.endswith("1,000"), slow.endswith("10"))

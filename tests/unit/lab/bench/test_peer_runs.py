@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import EnvironmentNotReady
-from penstock.lab.bench.peer_runs import Peers
+from penstock.lab.bench.peer_runs import PeerEnvironment, Peers
 
 
 @pytest.fixture
 def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the environments are; one that is missing is made in no time."""
 
-    def make(peers: Peers) -> None:
-        peers._python.parent.mkdir(parents=True)
-        peers._python.touch()
+    def make(environment: PeerEnvironment) -> None:
+        environment.python.parent.mkdir(parents=True)
+        environment.python.touch()
 
-    monkeypatch.setattr(Peers, "_make", make)
+    monkeypatch.setattr(PeerEnvironment, "_make", make)
     Peers(tmp_path, lambda _line: None)
     return tmp_path / "peers"
 

@@ -5,39 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import EnvironmentNotReady
-from penstock.lab.scenarios import worker_files
-from penstock.lab.scenarios.worker_files import worker_folder
+from penstock.example_files import examples_folder
 from penstock.lab.scenarios.workers import shares
 from penstock.pipeline.load import load_with_warnings
 
 WORKERS = ("combat", "game_meta", "game_metrics", "game_podium", "message_flow", "raw")
 
 
-def make_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "combat.yaml").touch()
-    return folder
-
-
 def test_the_files_of_the_repository_are_found() -> None:
-    assert {f"{name}.yaml" for name in WORKERS} == {path.name for path in worker_folder().glob("*.yaml")}
-
-
-def test_files_that_came_with_the_package_are_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "src" / "penstock"
-    monkeypatch.setattr(worker_files, "_PACKAGE", package)
-    with pytest.raises(EnvironmentNotReady, match="superhero example is neither in"):
-        worker_folder()
-    beside = make_folder(tmp_path / "examples" / "superhero")
-    assert beside == worker_folder()
-    inside = make_folder(package / "examples" / "superhero")
-    assert inside == worker_folder()
+    assert {f"{name}.yaml" for name in WORKERS} == {
+        path.name for path in (examples_folder() / "superhero").glob("*.yaml") if path.name != "penstock.yaml"
+    }
 
 
 @pytest.mark.parametrize("name", WORKERS)
 def test_every_worker_is_a_sound_pipeline_that_ends_by_itself(name: str) -> None:
-    spec, warnings = load_with_warnings(worker_folder() / f"{name}.yaml")
+    spec, warnings = load_with_warnings(examples_folder() / "superhero" / f"{name}.yaml")
 
     assert [] == warnings
     assert "scheduled" == spec.speed

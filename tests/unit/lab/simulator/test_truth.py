@@ -79,5 +79,5 @@ def test_a_file_that_is_missing_or_is_no_truth_is_reported_in_one_line(tmp_path:
 
     with pytest.raises(NotFound, match="there is no truth file"):
         read_truth(tmp_path / "none.jsonl")
-    with pytest.raises(BadInput, match=r"line 1 of .* is no standing"):
+    with pytest.raises(BadInput, match=r"line 1 of .* is not a standing"):
         read_truth(odd)

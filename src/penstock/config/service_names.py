@@ -1,0 +1,7 @@
+"""The names of services, for whoever only names one."""
+
+from typing import Literal, get_args
+
+ServiceName = Literal["registry", "connect", "gateway", "lineage", "console", "simulator"]
+SERVICE_NAMES: tuple[ServiceName, ...] = get_args(ServiceName)
+"""In the order in which they are started: each needs only what stands before it."""

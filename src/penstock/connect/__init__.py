@@ -1,0 +1,1 @@
+"""Kafka Connect: its connectors, and change data capture by them."""

@@ -1,0 +1,224 @@
+"""Capturing the changes of PostgreSQL's tables with Debezium, from checking the database to leaving no slot behind.
+
+What is captured is on record in a private file of Connect's folder, with the name of the password and not the password.
+That is in a file of its own, which the worker reads by name.
+"""
+
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, Field
+
+from penstock.config.local_services import folder_of
+from penstock.connect import postgres
+from penstock.connect.client import ConnectClient
+from penstock.delivery.durable import read_versioned
+from penstock.errors import BrokerUnavailable, Conflict, NotFound, PenstockError
+from penstock.kafka import topics
+from penstock.kafka.admin import Admin
+from penstock.kafka.topic_spec import TopicSpec
+from penstock.private import make_missing_private, write_private
+from penstock.record.formats import KEY, SERVICE
+from penstock.services.connect import secrets_folder
+from penstock.sinks.postgres_server import Server
+from penstock.wording import nearest
+
+DEBEZIUM_POSTGRES = "io.debezium:debezium-connector-postgres:3.6.2.Final"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+_READY_S = 120.0
+_LOOK_EVERY_S = 0.3
+
+
+class Capture(BaseModel, frozen=True, extra="forbid"):
+    """Tables of one database whose changes are captured."""
+
+    name: str = Field(description="Its name: that of the connector, and what the names of topics begin with.")
+    server: Server = Field(description="Where the database is.")
+    tables: list[str] = Field(description="The tables, with their schemas.")
+
+    @property
+    def slot(self) -> str:
+        """The replication slot, and the publication."""
+        return f"penstock_{self.name}"
+
+    def topic(self, table: str) -> str:
+        """Name the topic of a table."""
+        return f"{self.name}.{re.sub(r'[^A-Za-z0-9._-]', '_', table)}"
+
+
+@dataclass(frozen=True)
+class Captures:
+    """The captures of one project."""
+
+    home: Path
+    client: ConnectClient
+
+    @property
+    def _folder(self) -> Path:
+        return folder_of(self.home, "connect") / "cdc"
+
+    def names(self) -> list[str]:
+        """Return the names of all captures."""
+        return sorted(path.stem for path in self._folder.glob("*.json"))
+
+    def load(self, name: str) -> Capture:
+        """Return a capture; raise `NotFound` if there is none."""
+        try:
+            content = read_versioned(self._folder / f"{name}.json", SERVICE)
+        except FileNotFoundError:
+            close = nearest(name, self.names())
+            raise NotFound(
+                f"there is no capture '{name}'",
+                fix=(f"Did you mean '{close}'? " if close else "") + "List captures with: penstock cdc status",
+            ) from None
+        return Capture.model_validate(content)
+
+    def require_new(self, name: str) -> None:
+        """Raise `Conflict` if there is a capture of this name."""
+        if name in self.names():
+            raise Conflict(f"'{name}' is captured already", fix=f"See: penstock cdc status {name}")
+
+    def add(self, capture: Capture, admin: Admin) -> None:
+        """Publish the tables, make the topics and the connector, and wait until it reads.
+
+        The database has been looked at (`postgres.lacks`). If the connector does not start, all is taken back.
+        """
+        self.require_new(capture.name)
+        self._keep(capture)
+        try:
+            with capture.server.connect() as connection:
+                generated = postgres.generated_columns(connection, capture.tables)
+                postgres.publish(connection, capture.slot, capture.tables)
+            for table in capture.tables:
+                # One partition: changes of all keys in one order, without which a truncate could not be applied.
+                wishes = {"max.message.bytes": 100_000_000}
+                topics.ensure(admin, capture.topic(table), TopicSpec(partitions=1), wishes=wishes)
+            self.client.put(capture.name, self._config(capture, generated))
+            self._wait_until_read(capture)
+        except BaseException:
+            with suppress(PenstockError):  # what cannot be taken back now is on record, and goes with `cdc remove`
+                self.remove(capture.name)
+            raise
+
+    def _keep(self, capture: Capture) -> None:
+        import orjson
+
+        for folder in (self._folder, self._password_file(capture).parent):
+            make_missing_private(folder)
+        content = {KEY: SERVICE, **capture.model_dump(mode="json")}
+        password = capture.server.password
+        content["server"]["password"] = password.source if password else None
+        write_private(self._folder / f"{capture.name}.json", orjson.dumps(content, option=orjson.OPT_INDENT_2))
+        if password is not None:
+            write_private(self._password_file(capture), password.reveal().encode())
+
+    def _password_file(self, capture: Capture) -> Path:
+        return secrets_folder(folder_of(self.home, "connect")) / f"cdc-{capture.name}.password"
+
+    def _config(self, capture: Capture, left_out: list[str]) -> dict[str, str]:
+        server, password = capture.server, self._password_file(capture).resolve()
+        mode = server.trust()["sslmode"]
+        settings = {
+            "connector.class": _CLASS,
+            "tasks.max": "1",
+            "plugin.name": "pgoutput",
+            "database.hostname": server.host,
+            "database.port": str(server.port),
+            "database.dbname": server.database,
+            "database.user": server.user,
+            "database.sslmode": mode,
+            "topic.prefix": capture.name,
+            "slot.name": capture.slot,
+            "publication.name": capture.slot,
+            "publication.autocreate.mode": "disabled",
+            "table.include.list": ",".join(re.escape(table) for table in capture.tables),
+            "snapshot.mode": "initial",
+            "heartbeat.interval.ms": "10000",
+            "tombstones.on.delete": "true",
+            "skipped.operations": "none",
+            "decimal.handling.mode": "string",
+            "interval.handling.mode": "string",  # as a number, a month would be 30 days and some hours
+            "column.propagate.source.type": ".*",  # or nobody could tell how many digits a number has
+            "key.converter": _JSON,
+            "key.converter.schemas.enable": "false",
+            "value.converter": _JSON,
+            "value.converter.schemas.enable": "true",
+            "value.converter.replace.null.with.default": "false",  # a null is a null, whatever default its column has
+            # Where whole rows are logged a change has large values twice; more than a million bytes would end the task.
+            "producer.override.max.request.size": "30000000",
+            "topic.creation.default.partitions": "1",
+            "topic.creation.default.replication.factor": "-1",
+        }
+        if left_out:  # the snapshot would have them, and no change after it
+            settings["column.exclude.list"] = ",".join(map(re.escape, left_out))
+        if server.password is not None:
+            settings["database.password"] = f"${{directory:{password.parent}:{password.name}}}"
+        if server.ca_file is not None:
+            settings["database.sslrootcert"] = str(server.ca_file)
+        return settings
+
+    def _wait_until_read(self, capture: Capture) -> None:
+        until = time.monotonic() + _READY_S
+        while time.monotonic() < until:
+            try:
+                found = self.client.connector(capture.name)
+            except NotFound:  # it was accepted, and the worker has not heard
+                time.sleep(_LOOK_EVERY_S)
+                continue
+            if found.has_failed:
+                raise Conflict(f"the connector '{capture.name}' has failed: {found.cause}", safe="It is removed")
+            if found.is_running:
+                with capture.server.connect() as connection:
+                    slot = postgres.slot_of(connection, capture.slot)
+                if slot is not None and slot.is_active:
+                    return
+            time.sleep(_LOOK_EVERY_S)
+        raise BrokerUnavailable(f"the connector '{capture.name}' does not read after {_READY_S:.0f} seconds")
+
+    def remove(self, name: str) -> None:
+        """Remove the connector with its offsets, the slot and the publication; topics stay, for their records do."""
+        capture = self.load(name)
+        try:
+            self.client.stop(name)
+            self._wait_until_stopped(name)
+            self.client.reset_offsets(name)
+            self.client.remove(name)
+            self._wait_until_gone(name)
+        except NotFound:
+            pass  # it was never made, or somebody was faster
+        with capture.server.connect() as connection:
+            until = time.monotonic() + _READY_S
+            while not postgres.drop_slot(connection, capture.slot):
+                if time.monotonic() > until:
+                    raise Conflict(
+                        f"the slot {capture.slot} is still read by somebody", safe="The connector is removed"
+                    )
+                time.sleep(_LOOK_EVERY_S)
+            postgres.unpublish(connection, capture.slot)
+        self._password_file(capture).unlink(missing_ok=True)
+        (self._folder / f"{name}.json").unlink(missing_ok=True)
+
+    def _wait_until_stopped(self, name: str) -> None:
+        until = time.monotonic() + _READY_S
+        while time.monotonic() < until:
+            found = self.client.connector(name)
+            if found.state == "STOPPED" and found.tasks.endswith("/0"):
+                return
+            time.sleep(_LOOK_EVERY_S)
+
+    def _wait_until_gone(self, name: str) -> None:
+        """Wait until the worker has heard of the removal, which it hears of from its topic: until then it may read."""
+        until = time.monotonic() + _READY_S
+        while name in {each.name for each in self.client.connectors()}:
+            if time.monotonic() > until:
+                raise BrokerUnavailable(
+                    f"the connector '{name}' is there {_READY_S:.0f} seconds after its removal",
+                    safe="The slot and the publication stay",
+                    fix=f"Run once more: penstock cdc remove {name}",
+                )
+            time.sleep(_LOOK_EVERY_S)

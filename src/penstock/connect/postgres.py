@@ -1,0 +1,201 @@
+"""What a PostgreSQL must have before its changes can be captured, each lack with the statement that fixes it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import NotFound
+
+if TYPE_CHECKING:
+    import psycopg
+
+_ROLE = """
+SELECT rolreplication OR rolsuper, rolsuper, has_database_privilege(current_database(), 'CREATE'), quote_ident(rolname),
+    quote_ident(current_database())
+FROM pg_roles WHERE rolname = current_user"""
+_SLOTS = "SELECT count(*) FILTER (WHERE slot_name = %s), count(*) FROM pg_replication_slots"
+_TABLE = """
+SELECT relkind, relreplident, pg_has_role(relowner, 'USAGE'), has_table_privilege(pg_class.oid, 'SELECT'),
+    EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary), pg_class.oid::regclass::text
+FROM pg_class WHERE oid = to_regclass(%s)"""
+# Debezium has no placeholder for these, and writes null where a large value stays the same.
+_HIDES_VALUES = """
+SELECT pg_class.oid::regclass::text, string_agg(quote_ident(attname), ', ' ORDER BY attnum)
+FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid JOIN pg_type ON pg_type.oid = atttypid
+WHERE pg_class.oid = to_regclass(%s) AND relreplident = 'd' AND attnum > 0 AND NOT attisdropped
+    AND (typname IN ('bit', 'varbit') OR typcategory = 'A' AND typname NOT IN ('_text', '_varchar', '_bpchar', '_json',
+        '_jsonb', '_bytea', '_int4', '_int8', '_date', '_uuid'))
+GROUP BY 1"""
+# The columns that identify a row in the log, without one of the primary key.
+_IDENTITY_LACKS_KEY = """
+SELECT EXISTS (SELECT FROM pg_index AS key, pg_index AS identity
+    WHERE key.indrelid = to_regclass(%s) AND identity.indrelid = key.indrelid AND key.indisprimary
+        AND identity.indisreplident AND NOT key.indkey::smallint[] <@ identity.indkey::smallint[])"""
+_GENERATED = """
+SELECT nspname || '.' || relname || '.' || attname
+FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE attgenerated <> '' AND NOT attisdropped AND nspname || '.' || relname = ANY(%s) ORDER BY 1"""
+_PARTITIONED = """
+SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE relkind = 'p' AND nspname || '.' || relname = ANY(%s))"""
+_SLOT = """
+SELECT active, coalesce(wal_status, ''), pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint,
+    pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint, active_pid
+FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Something that keeps a table from being captured."""
+
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self.fix}"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A replication slot: what holds the database's log for a reader."""
+
+    is_active: bool
+    wal_status: str
+    held_bytes: int | None
+    """How much of the log the database keeps for it."""
+    lag_bytes: int | None
+    """How much of the log has not been confirmed."""
+    pid: int | None
+
+
+def lacks(connection: "psycopg.Connection[Any]", tables: list[str], slot: str) -> list[Lack]:
+    """Return all that is in the way; nothing is changed."""
+    found = list[Lack]()
+    (wal_level,) = connection.execute("SHOW wal_level").fetchone() or ("",)
+    if wal_level != "logical":
+        what = f"the database logs too little to capture changes: wal_level is {wal_level}"
+        found.append(Lack(what, "Run: ALTER SYSTEM SET wal_level = logical; then restart PostgreSQL"))
+    may_replicate, is_super, may_create, user, database = connection.execute(_ROLE).fetchone() or (
+        False,
+        False,
+        False,
+        "",
+        "",
+    )
+    if not may_replicate:
+        found.append(Lack(f"the user {user} may not replicate", f"Run: ALTER ROLE {user} REPLICATION"))
+    if not may_create:
+        what = f"the user {user} may make no publication in the database {database}"
+        found.append(Lack(what, f"Run: GRANT CREATE ON DATABASE {database} TO {user}"))
+    (most,) = connection.execute("SHOW max_replication_slots").fetchone() or ("0",)
+    own, taken = connection.execute(_SLOTS, [slot]).fetchone() or (0, 0)
+    if own:
+        what = f"the replication slot {slot} is there already, and holds the log of the database"
+        found.append(Lack(what, f"If nobody reads it, run: SELECT pg_drop_replication_slot('{slot}')"))
+    elif taken >= int(most):
+        what = f"all {most} replication slots of the server are taken"
+        found.append(Lack(what, f"Run: ALTER SYSTEM SET max_replication_slots = {taken + 5}; then restart PostgreSQL"))
+    for table in tables:
+        found += _lacks_of(connection, table, user, is_super=is_super)
+    connection.rollback()
+    return found
+
+
+def _lacks_of(connection: "psycopg.Connection[Any]", table: str, user: str, *, is_super: bool) -> list[Lack]:
+    known = connection.execute(_TABLE, [table]).fetchone()
+    if known is None:
+        return [Lack(f"there is no table {table}", "Name it with its schema, such as public.orders")]
+    kind, identity, owns, may_select, has_key, shown = known
+    if kind not in {"r", "p"}:
+        return [Lack(f"{shown} is no table, but a view or a foreign one", "Name the table that the rows are in")]
+    found = list[Lack]()
+    if not owns and not is_super:
+        what = f"the user {user} does not own the table {shown}, and cannot publish it"
+        found.append(Lack(what, f"Run: ALTER TABLE {shown} OWNER TO {user}"))
+    if not may_select:
+        found.append(Lack(f"the user {user} may not read {shown}", f"Run: GRANT SELECT ON {shown} TO {user}"))
+    if not has_key:
+        what = f"the table {shown} has no primary key: which row a change is of could not be told"
+        found.append(Lack(what, f"Run: ALTER TABLE {shown} ADD PRIMARY KEY (...)"))
+    elif identity == "n":
+        what = f"updates and deletes of {shown} do not say which row they are of: its replica identity is NOTHING"
+        found.append(Lack(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT"))
+    elif identity == "i" and (connection.execute(_IDENTITY_LACKS_KEY, [table]).fetchone() or (False,))[0]:
+        what = f"deletes of {shown} do not say its primary key: its replica identity is another index"
+        found.append(Lack(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT, or FULL"))
+    return found
+
+
+def warnings(connection: "psycopg.Connection[Any]", tables: list[str]) -> list[str]:
+    """Return what keeps no table from being captured, and is worth a word."""
+    found = []
+    for table in tables:
+        shown, columns = connection.execute(_HIDES_VALUES, [table]).fetchone() or (None, "")
+        if shown is not None:
+            found.append(
+                f"whether a null in {columns} of {shown} is one, or a large value that stays the same, changes do not"
+                f" say: they become dead letters. To have none, run: ALTER TABLE {shown} REPLICA IDENTITY FULL"
+            )
+    connection.rollback()
+    return found
+
+
+def named_tables(connection: "psycopg.Connection[Any]", tables: list[str]) -> list[str]:
+    """Return tables with their schemas, as Debezium takes them."""
+    query = """
+        SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE pg_class.oid = to_regclass(%s)"""
+    found = []
+    for table in tables:
+        (name,) = connection.execute(query, [table]).fetchone() or (None,)
+        if name is None:
+            raise NotFound(f"there is no table {table}")
+        found.append(str(name))
+    connection.rollback()
+    return found
+
+
+def generated_columns(connection: "psycopg.Connection[Any]", tables: list[str]) -> list[str]:
+    """Return the columns that the database works out itself, each with its table: they are not in its log."""
+    found = [str(name) for (name,) in connection.execute(_GENERATED, [tables]).fetchall()]
+    connection.rollback()
+    return found
+
+
+def publish(connection: "psycopg.Connection[Any]", publication: str, tables: list[str]) -> None:
+    """Make a publication of these tables alone; changes of a partition are those of the table that it is a part of."""
+    from psycopg import sql
+
+    listed = sql.SQL(", ").join(sql.Identifier(*table.split(".", 1)) for table in tables)
+    (is_partitioned,) = connection.execute(_PARTITIONED, [tables]).fetchone() or (False,)
+    options = sql.SQL(" WITH (publish_via_partition_root = true)" if is_partitioned else "")
+    statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {}{}")
+    connection.execute(statement.format(sql.Identifier(publication), listed, options))
+    connection.commit()
+
+
+def unpublish(connection: "psycopg.Connection[Any]", publication: str) -> None:
+    """Drop a publication, if it is there."""
+    from psycopg import sql
+
+    connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
+    connection.commit()
+
+
+def slot_of(connection: "psycopg.Connection[Any]", name: str) -> Slot | None:
+    """Return a slot of this database; None if it is not there."""
+    found = connection.execute(_SLOT, [name]).fetchone()
+    connection.rollback()
+    return None if found is None else Slot(*found)
+
+
+def drop_slot(connection: "psycopg.Connection[Any]", name: str) -> bool:
+    """Drop a slot that nobody reads; return whether it is gone."""
+    found = slot_of(connection, name)
+    if found is not None and found.pid is not None:
+        connection.execute("SELECT pg_terminate_backend(%s)", [found.pid])
+        connection.commit()
+        return False
+    if found is not None:
+        connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
+        connection.commit()
+    return True

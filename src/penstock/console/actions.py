@@ -1,0 +1,174 @@
+"""Actions that are done once: whoever sends the same action id again gets the answer of the first time.
+
+A double click, and a client that repeats a request because the answer got lost, so change nothing more. Answers are
+kept on the disk, the newest thousand, so they outlive the console; what failed is not kept, for nothing came of it.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+
+from penstock.clock import clock
+from penstock.console.action_log import ActionLog, Kept
+from penstock.console.asking import NEEDS, Asker, recognise, token_of
+from penstock.console.audit import Entry
+from penstock.console.errors import ApiError
+from penstock.console.service import console_of
+from penstock.errors import PenstockError
+
+HEADER = "X-Action-Id"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_ACTION_ID = re.compile(r"[A-Za-z0-9_.-]{8,64}")
+_PREFIX = "/api/v1"
+_NOT_AUDITED = ("/searches", "/tails", "/topics/{topic}/favourite")
+_LARGEST_KEPT_BYTES = 64 * 1024
+_MOST_ABOUT = 500
+
+
+@dataclass(frozen=True)
+class _UnderWay:
+    asked: str
+    answer: "asyncio.Future[Response]"
+
+
+class Actions:
+    """What was done, and what is under way, by who asked for it and the id that they gave it."""
+
+    def __init__(self, log: ActionLog) -> None:
+        self._log = log
+        self._under_way: dict[tuple[str, str], _UnderWay] = {}
+
+    async def once(self, who: str, action_id: str, asked: str, do: Callable[[], Awaitable[Response]]) -> Response:
+        """Do it, or return what came of it; whoever asks while it is being done waits for that."""
+        waiting = self._under_way.get((who, action_id))
+        if waiting is not None:
+            _require_same(waiting.asked, asked)
+            return await asyncio.shield(waiting.answer)
+        known = self._log.begin(who, action_id, asked)
+        if known is not None:
+            return _answer(known, asked)
+        mine: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._under_way[who, action_id] = _UnderWay(asked, mine)
+        try:
+            answer = await do()
+        except BaseException as error:
+            self._log.forget(who, action_id)
+            mine.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
+            mine.exception()  # nobody else may be waiting
+            raise
+        finally:
+            del self._under_way[who, action_id]
+        mine.set_result(answer)
+        if answer.status_code >= HTTPStatus.BAD_REQUEST or len(answer.body) > _LARGEST_KEPT_BYTES:
+            self._log.forget(who, action_id)
+        else:
+            self._log.end(who, action_id, answer.status_code, bytes(answer.body))
+        return answer
+
+
+def _require_same(known: str, asked: str) -> None:
+    if known != asked:
+        raise ApiError(HTTPStatus.CONFLICT, "conflict", f"{HEADER} was given to another request already")
+
+
+def _answer(known: Kept, asked: str) -> Response:
+    _require_same(known.asked, asked)
+    if known.status is None:
+        told = "the console ended while this was being done, or another one is doing it: look what came of it, and"
+        raise ApiError(HTTPStatus.CONFLICT, "conflict", f"{told} if it has to be done again, send another {HEADER}")
+    return Response(known.body, known.status, media_type="application/json")
+
+
+class ActionRoute(APIRoute):
+    """A route whose changes carry an action id. Forms of other sites cannot send that header, either."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Wrap what FastAPI does with a request."""
+        handle = super().get_route_handler()
+        needed = [role for role, needs in NEEDS.items() if any(each in self.dependencies for each in needs)]
+
+        async def handle_once(request: Request) -> Response:
+            asker = recognise(console_of(request), token_of(request))
+            if request.method in SAFE_METHODS or asker is None:  # whoever is not let in is told so
+                return await handle(request)
+            action_id = request.headers.get(HEADER, "")
+            if not _ACTION_ID.fullmatch(action_id):
+                told = f"the head needs {HEADER}: 8 to 64 letters, digits and . _ -, new for each action"
+                raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad_input", told)
+            body = await asyncio.to_thread(self.digest, await request.body(), action_id)
+            asked = f"{request.method} {_path(request)}?{request.url.query} {body}"
+            actions: Actions = request.app.state.actions
+            note = partial(_note, self.path, request, asker, action_id)
+            try:
+                if all(asker.may(role) for role in needed):
+                    answer = await actions.once(asker.name, action_id, asked, lambda: handle(request))
+                else:  # they are told so, whatever came of it when they might
+                    answer = await handle(request)
+            except Exception as error:
+                note(_outcome(error))
+                raise
+            note("done")
+            return answer
+
+        return handle_once
+
+    def digest(self, body: bytes, action_id: str) -> str:  # noqa: ARG002 - those with secrets need a salt
+        """Return what a body is known by: it is kept with the action."""
+        return hashlib.sha256(body).hexdigest()
+
+
+class SecretActionRoute(ActionRoute):
+    """A route whose bodies hold a password: whoever finds what is kept of them must not be able to guess it."""
+
+    def digest(self, body: bytes, action_id: str) -> str:
+        """Return a hash that takes long to make."""
+        return hashlib.scrypt(body, salt=action_id.encode(), n=2**14, r=8, p=1).hex()
+
+
+def note_about(request: Request, words: str) -> None:
+    """Say for the audit what a request changes, where its path does not: never a password, and not at any length."""
+    request.state.about = words if len(words) <= _MOST_ABOUT else f"{words[: _MOST_ABOUT - 2]} …"
+
+
+def _note(route: str, request: Request, asker: Asker, action_id: str, outcome: str) -> None:
+    """Put an action on record, unless it changes nothing for others, as looking through a topic."""
+    if route.removeprefix(_PREFIX).startswith(_NOT_AUDITED):
+        return
+    path = _path(request).removeprefix(_PREFIX)
+    query = f"?{request.url.query}" if request.url.query else ""
+    console_of(request).audit.note(
+        Entry(
+            at=clock().now().timestamp(),
+            who=asker.name,
+            role=asker.role,
+            address=request.client.host if request.client else "",
+            action=f"{request.method} {path}{query}",
+            action_id=action_id,
+            outcome=outcome,
+            about=getattr(request.state, "about", ""),
+        )
+    )
+
+
+def _path(request: Request) -> str:
+    """Return the path as it was routed: that of `request.url` lacks line breaks, and so is another name's."""
+    path: str = request.scope["path"]
+    return path
+
+
+def _outcome(error: Exception) -> str:
+    """Say why nothing was done, without repeating what was sent."""
+    if isinstance(error, ApiError):
+        return f"refused: {error.body.message}"
+    if isinstance(error, PenstockError):
+        return f"failed: {error.what}"
+    return "refused: not understood" if isinstance(error, RequestValidationError) else "failed: a defect"

@@ -1,0 +1,91 @@
+"""The application: every route of the REST interface, errors, and what is around them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import APIRouter, FastAPI
+
+from penstock.console.action_log import ActionLog
+from penstock.console.actions import Actions
+from penstock.console.api import (
+    access,
+    clusters,
+    connectors,
+    dead_letters,
+    groups,
+    kafka_acls,
+    kafka_quotas,
+    kafka_users,
+    lab,
+    lineage,
+    messages,
+    nodes,
+    overview,
+    pipelines,
+    schemas,
+    sign_in,
+    tables,
+    topics,
+)
+from penstock.console.asking import REFUSALS
+from penstock.console.entrance import Entrance
+from penstock.console.errors import answer_errors
+from penstock.console.guard import Guard
+from penstock.console.service import Console
+
+PREFIX = "/api/v1"
+_RESOURCES = (
+    sign_in,
+    clusters,
+    overview,
+    topics,
+    messages,
+    groups,
+    pipelines,
+    dead_letters,
+    tables,
+    lineage,
+    schemas,
+    connectors,
+    nodes,
+    lab,
+    access,
+    kafka_users,
+    kafka_acls,
+    kafka_quotas,
+)
+
+
+def make_app(console: Console) -> FastAPI:
+    """Return the application without pages. Its description is at /api/v1/openapi.json."""
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        console.own.rates.begin()
+        console.audit.begin()
+        yield
+        for each in (console.own, *console.clusters.values()):
+            each.end()
+        console.audit.end()
+
+    app = FastAPI(
+        title="Penstock console",
+        version=version("penstock"),
+        description="Kafka, pipelines and dead letters. Whatever changes something carries an X-Action-Id.",
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=running,
+    )
+    app.state.console = console
+    app.state.actions = Actions(ActionLog(console.settings.home / "console" / "actions.db"))
+    answer_errors(app)
+    v1 = APIRouter(prefix=PREFIX, responses=REFUSALS)
+    for resource in _RESOURCES:
+        v1.include_router(resource.router)
+    app.include_router(v1)
+    app.add_middleware(Entrance, console=console)
+    app.add_middleware(Guard, only_loopback=console.sign_in is None)
+    return app

@@ -1,0 +1,89 @@
+"""Connectors of Kafka Connect: how they are, their tasks and traces, and starting them again."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, Field
+
+from penstock.config.local_services import local_service
+from penstock.connect.client import ConnectClient, Connector, Task
+from penstock.console.actions import ActionRoute
+from penstock.console.asking import NEEDS, FromConsole
+from penstock.console.service import Console
+from penstock.secret import holds_secret, is_url_with_login
+
+router = APIRouter(prefix="/connectors", tags=["connectors"], route_class=ActionRoute)
+Name = Annotated[str, Path(max_length=249, description="The connector's name.")]
+
+
+class ConnectorSetting(BaseModel, frozen=True):
+    """One setting of a connector."""
+
+    name: str = Field(description="Its name.")
+    value: str | None = Field(description="Value; none for a secret.")
+
+
+class ConnectorDetail(BaseModel, frozen=True):
+    """Everything about a connector."""
+
+    connector: Connector = Field(description="How it is.")
+    tasks: list[Task] = Field(description="Its tasks.")
+    settings: list[ConnectorSetting] = Field(description="Its settings, by name.")
+
+
+def _client(console: Console) -> ConnectClient:
+    return ConnectClient(local_service(console.settings.home, "connect"))
+
+
+@router.get("", summary="List connectors", dependencies=NEEDS["viewer"])
+def list_connectors(console: FromConsole) -> list[Connector]:
+    """Return all connectors by name, with what those say that have failed."""
+    return _client(console).connectors()
+
+
+@router.get("/{name}", summary="One connector", dependencies=NEEDS["viewer"])
+def get_connector(console: FromConsole, name: Name) -> ConnectorDetail:
+    """Return state, tasks with their traces, and settings; secrets stay with the worker."""
+    client = _client(console)
+    return ConnectorDetail(
+        connector=client.connector(name),
+        tasks=client.tasks(name),
+        settings=[
+            ConnectorSetting(name=key, value=None if holds_secret(key) or is_url_with_login(value) else value)
+            for key, value in sorted(client.config(name).items())
+        ],
+    )
+
+
+@router.post("/{name}/restart", summary="Restart a connector", dependencies=NEEDS["operator"])
+def restart_connector(console: FromConsole, name: Name) -> Connector:
+    """Start a connector and its tasks again."""
+    client = _client(console)
+    client.restart(name)
+    return client.connector(name)
+
+
+@router.post("/{name}/tasks/{task}/restart", summary="Restart a task", dependencies=NEEDS["operator"])
+def restart_task(
+    console: FromConsole, name: Name, task: Annotated[int, Path(ge=0, description="The task's number.")]
+) -> Connector:
+    """Start one task again."""
+    client = _client(console)
+    client.restart_task(name, task)
+    return client.connector(name)
+
+
+@router.post("/{name}/pause", summary="Pause a connector", dependencies=NEEDS["operator"])
+def pause_connector(console: FromConsole, name: Name) -> Connector:
+    """Let its tasks wait; they keep what they hold."""
+    client = _client(console)
+    client.pause(name)
+    return client.connector(name)
+
+
+@router.post("/{name}/resume", summary="Resume a connector", dependencies=NEEDS["operator"])
+def resume_connector(console: FromConsole, name: Name) -> Connector:
+    """Let it go on."""
+    client = _client(console)
+    client.resume(name)
+    return client.connector(name)

@@ -1,0 +1,174 @@
+"""Dead letters: counted by reason, one in full, replayed and discarded."""
+
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, Field
+
+from penstock.console.actions import ActionRoute
+from penstock.console.asking import NEEDS, FromConsole
+from penstock.console.letters import MOST_LISTED
+from penstock.console.records import Record
+from penstock.delivery.dead_envelope import PREFIX
+from penstock.delivery.dead_letter import DeadLetter, understand
+from penstock.delivery.ledger import Ledger
+from penstock.delivery.selection import Filter, Reason, only_pipeline
+from penstock.errors import Conflict, FormatNotUnderstood, NotFound
+from penstock.kafka.reader import read_one
+from penstock.operate import replay as replays
+from penstock.operate.known_ledger import note_ledger
+from penstock.operate.known_pipelines import file_of_name
+
+router = APIRouter(prefix="/dead-letters", tags=["dead letters"], route_class=ActionRoute)
+ReplayId = Annotated[str, Path(pattern="^[0-9a-f]{8}$", description="The replay's id.")]
+
+
+class Reasons(BaseModel, frozen=True):
+    """Open dead letters, counted by reason."""
+
+    total: int = Field(description="How many letters.")
+    reasons: list[Reason] = Field(description="The most frequent first.")
+    left_out: list[str] = Field(description="What was not understood: topics of others whose names end in .dead.")
+
+
+class Whole(BaseModel, frozen=True):
+    """One dead letter with its record."""
+
+    letter: DeadLetter = Field(description="Why, where and when it failed.")
+    record: Record = Field(description="The record as it was, without the headers that say why it failed.")
+
+
+class Chosen(BaseModel, frozen=True, extra="forbid"):
+    """Letters to do something with."""
+
+    filter: Filter = Field(description="Which are meant.")
+    count: int | None = Field(None, ge=0, description="How many these are; only counted without it.")
+
+
+class Discarded(BaseModel, frozen=True):
+    """What was, or would be, discarded."""
+
+    found: int = Field(description="Letters that fit.")
+    discarded: int = Field(description="Those that nobody else had settled in between.")
+    is_done: bool = Field(description="Whether it was done; without a count it is only counted.")
+
+
+class Replayed(BaseModel, frozen=True):
+    """A replay that was, or would be, begun."""
+
+    found: int = Field(description="Letters that can be replayed.")
+    left_out: list[str] = Field(description="Letters that cannot, and why.")
+    replay: str | None = Field(description="Its id; none as long as it is only counted.")
+
+
+class ReplayState(BaseModel, frozen=True):
+    """How a replay stands."""
+
+    replay: str = Field(description="Its id.")
+    letters: int = Field(description="How many it has.")
+    state: Literal["running", "waiting", "done", "given up"] = Field(
+        description="waiting: nobody runs it; penstock dead replay --resume ID goes on with it."
+    )
+    said: list[str] = Field(description="The last lines that it said.")
+
+
+def _filter(
+    topic: Annotated[str | None, Query(description="One dead-letter topic.")] = None,
+    pipeline: Annotated[str | None, Query(description="Only those of this pipeline.")] = None,
+    error: Annotated[str | None, Query(description="Class of the error, or a part of what it said.")] = None,
+    stage: Annotated[str | None, Query(description="decode, step, handler, sql, expect, where or sink.")] = None,
+    since: Annotated[str | None, Query(description="Failed since then: a time, or 15m.")] = None,
+    until: Annotated[str | None, Query(description="Failed before then.")] = None,
+) -> Filter:
+    return Filter(topic=topic, pipeline=pipeline, error=error, stage=stage, since=since, until=until)
+
+
+Which = Annotated[Filter, Depends(_filter)]
+
+
+@router.get("", summary="Count dead letters by reason", dependencies=NEEDS["viewer"])
+def count_letters(console: FromConsole, which: Which) -> Reasons:
+    """Return the reasons of the open dead letters, the most frequent first."""
+    found = console.letters.look(which)
+    total = sum(each.letters for each in found.reasons)
+    return Reasons(total=total, reasons=found.reasons, left_out=found.left_out)
+
+
+@router.get("/letters", summary="List dead letters", dependencies=NEEDS["viewer"])
+def list_letters(
+    console: FromConsole,
+    which: Which,
+    count: Annotated[int, Query(ge=1, le=MOST_LISTED, description="How many at most.")] = 100,
+) -> list[DeadLetter]:
+    """Return open dead letters, without their records."""
+    return console.letters.look(which).first[:count]
+
+
+@router.get("/letters/{topic}/{partition}/{offset}", summary="One dead letter", dependencies=NEEDS["viewer"])
+def get_letter(
+    console: FromConsole,
+    topic: Annotated[str, Path(max_length=249, description="The dead-letter topic.")],
+    partition: Annotated[int, Path(ge=0, description="Partition.")],
+    offset: Annotated[int, Path(ge=0, description="Offset.")],
+) -> Whole:
+    """Return why a record failed, and the record itself."""
+    message = read_one(console.connection(), topic, partition, offset)
+    letter = understand(message) if message is not None else None
+    if message is None or letter is None:
+        raise NotFound(f"there is no dead letter at offset {offset} of {topic}/{partition}")
+    record = console.masks.record_of(message)
+    own = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
+    return Whole(letter=console.masks.letter(letter), record=record.model_copy(update={"headers": own}))
+
+
+@router.post("/discard", summary="Discard dead letters", dependencies=NEEDS["admin"])
+def discard_letters(console: FromConsole, chosen: Chosen) -> Discarded:
+    """Count the letters that fit; with that count, settle them for good. The records stay in their topic."""
+    connection = console.connection()
+    letters = list(console.letters.select(chosen.filter, _passed_over))
+    if chosen.count is None:
+        return Discarded(found=len(letters), discarded=0, is_done=False)
+    _require_count(chosen.count, len(letters))
+    done = Ledger(connection).discard(letters) if letters else 0
+    note_ledger(console.settings)
+    return Discarded(found=len(letters), discarded=done, is_done=True)
+
+
+@router.post("/replay", summary="Replay dead letters", status_code=HTTPStatus.ACCEPTED, dependencies=NEEDS["operator"])
+def replay_letters(console: FromConsole, chosen: Chosen) -> Replayed:
+    """Count the letters that fit; with that count, send them through their pipeline again, in the background."""
+    letters = list(console.letters.select(chosen.filter, _passed_over))
+    if not letters:
+        return Replayed(found=0, left_out=[], replay=None)
+    path = file_of_name(console.settings, only_pipeline(letters))
+    selection = replays.replayable(letters, path)
+    if chosen.count is None:
+        return Replayed(found=len(selection.letters), left_out=selection.left_out, replay=None)
+    _require_count(chosen.count, len(selection.letters))
+    begun = replays.begin(console.settings, selection.letters, path)
+    console.replays.start(begun.id)
+    return Replayed(found=len(selection.letters), left_out=selection.left_out, replay=begun.id)
+
+
+@router.get("/replays/{replay_id}", summary="How a replay stands", dependencies=NEEDS["viewer"])
+def get_replay(console: FromConsole, replay_id: ReplayId) -> ReplayState:
+    """Return whether a replay runs, is done, or waits for somebody to go on with it."""
+    found = replays.find(console.settings, replay_id)
+    state: Literal["running", "waiting", "done", "given up"] = "waiting"
+    if found.state != "started":
+        state = "done" if found.state == "done" else "given up"
+    elif console.replays.is_running(replay_id):
+        state = "running"
+    return ReplayState(replay=replay_id, letters=found.count, state=state, said=console.replays.said(replay_id))
+
+
+def _require_count(expected: int, found: int) -> None:
+    if expected != found:
+        raise Conflict(
+            f"{found} dead letters fit by now, and not {expected}", safe="Nothing was changed", fix="Count them again"
+        )
+
+
+def _passed_over(_: FormatNotUnderstood) -> None:
+    """Leave out topics of others whose names end like those of dead letters."""

@@ -1,0 +1,187 @@
+"""Lineage: looking for datasets and jobs, and the graph around one of them."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from penstock.clock import clock
+from penstock.console.asking import NEEDS, FromConsole
+from penstock.console.service import Console
+from penstock.errors import BadInput
+from penstock.extras import require
+from penstock.kafka.positions import Position
+from penstock.lineage.subjects import Level
+
+router = APIRouter(prefix="/lineage", tags=["lineage"])
+_LISTED = 50
+_VARIABLES = ("PENSTOCK_LINEAGE_STORE", "PENSTOCK_LINEAGE_PASSWORD_FROM", "PENSTOCK_LINEAGE_CA_FILE")
+
+
+class Found(BaseModel, frozen=True):
+    """A dataset, a job or a run whose name has the words."""
+
+    key: str = Field(description="What to ask for: dataset:7, job:3 or run:ID.")
+    kind: str = Field(description="dataset, job or run.")
+    name: str = Field(description="Its name.")
+    where: str = Field(description="Where it is.")
+
+
+class FoundPage(BaseModel, frozen=True):
+    """Some of what was found."""
+
+    total: int = Field(description="How many there are that fit.")
+    items: list[Found] = Field(description="The first of them.")
+
+
+class GraphNode(BaseModel, frozen=True):
+    """A node of the graph."""
+
+    key: str = Field(description="What to ask for to have the graph around it.")
+    kind: str = Field(description="dataset, job, run or operation.")
+    name: str = Field(description="Its name.")
+    detail: str = Field(description="Where it is, or what it is.")
+
+
+class GraphEdge(BaseModel, frozen=True):
+    """That data went from one node to another."""
+
+    source: str = Field(description="Key of the node that they come from.")
+    target: str = Field(description="Key of the node that they go to.")
+    label: str = Field(description="How much, and when last.")
+
+
+class ColumnUse(BaseModel, frozen=True):
+    """That a column was made of another, or that another decides over rows."""
+
+    column: str = Field(description="The column; * for all of them.")
+    source: str = Field(description="The column that it is made of.")
+    dataset: str = Field(description="Where that is.")
+    how: str = Field(description="How it is used.")
+
+
+class LineageGraph(BaseModel, frozen=True):
+    """What something comes from, and what comes of it."""
+
+    of: str = Field(description="Key of what was asked about.")
+    name: str = Field(description="Its name.")
+    nodes: list[GraphNode] = Field(description="Nodes.")
+    edges: list[GraphEdge] = Field(description="Edges, in the way data go.")
+    columns: list[ColumnUse] = Field(description="Of a dataset: which columns its own are made of.")
+    width: int = Field(description="How wide the picture is drawn, in pixels.")
+    svg: str = Field(description="The same as a picture, in layers from left to right; names are only text in it.")
+
+
+@contextmanager
+def _questions(console: Console) -> Iterator[Any]:
+    """Ask the store that the commands ask: of the environment, or the one in the home folder."""
+    require("lineage", "lineage in the console")
+    from penstock.lineage.questions import of_store
+    from penstock.lineage.store.address import named_store
+
+    store, password, ca_file = (os.environ.get(name, "") for name in _VARIABLES)
+    with of_store(named_store(console.settings.home, store, password, ca_file)) as asked:
+        yield asked
+
+
+@router.get("/search", summary="Look for datasets and jobs", dependencies=NEEDS["viewer"])
+def search(
+    console: FromConsole,
+    words: Annotated[str, Query(min_length=3, max_length=1024, description="Words that a name has; each of them.")],
+) -> FoundPage:
+    """Return datasets, jobs and runs by name."""
+    from penstock.lineage.shapes.parameters import SearchParameters
+
+    with _questions(console) as asked:
+        page = asked.search(SearchParameters(search_query=words, kind=["DATASET", "JOB", "RUN"], page_size=_LISTED))
+    items = [
+        Found(key=f"{each.kind.lower()}:{each.id}", kind=each.kind.lower(), name=each.name, where=each.context or "")
+        for each in page.items
+    ]
+    return FoundPage(total=page.meta.total_count, items=items)
+
+
+@router.get("/datasets", summary="List datasets", dependencies=NEEDS["viewer"])
+def list_datasets(
+    console: FromConsole, page: Annotated[int, Query(ge=1, le=100_000, description="Page, from 1.")] = 1
+) -> FoundPage:
+    """Return a page of datasets."""
+    from penstock.lineage.shapes.parameters import DatasetsQuery
+
+    with _questions(console) as asked:
+        found = asked.datasets(DatasetsQuery(page=page, page_size=_LISTED))
+    return FoundPage(total=found.meta.total_count, items=[_found("dataset", each.data) for each in found.items])
+
+
+@router.get("/jobs", summary="List jobs", dependencies=NEEDS["viewer"])
+def list_jobs(
+    console: FromConsole, page: Annotated[int, Query(ge=1, le=100_000, description="Page, from 1.")] = 1
+) -> FoundPage:
+    """Return a page of jobs."""
+    from penstock.lineage.shapes.parameters import JobsQuery
+
+    with _questions(console) as asked:
+        found = asked.jobs(JobsQuery(page=page, page_size=_LISTED))
+    return FoundPage(total=found.meta.total_count, items=[_found("job", each.data) for each in found.items])
+
+
+def _found(kind: str, each: Any) -> Found:
+    return Found(
+        key=f"{kind}:{each.id}", kind=kind, name=each.name, where=f"{each.location.type}://{each.location.name}"
+    )
+
+
+@router.get("/graph", summary="The graph around something", dependencies=NEEDS["viewer"])
+def graph(
+    console: FromConsole,
+    of: Annotated[str, Query(max_length=64, description="dataset:NUMBER, job:NUMBER, run:ID or operation:ID.")],
+    direction: Annotated[
+        Literal["both", "upstream", "downstream"], Query(description="Where it comes from, what comes of it, or both.")
+    ] = "both",
+    depth: Annotated[int, Query(ge=1, le=10, description="Steps, from a dataset to a reader or writer or back.")] = 4,
+    by: Annotated[Level, Query(description="What is shown between datasets; dataset shows them alone.")] = "job",
+    since: Annotated[str, Query(max_length=64, description="What happened since: 30d, or a time.")] = "30d",
+) -> LineageGraph:
+    """Return nodes, edges and a picture. What nobody has reported in this time is left out."""
+    from penstock.lineage.graph import graph_of
+    from penstock.lineage.layout import lay_out
+    from penstock.lineage.picture import svg
+    from penstock.lineage.subjects import column_rows, level_of, query_of, subject_of
+
+    found = subject_of(of)
+    level = level_of(found, by)
+    is_dataset = found.kind == "DATASET"
+    wanted = {"direction": direction.upper(), "depth": depth, "since": _moment(since)}
+    with _questions(console) as asked:
+        lineage = asked.lineage(query_of(found, level, include_column_lineage=is_dataset, **wanted))
+    drawn = graph_of(lineage, level)
+    kept = {"direction": direction, "depth": depth, "by": by, "since": since}
+    start = drawn.nodes.get(found.key)
+    return LineageGraph(
+        of=of,
+        name=start.name if start is not None else of,
+        nodes=[
+            GraphNode(key=key.lower(), kind=node.kind.lower(), name=node.name, detail=node.detail)
+            for key, node in drawn.nodes.items()
+        ],
+        edges=[
+            GraphEdge(source=each.source.lower(), target=each.target.lower(), label=each.label) for each in drawn.edges
+        ],
+        columns=[
+            ColumnUse(column=each["column"], source=each["from"], dataset=each["dataset"], how=each["how"])
+            for each in (column_rows(lineage, str(found.id)) if is_dataset else [])
+        ],
+        width=round(lay_out(drawn).width),
+        svg=svg(drawn, found.key, lambda key: f"/lineage?{urlencode({'of': key.lower(), **kept})}"),
+    )
+
+
+def _moment(text: str) -> Any:
+    position = Position.parse(text)
+    if position.kind != "timestamp":
+        raise BadInput(f"'{text}' is not a time: say 2026-01-31T12:00, or 30d for 30 days ago")
+    return clock().now().fromtimestamp(position.value / 1000, clock().now().tzinfo)

@@ -1,0 +1,90 @@
+"""The overview: what needs attention first, then the cluster and the pipelines at a glance."""
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from penstock.console.asking import NEEDS, FromConsole
+from penstock.console.rates import Point
+from penstock.errors import PenstockError
+from penstock.kafka import cluster
+from penstock.kafka.cluster import ClusterDetail
+from penstock.operate import status as states
+from penstock.operate.status import Status
+from penstock.wording import plural
+
+router = APIRouter(tags=["overview"])
+_MOST_NAMED = 5
+
+
+class Concern(BaseModel, frozen=True):
+    """Something that needs somebody."""
+
+    level: Literal["error", "warning"] = Field(description="error: something does not work; warning: it may not soon.")
+    what: str = Field(description="What is the matter.")
+    fix: str = Field("", description="What to do about it.")
+    about: str = Field("", description="What it is about, such as pipeline:orders or topic:orders.")
+
+
+class Overview(BaseModel, frozen=True):
+    """The whole system at a glance."""
+
+    concerns: list[Concern] = Field(description="What needs attention, the worst first.")
+    cluster: ClusterDetail | None = Field(description="The cluster; none while it does not answer.")
+    records_per_s: float | None = Field(description="Records written a second, of late; none before the second look.")
+    rate: list[Point] = Field(description="The same over the last quarter of an hour.")
+    pipelines: list[Status] = Field(description="Pipelines that have run here.")
+
+
+@router.get("/overview", summary="The whole system at a glance", dependencies=NEEDS["viewer"])
+def overview(console: FromConsole) -> Overview:
+    """Return what needs attention. A cluster that does not answer is a concern, and no error."""
+    concerns: list[Concern] = []
+    found: ClusterDetail | None = None
+    try:
+        found = cluster.describe(console.admin())
+        concerns += _of_cluster(found)
+    except PenstockError as error:
+        concerns.append(Concern(level="error", what=error.what, fix=error.fix, about="cluster"))
+    pipelines = states.load_all(console.settings.home)
+    concerns += [each for status in pipelines for each in _of_pipeline(status)]
+    history = [Point(at=at, records_per_s=rate) for at, rate in console.own.rates.history()]
+    return Overview(
+        concerns=sorted(concerns, key=lambda each: each.level),
+        cluster=found,
+        records_per_s=console.own.rates.per_s(),
+        rate=history,
+        pipelines=pipelines,
+    )
+
+
+def _of_cluster(found: ClusterDetail) -> list[Concern]:
+    concerns = []
+    if found.offline:
+        what = f"{plural(len(found.offline), 'partition')} without a leader: {_named(found.offline)}"
+        concerns.append(Concern(level="error", what=what, fix="Start the nodes that are down", about="cluster"))
+    lacking = [each for each in found.under_replicated if each not in found.offline]
+    if lacking:
+        what = f"{plural(len(lacking), 'partition')} with a replica missing: {_named(lacking)}"
+        concerns.append(Concern(level="warning", what=what, fix="See which node is down", about="cluster"))
+    return concerns
+
+
+def _of_pipeline(status: Status) -> list[Concern]:
+    about, name = f"pipeline:{status.pipeline}", status.pipeline
+    if status.state in {"failed", "crashed"}:
+        why = f": {status.reason}" if status.reason else ""
+        return [Concern(level="error", what=f"pipeline '{name}' {status.state}{why}", about=about)]
+    concerns = []
+    if status.state == "waiting":
+        concerns.append(Concern(level="warning", what=f"pipeline '{name}' is waiting: {status.reason}", about=about))
+    if status.dead:
+        what = f"pipeline '{name}' has written {plural(status.dead, 'dead letter')} since it started"
+        concerns.append(Concern(level="warning", what=what, about=f"dead-letters:{name}"))
+    return concerns
+
+
+def _named(partitions: list[str]) -> str:
+    rest = len(partitions) - _MOST_NAMED
+    return ", ".join(partitions[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")

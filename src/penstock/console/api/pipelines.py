@@ -1,0 +1,133 @@
+"""Pipelines that have run here: state, record, logs, gaps; start, stop and check."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, Field
+
+from penstock.console.actions import ActionRoute
+from penstock.console.asking import NEEDS, FromConsole
+from penstock.console.service import Console
+from penstock.delivery import gaps
+from penstock.delivery.gaps import Gap
+from penstock.driver.log_files import last_lines
+from penstock.driver.paths import SPARK_CONSOLE
+from penstock.errors import Mistakes, NotFound
+from penstock.operate import history, supervisor
+from penstock.operate import status as states
+from penstock.operate.driver import MASTER
+from penstock.operate.history import BatchRecord, Run
+from penstock.operate.known_pipelines import file_of_name, known_paths
+from penstock.operate.status import Status
+from penstock.pipeline.load import load_with_warnings
+from penstock.pipeline.spec import NAME
+
+router = APIRouter(prefix="/pipelines", tags=["pipelines"], route_class=ActionRoute)
+Name = Annotated[str, Path(pattern=rf"^{NAME.pattern}$", description="The pipeline's name.")]
+_LOGS = {"driver": "driver.log", "spark": "spark.log", "steps": SPARK_CONSOLE}
+_FINISH_S = 60.0
+
+
+class Log(BaseModel, frozen=True):
+    """The end of a log."""
+
+    lines: list[str] = Field(description="Its last lines.")
+
+
+class Check(BaseModel, frozen=True):
+    """What was found in a pipeline file, without starting Spark."""
+
+    pipeline: str = Field(description="The pipeline.")
+    file: str = Field(description="Its file.")
+    mistakes: list[str] = Field(description="What keeps it from running, each with its line and remedy.")
+    warnings: list[str] = Field(description="What looks like a mistake.")
+
+
+class Stopped(BaseModel, frozen=True):
+    """A pipeline that was stopped."""
+
+    pipeline: str = Field(description="The pipeline.")
+    forced: bool = Field(description="Whether its batch was cut off; nothing is lost or doubled by that.")
+
+
+def _state(console: Console, name: str) -> Status:
+    found = states.load(known_paths(console.settings, name).folder)
+    if found is None:
+        raise NotFound(f"no driver of pipeline '{name}' has run here")
+    return found
+
+
+@router.get("", summary="List pipelines", dependencies=NEEDS["viewer"])
+def list_pipelines(console: FromConsole) -> list[Status]:
+    """Return the state of every pipeline that has run here, by name."""
+    return states.load_all(console.settings.home)
+
+
+@router.get("/{name}", summary="One pipeline", dependencies=NEEDS["viewer"])
+def get_pipeline(console: FromConsole, name: Name) -> Status:
+    """Return a pipeline's state, lag, speed, and the account of each sink."""
+    return _state(console, name)
+
+
+@router.get("/{name}/runs", summary="Runs of a pipeline", dependencies=NEEDS["viewer"])
+def get_runs(
+    console: FromConsole, name: Name, count: Annotated[int, Query(ge=1, le=1_000, description="How many.")] = 20
+) -> list[Run]:
+    """Return runs of the last 30 days, the newest first."""
+    known_paths(console.settings, name)
+    return history.runs(console.settings.home, name, count)
+
+
+@router.get("/{name}/batches", summary="Batches of a pipeline", dependencies=NEEDS["viewer"])
+def get_batches(
+    console: FromConsole, name: Name, count: Annotated[int, Query(ge=1, le=1_000, description="How many.")] = 100
+) -> list[BatchRecord]:
+    """Return batches of the last 30 days, the newest first."""
+    known_paths(console.settings, name)
+    return history.batches(console.settings.home, name, count)
+
+
+@router.get("/{name}/log", summary="The end of a pipeline's log", dependencies=NEEDS["viewer"])
+def get_log(
+    console: FromConsole,
+    name: Name,
+    of: Annotated[Literal["driver", "spark", "steps"], Query(description="Whose: driver, spark or steps.")] = "driver",
+    lines: Annotated[int, Query(ge=1, le=1_000, description="How many.")] = 100,
+) -> Log:
+    """Return the last lines; none if there is no such log yet."""
+    path = known_paths(console.settings, name).logs / _LOGS[of]
+    return Log(lines=last_lines(path, lines) if path.exists() else [])
+
+
+@router.get("/{name}/gaps", summary="What a pipeline went past unread", dependencies=NEEDS["viewer"])
+def get_gaps(console: FromConsole, name: Name) -> list[Gap]:
+    """Return what a command gave up, and the rest of deleted topics."""
+    return gaps.read(known_paths(console.settings, name).folder)
+
+
+@router.post("/{name}/check", summary="Check a pipeline's file", dependencies=NEEDS["operator"])
+def check_pipeline(console: FromConsole, name: Name) -> Check:
+    """Look for mistakes in the file that ran last, without starting Spark; a Python file is run for it."""
+    known_paths(console.settings, name)
+    file = file_of_name(console.settings, name)
+    try:
+        _, warnings = load_with_warnings(file)
+    except Mistakes as error:
+        return Check(pipeline=name, file=str(file), mistakes=str(error).splitlines(), warnings=[])
+    return Check(pipeline=name, file=str(file), mistakes=[], warnings=warnings)
+
+
+@router.post("/{name}/start", summary="Start a pipeline", dependencies=NEEDS["operator"])
+def start_pipeline(console: FromConsole, name: Name) -> Status:
+    """Run it in the background with the file that it ran with last; answers as soon as its supervisor is there."""
+    known_paths(console.settings, name)
+    file = file_of_name(console.settings, name)
+    load_with_warnings(file)
+    supervisor.start(name, console.settings, file, console.root, MASTER)
+    return _state(console, name)
+
+
+@router.post("/{name}/stop", summary="Stop a pipeline", dependencies=NEEDS["operator"])
+def stop_pipeline(console: FromConsole, name: Name) -> Stopped:
+    """Stop it after its current batch, or after a minute by force."""
+    return Stopped(pipeline=name, forced=supervisor.stop(name, console.settings, _FINISH_S))

@@ -1,0 +1,102 @@
+"""What every request goes through: whose page it comes from, headers that browsers obey, and a limit on bodies."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from typing import Any
+
+from penstock.console.actions import SAFE_METHODS
+from penstock.console.errors import ErrorBody, answer
+from penstock.loopback import host_name, is_loopback
+
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[Any]]
+_Send = Callable[[Any], Awaitable[None]]
+_App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
+
+MOST_BODY_BYTES = 2 * 2**20
+_POLICY_VIOLATION = 1008
+_OWN_SITE = {b"same-origin", b"none"}
+_EVERYWHERE = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),  # with none at all, browsers hide the origin of our own forms, too
+]
+_API_POLICY = b"default-src 'none'; frame-ancestors 'none'"
+# NiceGUI's own page has scripts in it and compiles templates. Data get there as text alone, never as markup.
+_PAGE_POLICY = (
+    b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline';"
+    b" img-src 'self' data:; font-src 'self' data:; connect-src 'self' ws: wss:; object-src 'none'; base-uri 'none';"
+    b" form-action 'self'; frame-ancestors 'none'"
+)
+
+
+class Guard:
+    """The outermost layer, for pages, the REST interface and WebSockets alike.
+
+    Without sign-in it answers only to names of this machine: otherwise a page elsewhere could have its own name lead
+    here, and do what its reader may do.
+    """
+
+    def __init__(self, app: _App, *, only_loopback: bool) -> None:
+        self._app = app
+        self._only_loopback = only_loopback
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        """Handle one request."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        told = self._refusal(scope, dict(scope["headers"]))
+        if told is not None and scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        elif told is not None:
+            await answer(HTTPStatus.FORBIDDEN, ErrorBody(code="forbidden", message=told))(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+        else:
+            await self._handle(scope, receive, send)
+
+    async def _handle(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        is_api = scope["path"].startswith("/api/")
+        policy = _API_POLICY if is_api else _PAGE_POLICY
+        extra = [*_EVERYWHERE, (b"content-security-policy", policy), *([(b"cache-control", b"no-store")] * is_api)]
+        read, is_answered = 0, False
+
+        async def send_with_headers(message: Any) -> None:
+            nonlocal is_answered
+            if message["type"] == "http.response.start":
+                is_answered = True
+                message["headers"] = [*message["headers"], *extra]
+            await send(message)
+
+        async def receive_within_limit() -> Any:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > MOST_BODY_BYTES:
+                raise _TooLargeError
+            return message
+
+        try:
+            await self._app(scope, receive_within_limit, send_with_headers)
+        except _TooLargeError:
+            if is_answered:
+                raise
+            body = ErrorBody(code="too_large", message=f"the body is larger than {MOST_BODY_BYTES:,} bytes")
+            await answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, body)(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: _Scope, headers: dict[bytes, bytes]) -> str | None:
+        host = headers.get(b"host", b"")
+        if self._only_loopback and not is_loopback(host_name(host.decode("latin-1"))):
+            return "without sign-in only this machine is answered"
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2] != host:
+            return "the request comes from a page of another site"
+        changes = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
+        if changes and headers.get(b"sec-fetch-site", b"none") not in _OWN_SITE:
+            return "the request comes from a page of another site"
+        return None
+
+
+class _TooLargeError(Exception):
+    """A body that goes on beyond the limit."""

@@ -1,0 +1,10 @@
+"""How cells of tables look: links, states, times, numbers. Whatever is in them is text."""
+
+NUMBER = "v => v === null ? '—' : v.toLocaleString()"
+LINK = '<q-td :props="props"><a class="plain" :href="props.row.path">{{ props.value }}</a></q-td>'
+STATE = '<q-td :props="props"><span :class="\'state \' + props.row.look">{{ props.value }}</span></q-td>'
+TIME = '<q-td :props="props"><span :title="props.row.exactly">{{ props.value }}</span></q-td>'
+OPEN = """
+<q-td :props="props"><button class="open" @click="() => $parent.$emit('open', props.row)">{{ props.value }}</button>
+</q-td>
+"""

@@ -1,0 +1,144 @@
+"""Connectors: the list; one with its tasks, traces and settings, and starting it again."""
+
+import secrets
+from typing import Any
+
+from nicegui import ui
+
+from penstock.console.pages.cells import LINK, STATE
+from penstock.console.pages.frame import Frame, figures_in, heading
+from penstock.console.pages.paths import connector_path
+
+_CONNECTORS = [
+    {"name": "name", "label": "Connector", "field": "name", "align": "left", "sortable": True},
+    {"name": "state", "label": "State", "field": "state", "align": "left", "sortable": True},
+    {"name": "type", "label": "Type", "field": "type", "align": "left"},
+    {"name": "tasks", "label": "Tasks that run", "field": "tasks", "align": "right"},
+    {"name": "said", "label": "What it says", "field": "said", "align": "left", "classes": "mono"},
+]
+_TASKS = [
+    {"name": "task", "label": "Task", "field": "task", "align": "right"},
+    {"name": "state", "label": "State", "field": "state", "align": "left"},
+    {"name": "worker", "label": "Worker", "field": "worker", "align": "left", "classes": "mono"},
+    {"name": "action", "label": "", "field": "action", "align": "right"},
+]
+_SETTINGS = [
+    {"name": "name", "label": "Setting", "field": "name", "align": "left", "sortable": True},
+    {"name": "value", "label": "Value", "field": "value", "align": "left", "classes": "mono"},
+]
+_LOOKS = {"RUNNING": "good", "PAUSED": "warn", "RESTARTING": "warn", "UNASSIGNED": "warn", "FAILED": "bad"}
+_AGAIN = """
+<q-td :props="props"><button class="open" @click="() => $parent.$emit('again', props.row)">Restart</button></q-td>
+"""
+
+
+async def draw_list(frame: Frame) -> None:
+    """Draw the list."""
+    frame.draw_bar("Connectors")
+    with frame.main():
+        heading("Connectors", 1)
+        table = frame.table(_CONNECTORS, "name", "No connectors. Make one with: penstock connect add NAME")
+        table.add_slot("body-cell-name", LINK)
+        table.add_slot("body-cell-state", STATE)
+
+    async def load() -> None:
+        table.rows = [
+            {
+                **each,
+                "path": connector_path(each["name"]),
+                "look": _look(each),
+                "state": _words(each),
+                "said": each["trace"].partition("\n")[0],
+            }
+            for each in await frame.client.get("/connectors")
+        ]
+
+    frame.keep_fresh(load)
+
+
+def _look(connector: dict[str, Any]) -> str:
+    """Return how its state looks: it may run while a task of it has failed."""
+    return "bad" if connector["trace"] else _LOOKS.get(connector["state"], "")
+
+
+def _words(connector: dict[str, Any]) -> str:
+    state = str(connector["state"]).lower()
+    return f"{state}, a task failed" if connector["trace"] and state != "failed" else state
+
+
+async def draw(frame: Frame, name: str) -> None:
+    """Draw one connector."""
+    page = _Connector(frame, name)
+    frame.draw_bar("Connectors")
+    with frame.main():
+        page.draw()
+    page.reload = frame.keep_fresh(page.load)
+
+
+class _Connector:
+    """The parts of one open page, and what they do."""
+
+    def __init__(self, frame: Frame, name: str) -> None:
+        self.frame, self.name, self.path = frame, name, connector_path(name)
+        self.reload: Any = None
+
+    def draw(self) -> None:
+        """Draw the name, what can be done, tasks, traces and settings."""
+        with ui.element("div").classes("head"):
+            heading(self.name, 1)
+            if self.frame.may("operator"):
+                with ui.element("div").classes("tools"):
+                    self.pause = ui.button("Pause", on_click=lambda: self.do("pause"))
+                    self.resume = ui.button("Resume", on_click=lambda: self.do("resume"))
+                    again = ui.button("Restart", on_click=lambda: self.do("restart"))
+                    for button in (self.pause, self.resume):
+                        button.props("flat color=primary no-caps").set_visibility(False)
+                    again.props("outline color=primary no-caps")
+        self.figures = ui.element("section").classes("figures")
+        self.trace = ui.element("div")
+        with ui.element("section").classes("part"):
+            heading("Tasks", 2)
+            self.tasks = self.frame.table(_TASKS, "task", "It has no tasks now")
+            self.tasks.add_slot("body-cell-state", STATE)
+            if self.frame.may("operator"):
+                self.tasks.add_slot("body-cell-action", _AGAIN)
+                self.tasks.on("again", self.restart_task)
+        with ui.element("section").classes("part"):
+            heading("Settings", 2)
+            self.settings = self.frame.table(_SETTINGS, "name", "None")
+
+    async def load(self) -> None:
+        """Ask for everything."""
+        found = await self.frame.client.get(self.path)
+        connector = found["connector"]
+        figures_in(
+            self.figures, [("State", _words(connector)), ("Type", connector["type"]), ("Tasks", connector["tasks"])]
+        )
+        self.trace.clear()
+        if connector["trace"]:
+            with self.trace, ui.element("div").classes("concern error"):
+                ui.label("Failed").classes("mark")
+                ui.label(connector["trace"]).classes("words mono whole")
+        self.tasks.rows = [
+            {**each, "state": each["state"].lower(), "look": _LOOKS.get(each["state"], "")} for each in found["tasks"]
+        ]
+        self.settings.rows = [
+            {**each, "value": "secret" if each["value"] is None else each["value"]} for each in found["settings"]
+        ]
+        if self.frame.may("operator"):
+            self.pause.set_visibility(connector["state"] == "RUNNING")
+            self.resume.set_visibility(connector["state"] in {"PAUSED", "STOPPED"})
+
+    async def do(self, what: str) -> None:
+        """Do something with the whole connector."""
+        await self._act(f"{self.path}/{what}", f"{what.capitalize()} of '{self.name}': accepted")
+
+    async def restart_task(self, event: Any) -> None:
+        """Start one task again."""
+        task = event.args["task"]
+        await self._act(f"{self.path}/tasks/{task}/restart", f"Task {task} of '{self.name}' is started again")
+
+    async def _act(self, path: str, done: str) -> None:
+        action_id = secrets.token_hex(16)
+        await self.frame.act(lambda: self.frame.client.act("POST", path, action_id=action_id), done)
+        await self.reload()

@@ -1,0 +1,268 @@
+"""The records of a topic: browsing from anywhere, searching all of it, sending one. They are shown as text alone."""
+
+import secrets
+from typing import Any
+
+import orjson
+from nicegui import ui
+
+from penstock.console.pages.dialogs import ask, ends
+from penstock.console.pages.frame import Frame, heading
+from penstock.console.pages.paths import topic_path
+from penstock.console.pages.wording import count, exactly, moment
+
+_SHORT = 160
+_LOOK_EVERY_S = 0.5
+_MOST_LIVE = 200
+_COLUMNS = [
+    {"name": "time", "label": "Time", "field": "time", "align": "left", "sortable": True},
+    {"name": "partition", "label": "Partition", "field": "partition", "align": "right", "sortable": True},
+    {"name": "offset", "label": "Offset", "field": "offset", "align": "right", "sortable": True},
+    {"name": "key", "label": "Key", "field": "key", "align": "left", "classes": "mono"},
+    {"name": "value", "label": "Value", "field": "value", "align": "left", "classes": "mono"},
+]
+_ROWS = """
+<q-tr :props="props" class="cursor-pointer" tabindex="0" @click="props.expand = !props.expand"
+  @keydown.enter="props.expand = !props.expand" :aria-expanded="props.expand ? 'true' : 'false'">
+  <q-td v-for="col in props.cols" :key="col.name" :props="props"
+    :title="col.name === 'time' ? props.row.exactly : undefined">{{ col.value }}</q-td>
+</q-tr>
+<q-tr v-if="props.expand" :props="props"><q-td colspan="100%">
+  <div class="soft small">Key</div><pre>{{ props.row.whole_key }}</pre>
+  <div class="soft small">Value, {{ props.row.bytes }}</div><pre>{{ props.row.whole_value }}</pre>
+  <template v-if="props.row.headers"><div class="soft small">Headers</div><pre>{{ props.row.headers }}</pre></template>
+  <button v-if="props.row.may_copy" class="open" @click="() => $parent.$emit('copy', props.row)">Copy</button>
+</q-td></q-tr>
+"""
+_STARTS = {"latest": "Newest", "earliest": "Oldest", "offset": "From offset", "time": "From time"}
+_HINTS = {"offset": "42", "time": "2026-01-31T12:00 or 15m"}
+_IN = {"value": "Value", "key": "Key", "header": "Header", "json_path": "JSON field = text"}
+
+
+async def draw(frame: Frame, topic: str) -> None:
+    """Draw the page."""
+    page = _Messages(frame, topic)
+    frame.draw_bar("Topics")
+    with frame.main():
+        with ui.element("div").classes("head"):
+            with ui.element("div"):
+                ui.link(topic, frame.address(page.path)).classes("plain small")
+                heading("Messages", 1)
+            with ui.element("div").classes("tools"):
+                if frame.has_downloads:
+                    ui.link("Download", frame.address(f"/api/v1{page.path}/messages/download")).classes("plain")
+                if frame.may("operator"):
+                    send = ui.button("Send a record", on_click=lambda: _send(frame, topic, page.browse))
+                    send.props("outline color=primary no-caps")
+        page.draw_places()
+        page.draw_search()
+        page.draw_table()
+    frame.load_once(page.browse)
+
+
+class _Messages:
+    """The parts of one open page, and what they do."""
+
+    def __init__(self, frame: Frame, topic: str) -> None:
+        self.frame, self.topic, self.path = frame, topic, topic_path(topic)
+        self.search_id = self.tail_id = ""
+        self.skipped = 0
+
+    def draw_places(self) -> None:
+        """Draw where to begin."""
+        begin = self.frame.query.get("start", "latest")
+        kind = begin if begin in _STARTS else "offset" if begin.isdecimal() else "time"
+        partition = self.frame.query.get("partition", "")
+        with ui.element("div").classes("tools"):
+            self.start = ui.select(_STARTS, value=kind).props('outlined dense aria-label="Where to begin"')
+            self.place = ui.input(value="" if begin in _STARTS else begin).props("outlined dense")
+            self.place.bind_visibility_from(self.start, "value", lambda value: value in _HINTS)
+            self.start.on_value_change(lambda event: self.place.props(f'placeholder="{_HINTS.get(event.value, "")}"'))
+            known = int(partition) if partition.isdecimal() else None
+            self.partition = ui.number(placeholder="All partitions", value=known, min=0, precision=0)
+            self.partition.props('outlined dense clearable aria-label="Partition"')
+            ui.button("Show", on_click=self.browse).props("unelevated color=primary no-caps")
+            self.live = ui.button("Watch live", on_click=self.turn_live).props("outline color=primary no-caps")
+        self.place.on("keydown.enter", self.browse)
+
+    def draw_search(self) -> None:
+        """Draw what to look for."""
+        with ui.element("div").classes("tools"):
+            self.where = ui.select(_IN, value="value").props('outlined dense aria-label="Search in"')
+            self.words = ui.input(placeholder="Search the whole topic").props("outlined dense clearable type=search")
+            self.look = ui.button("Search", on_click=self.search).props("outline color=primary no-caps")
+            self.stop = ui.button("Cancel", on_click=self.cancel).props("flat color=grey no-caps")
+            self.stop.set_visibility(False)
+            self.told = ui.label().classes("soft number").props('role="status"')
+        self.watch = ui.timer(_LOOK_EVERY_S, self.follow, active=False)
+        self.tail = ui.timer(_LOOK_EVERY_S, self.look_live, active=False)
+        self.words.on("keydown.enter", self.search)
+
+    def draw_table(self) -> None:
+        """Draw the records; each opens by a click or by Enter."""
+        self.table = self.frame.table(_COLUMNS, "id", "No records here")
+        self.table.add_slot("body", _ROWS)
+        self.table.on("copy", lambda event: _copy(self.frame, self.topic, event.args))
+
+    def show(self, records: list[dict[str, Any]]) -> None:
+        """Put records into the table."""
+        self.table.rows = [_row(each, self.frame) for each in records]
+        self.frame.is_loaded()
+
+    async def browse(self) -> None:
+        """Show records from where it says."""
+        self.table.props("loading")
+        begin = self.place.value if self.start.value in _HINTS else self.start.value
+        asked = {"start": begin or "latest", "partition": _whole(self.partition.value)}
+        found = await self.frame.act(lambda: self.frame.client.get(f"{self.path}/messages", **asked), "")
+        records = found["records"] if found else []
+        self.show(records[::-1] if self.start.value == "latest" else records)
+        more = "" if found is None or found["is_whole"] else ", and more"
+        self.told.text = "" if found is None else f"{count(len(records))} records{more}"
+
+    async def turn_live(self) -> None:
+        """Watch records as they arrive, or watch no longer."""
+        if self.tail.active:
+            self._watching(is_on=False)
+            await self.frame.act(lambda: self.frame.client.act("DELETE", f"/tails/{self.tail_id}"), "")
+            return
+        body = {"topic": self.topic, "partition": _whole(self.partition.value)}
+        begun = await self.frame.act(lambda: self.frame.client.act("POST", "/tails", body), "")
+        if begun is not None:
+            self.tail_id, self.skipped = begun["id"], 0
+            self.show([])
+            self.told.text = "Waiting for records …"
+            self._watching(is_on=True)
+
+    async def look_live(self) -> None:
+        """Show what came, the newest first; no more than a page is kept."""
+        came = await self.frame.act(lambda: self.frame.client.get(f"/tails/{self.tail_id}"), "")
+        if came is None or came["state"] != "running":
+            self._watching(is_on=False)
+        if came is None or not (came["records"] or came["skipped"] or came["problem"]):
+            return
+        self.skipped += came["skipped"]
+        newest = [_row(each, self.frame) for each in came["records"][::-1]]
+        self.table.rows = [*newest, *self.table.rows][:_MOST_LIVE]
+        passed = f", {count(self.skipped)} went by too fast to be shown" if self.skipped else ""
+        self.told.text = came["problem"] or f"The newest {count(len(self.table.rows))} records{passed}"
+
+    def _watching(self, *, is_on: bool) -> None:
+        self.tail.active = is_on
+        self.live.text = "Stop watching" if is_on else "Watch live"
+
+    async def search(self) -> None:
+        """Begin to look through the topic."""
+        words = self.words.value or ""
+        asked = {self.where.value: words}
+        if self.where.value == "json_path":
+            name, sign, wanted = words.partition("=")
+            asked = {"json_path": name.strip(), **({"equals": wanted.strip()} if sign else {})}
+        body = {"topic": self.topic, "partition": _whole(self.partition.value), **asked}
+        begun = await self.frame.act(lambda: self.frame.client.act("POST", "/searches", body), "")
+        if begun is not None:
+            self.search_id = begun["id"]
+            self._searching(is_on=True)
+
+    async def follow(self) -> None:
+        """Show how far the search is, and what it found."""
+        found = await self.frame.act(lambda: self.frame.client.get(f"/searches/{self.search_id}"), "")
+        if found is not None:
+            self.show(found["found"])
+            problem = f": {found['problem']}" if found["problem"] else ""
+            self.told.text = (
+                f"{count(len(found['found']))} found in {count(found['looked_at'])} of {count(found['total'])} records,"
+                f" {found['state']}{problem}"
+            )
+        if found is None or found["state"] != "running":
+            self._searching(is_on=False)
+
+    async def cancel(self) -> None:
+        """End the search."""
+        await self.frame.act(lambda: self.frame.client.act("DELETE", f"/searches/{self.search_id}"), "")
+
+    def _searching(self, *, is_on: bool) -> None:
+        self.watch.active = is_on
+        self.stop.set_visibility(is_on)
+        self.look.set_enabled(not is_on)
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _row(record: dict[str, Any], frame: Frame) -> dict[str, Any]:
+    key, value = record["key"], record["value"]
+    seconds = None if record["timestamp_ms"] is None else record["timestamp_ms"] / 1000
+    headers = "\n".join(f"{name}: {'' if content is None else content['text']}" for name, content in record["headers"])
+    return {
+        "id": f"{record['partition']}/{record['offset']}",
+        "partition": record["partition"],
+        "offset": record["offset"],
+        "time": moment(seconds, frame.zone),
+        "exactly": exactly(seconds),
+        "key": "" if key is None else key["text"][:_SHORT],
+        "value": "tombstone" if value is None else " ".join(value["text"][:_SHORT].split()),
+        "whole_key": "none" if key is None else key["text"],
+        "whole_value": "none: a tombstone" if value is None else pretty(value),
+        "bytes": "0 bytes" if value is None else _described(value),
+        "headers": headers,
+        "may_copy": frame.may("operator"),
+    }
+
+
+def _described(content: dict[str, Any]) -> str:
+    schema = "" if content["schema_id"] is None else f", by schema {content['schema_id']}"
+    return f"{content['bytes']:,} bytes{schema}" + (", cut" if content["is_cut"] else "")
+
+
+def pretty(content: dict[str, Any]) -> str:
+    """Indent what is JSON, and leave all else as it is."""
+    text: str = content["text"]
+    if content["encoding"] != "text" or content["is_cut"] or not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2).decode()
+    except (orjson.JSONDecodeError, TypeError):
+        return text
+
+
+def _copy(frame: Frame, topic: str, row: dict[str, Any]) -> None:
+    """Ask which topic a record goes to."""
+    action_id = secrets.token_hex(16)
+    told = f"The record at offset {row['offset']} of partition {row['partition']} is sent once more, as it is."
+    dialog, card = ask("Copy the record", told)
+    with card:
+        to = ui.input("To the topic", value=topic).props("outlined dense autofocus")
+
+        async def do() -> None:
+            body = {"partition": row["partition"], "offset": row["offset"], "to": (to.value or "").strip()}
+            path, done = f"{topic_path(topic)}/messages/copy", f"Topic '{body['to']}' has the record"
+            if await frame.act(lambda: frame.client.act("POST", path, body, action_id=action_id), done) is not None:
+                dialog.close()
+
+        ends(dialog, "Copy", do)
+
+
+def _send(frame: Frame, topic: str, after: Any) -> None:
+    """Ask for a record to send."""
+    action_id = secrets.token_hex(16)
+    dialog = ui.dialog(value=True)
+    dialog.on("hide", dialog.delete)
+    with dialog, ui.card():
+        heading("Send a record", 2)
+        key = ui.input("Key").props("outlined dense")
+        value = ui.textarea("Value").props("outlined dense autofocus input-class=mono")
+        partition = ui.number("Partition", min=0, precision=0).props('outlined dense placeholder="by the key"')
+
+        async def do() -> None:
+            body = {"key": key.value or None, "value": value.value or "", "partition": _whole(partition.value)}
+            path = f"{topic_path(topic)}/messages"
+            done = "Every replica in sync has the record"
+            if await frame.act(lambda: frame.client.act("POST", path, body, action_id=action_id), done) is not None:
+                dialog.close()
+                await after()
+
+        with ui.element("div").classes("ends"):
+            ui.button("Cancel", on_click=dialog.close).props("flat color=grey no-caps")
+            ui.button("Send", on_click=do).props("unelevated color=primary no-caps")

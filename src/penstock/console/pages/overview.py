@@ -1,0 +1,64 @@
+"""The overview: what needs attention first."""
+
+from typing import Any
+
+from nicegui import ui
+
+from penstock.console.pages.charts import rate_chart, show_rate
+from penstock.console.pages.frame import Frame, figures_in, heading
+from penstock.console.pages.pipelines import pipeline_row, pipeline_table
+from penstock.console.pages.wording import count, rate
+
+
+async def draw(frame: Frame) -> None:
+    """Draw the page."""
+    frame.draw_bar("Overview")
+    with frame.main():
+        heading("Overview", 1)
+        concerns = ui.element("section").classes("part").props('aria-label="What needs attention"')
+        figures = ui.element("section").classes("figures").props('aria-label="Cluster"')
+        with ui.element("section").classes("part"):
+            heading("Records written a second", 2)
+            chart = rate_chart()
+        with ui.element("section").classes("part"):
+            heading("Pipelines", 2)
+            table = pipeline_table(frame)
+
+    async def load() -> None:
+        found = await frame.client.get("/overview")
+        _show_concerns(concerns, found["concerns"])
+        _show_figures(figures, found)
+        show_rate(chart, found["rate"], frame.zone)
+        table.rows = [pipeline_row(each, frame.zone) for each in found["pipelines"]]
+
+    frame.keep_fresh(load)
+
+
+def _show_concerns(place: Any, concerns: list[dict[str, str]]) -> None:
+    place.clear()
+    with place:
+        if not concerns:
+            ui.label("Nothing needs attention.").classes("state good")
+        for each in concerns:
+            with ui.element("div").classes(f"concern {each['level']}"):
+                ui.label(each["level"].capitalize()).classes("mark")
+                with ui.element("div").classes("words"):
+                    ui.label(each["what"])
+                    if each["fix"]:
+                        ui.label(each["fix"]).classes("soft small")
+
+
+def _show_figures(place: Any, found: dict[str, Any]) -> None:
+    cluster = found["cluster"]
+    if cluster is None:
+        place.clear()
+        return
+    shown = [
+        ("Nodes up", count(len(cluster["nodes"]))),
+        ("Topics", count(cluster["topics"])),
+        ("Partitions", count(cluster["partitions"])),
+        ("Without a leader", count(len(cluster["offline"]))),
+        ("Replica missing", count(len(cluster["under_replicated"]))),
+        ("Written", rate(found["records_per_s"])),
+    ]
+    figures_in(place, shown)

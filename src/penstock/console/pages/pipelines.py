@@ -1,0 +1,217 @@
+"""Pipelines: the list; one with its batches as a chart, sinks, runs, gaps and log; start, stop and check."""
+
+import datetime
+import secrets
+from typing import Any
+
+from nicegui import ui
+
+from penstock.console.pages.cells import LINK, NUMBER, STATE, TIME
+from penstock.console.pages.charts import batch_chart, show_batches
+from penstock.console.pages.frame import Frame, figures_in, heading
+from penstock.console.pages.wording import count, exactly, moment
+
+LOOKS = {
+    "running": "good",
+    "finished": "good",
+    "starting": "warn",
+    "waiting": "warn",
+    "failed": "bad",
+    "crashed": "bad",
+}
+COLUMNS = [
+    {"name": "pipeline", "label": "Pipeline", "field": "pipeline", "align": "left", "sortable": True},
+    {"name": "state", "label": "State", "field": "state", "align": "left", "sortable": True},
+    {"name": "lag", "label": "Lag", "field": "lag", "align": "right", "sortable": True, ":format": NUMBER},
+    {"name": "rate", "label": "Events a second", "field": "events_per_s", "align": "right", ":format": NUMBER},
+    {"name": "dead", "label": "Dead letters", "field": "dead", "align": "right", "sortable": True, ":format": NUMBER},
+    {"name": "updated", "label": "Last heard of", "field": "updated", "align": "left"},
+]
+_SINKS = [
+    {"name": "sink", "label": "Sink", "field": "sink", "align": "left"},
+    *(
+        {"name": name, "label": name.capitalize(), "field": name, "align": "right", ":format": NUMBER}
+        for name in ("read", "written", "dead", "dropped")
+    ),
+]
+_RUNS = [
+    {"name": "started", "label": "Started", "field": "started", "align": "left"},
+    {"name": "ended", "label": "Ended", "field": "ended", "align": "left"},
+    {"name": "state", "label": "State", "field": "state", "align": "left"},
+    {"name": "batches", "label": "Batches", "field": "batches", "align": "right", ":format": NUMBER},
+    {"name": "events", "label": "Events", "field": "events", "align": "right", ":format": NUMBER},
+    {"name": "dead", "label": "Dead letters", "field": "dead", "align": "right", ":format": NUMBER},
+    {"name": "reason", "label": "Why", "field": "reason", "align": "left", "classes": "mono"},
+]
+_GAPS = [
+    {"name": "at", "label": "Recorded", "field": "at", "align": "left"},
+    {"name": "where", "label": "Partition", "field": "where", "align": "left"},
+    {"name": "start", "label": "From", "field": "start", "align": "right"},
+    {"name": "end", "label": "To", "field": "end", "align": "right"},
+    {"name": "reason", "label": "Why", "field": "reason", "align": "left"},
+]
+
+
+def pipeline_row(status: dict[str, Any], zone: datetime.tzinfo) -> dict[str, Any]:
+    """Return a pipeline's state as a row of the list."""
+    return {
+        **{name: status[name] for name in ("pipeline", "state", "lag", "events_per_s", "dead")},
+        "path": f"/pipelines/{status['pipeline']}",
+        "look": LOOKS.get(status["state"], ""),
+        "updated": moment(status["updated"] or None, zone),
+        "exactly": exactly(status["updated"] or None),
+    }
+
+
+def pipeline_table(frame: Frame) -> Any:
+    """Draw the list of pipelines, without rows yet."""
+    table = frame.table(COLUMNS, "pipeline", "No pipeline has run here. Write one with: penstock pipeline new NAME")
+    table.add_slot("body-cell-pipeline", LINK)
+    table.add_slot("body-cell-state", STATE)
+    table.add_slot("body-cell-updated", TIME)
+    return table
+
+
+async def draw_list(frame: Frame) -> None:
+    """Draw the list."""
+    frame.draw_bar("Pipelines")
+    with frame.main():
+        heading("Pipelines", 1)
+        table = pipeline_table(frame)
+
+    async def load() -> None:
+        table.rows = [pipeline_row(each, frame.zone) for each in await frame.client.get("/pipelines")]
+
+    frame.keep_fresh(load)
+
+
+async def draw(frame: Frame, name: str) -> None:
+    """Draw one pipeline."""
+    page = _Pipeline(frame, name)
+    frame.draw_bar("Pipelines")
+    with frame.main():
+        page.draw_head()
+        page.draw_parts()
+    page.reload = frame.keep_fresh(page.load)
+
+
+class _Pipeline:
+    """The parts of one open page, and what they do."""
+
+    def __init__(self, frame: Frame, name: str) -> None:
+        self.frame, self.name, self.path = frame, name, f"/pipelines/{name}"
+        self.reload: Any = None
+
+    def draw_head(self) -> None:
+        """Draw the name, what can be done, and the figures."""
+        with ui.element("div").classes("head"):
+            heading(self.name, 1)
+            if self.frame.may("operator"):
+                with ui.element("div").classes("tools"):
+                    ui.button("Check", on_click=self.check).props("flat color=primary no-caps")
+                    self.stop = ui.button("Stop", on_click=self.end).props("outline color=primary no-caps")
+                    self.start = ui.button("Start", on_click=self.begin).props("unelevated color=primary no-caps")
+                    for button in (self.stop, self.start):
+                        button.set_visibility(False)
+        self.reason = ui.element("div")
+        self.figures = ui.element("section").classes("figures")
+
+    def draw_parts(self) -> None:
+        """Draw the chart and the tables."""
+        frame = self.frame
+        with ui.element("section").classes("part"):
+            heading("Batches", 2)
+            self.chart = batch_chart()
+        with ui.element("section").classes("part"):
+            heading("Sinks since the start", 2)
+            self.sinks = frame.table(_SINKS, "sink", "Nothing has been written yet")
+        with ui.element("section").classes("part"):
+            heading("Runs", 2)
+            self.runs = frame.table(_RUNS, "id", "No run is on record", rows_per_page=10)
+        with ui.element("section").classes("part"):
+            heading("Gaps", 2)
+            self.gaps = frame.table(_GAPS, "id", "Nothing was skipped", rows_per_page=10)
+        with ui.element("section").classes("part"):
+            with ui.element("div").classes("head"):
+                heading("Log", 2)
+                self.of = ui.toggle({"driver": "Driver", "spark": "Spark", "steps": "Steps"}, value="driver")
+                self.of.props("dense no-caps unelevated toggle-color=primary").on_value_change(self.load_log)
+            self.log = ui.label().classes("panel mono whole").style("padding: 12px 16px")
+
+    async def load(self) -> None:
+        """Ask for everything."""
+        client, zone = self.frame.client, self.frame.zone
+        status = await client.get(self.path)
+        self._show_state(status)
+        show_batches(self.chart, (await client.get(f"{self.path}/batches", count=200))[::-1], zone)
+        self.sinks.rows = [{"sink": sink, **each} for sink, each in status["sinks"].items()]
+        self.runs.rows = [
+            {**each, "started": moment(each["started"], zone), "ended": moment(each["ended"], zone)}
+            for each in await client.get(f"{self.path}/runs")
+        ]
+        self.gaps.rows = [
+            {**each, "id": number, "where": f"{each['topic']}/{each['partition']}"}
+            for number, each in enumerate(await client.get(f"{self.path}/gaps"))
+        ]
+        await self.load_log()
+
+    async def load_log(self) -> None:
+        """Ask for the end of the log that is chosen."""
+        path, of = f"{self.path}/log", self.of.value
+        found = await self.frame.act(lambda: self.frame.client.get(path, of=of), "")
+        self.log.text = "\n".join(found["lines"] if found else []) or "This log is empty."
+
+    def _show_state(self, status: dict[str, Any]) -> None:
+        figures_in(
+            self.figures,
+            [
+                ("State", status["state"]),
+                ("Lag", count(status["lag"])),
+                ("Events a second", count(status["events_per_s"])),
+                ("Last batch took", f"{status['batch_seconds']:.1f} s"),
+                ("Dead letters", count(status["dead"])),
+            ],
+        )
+        self.reason.clear()
+        if status["reason"]:
+            level = "error" if LOOKS.get(status["state"]) == "bad" else "warning"
+            with self.reason, ui.element("div").classes(f"concern {level}"):
+                ui.label(status["state"].capitalize()).classes("mark")
+                ui.label(status["reason"]).classes("words")
+        if self.frame.may("operator"):
+            is_up = status["state"] in {"starting", "running", "waiting"}
+            self.stop.set_visibility(is_up)
+            self.start.set_visibility(not is_up)
+
+    async def begin(self) -> None:
+        """Start it; a double click starts one."""
+        await self._do("start", f"Pipeline '{self.name}' is starting", self.start)
+
+    async def end(self) -> None:
+        """Stop it after its batch."""
+        await self._do("stop", f"Pipeline '{self.name}' stopped", self.stop)
+
+    async def _do(self, what: str, done: str, button: Any) -> None:
+        button.disable()
+        action_id = secrets.token_hex(16)
+        path = f"{self.path}/{what}"
+        await self.frame.act(lambda: self.frame.client.act("POST", path, action_id=action_id), done)
+        button.enable()
+        await self.reload()
+
+    async def check(self) -> None:
+        """Look for mistakes in its file."""
+        found = await self.frame.act(lambda: self.frame.client.act("POST", f"{self.path}/check"), "")
+        if found is None:
+            return
+        dialog = ui.dialog(value=True)
+        dialog.on("hide", dialog.delete)
+        with dialog, ui.card():
+            heading("The file can run" if not found["mistakes"] else "The file cannot run", 2)
+            ui.label(found["file"]).classes("soft mono")
+            for level, lines in (("error", found["mistakes"]), ("warning", found["warnings"])):
+                for line in lines:
+                    with ui.element("div").classes(f"concern {level}"):
+                        ui.label(line).classes("words")
+            with ui.element("div").classes("ends"):
+                ui.button("Close", on_click=dialog.close).props("flat color=primary no-caps")

@@ -1,0 +1,214 @@
+"""One topic: partitions, settings, how fast it grows, and what can be done with it."""
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from penstock.console.pages.cells import LINK, NUMBER
+from penstock.console.pages.charts import rate_chart, show_rate
+from penstock.console.pages.dialogs import ask, ends
+from penstock.console.pages.frame import Frame, figures_in, heading
+from penstock.console.pages.paths import group_path, pipeline_path, topic_path
+from penstock.console.pages.wording import count, size
+
+_PARTITIONS = [
+    {"name": "partition", "label": "Partition", "field": "partition", "align": "right", "sortable": True},
+    {"name": "leader", "label": "Leader", "field": "leader", "align": "right", "sortable": True},
+    {"name": "replicas", "label": "Replicas", "field": "replicas", "align": "left"},
+    {"name": "isr", "label": "In sync", "field": "isr", "align": "left"},
+    {"name": "start", "label": "First offset", "field": "start", "align": "right", ":format": NUMBER},
+    {"name": "end", "label": "Next offset", "field": "end", "align": "right", ":format": NUMBER},
+    {"name": "records", "label": "Records", "field": "records", "align": "right", "sortable": True, ":format": NUMBER},
+]
+_USERS = [
+    {"name": "name", "label": "Name", "field": "name", "align": "left"},
+    {"name": "what", "label": "What it is", "field": "what", "align": "left"},
+    {"name": "lag", "label": "Lag here", "field": "lag", "align": "right", "sortable": True, ":format": NUMBER},
+]
+_SETTINGS = [
+    {"name": "name", "label": "Setting", "field": "name", "align": "left", "sortable": True},
+    {"name": "value", "label": "Value", "field": "value", "align": "left", "classes": "mono"},
+    {"name": "own", "label": "From", "field": "own", "align": "left", "sortable": True},
+]
+
+
+async def draw(frame: Frame, topic: str) -> None:
+    """Draw the page."""
+    path = topic_path(topic)
+    frame.draw_bar("Topics")
+    with frame.main():
+        with ui.element("div").classes("head"):
+            heading(topic, 1)
+            with ui.element("div").classes("tools"):
+                ui.link("Messages", frame.address(f"{path}/messages")).classes("plain")
+                if frame.may("admin"):
+                    with (
+                        ui.button("Change", icon="expand_more").props(
+                            "outline color=primary no-caps dense padding='4px 12px'"
+                        ),
+                        ui.menu(),
+                    ):
+                        ui.menu_item("Add partitions", lambda: _grow(frame, topic, reload))
+                        ui.menu_item("Retention", lambda: _alter(frame, topic, reload))
+                        ui.menu_item("Purge records", lambda: _purge(frame, topic, reload))
+                        ui.menu_item("Delete topic", lambda: _delete(frame, topic))
+        figures = ui.element("section").classes("figures")
+        with ui.element("section").classes("part"):
+            heading("Records written a second", 2)
+            chart = rate_chart()
+        with ui.element("section").classes("part"):
+            heading("Read and written by", 2)
+            users = frame.table(_USERS, "id", "No group and no pipeline of this project")
+            users.add_slot("body-cell-name", LINK)
+        with ui.element("section").classes("part"):
+            heading("Partitions", 2)
+            partitions = frame.table(_PARTITIONS, "partition", "No partitions")
+        with ui.element("section").classes("part"):
+            with ui.element("div").classes("head"):
+                heading("Settings", 2)
+                own_only = ui.checkbox("Only those that differ from the default", value=True)
+            settings = frame.table(_SETTINGS, "name", "Everything is as the cluster says")
+
+    async def load() -> None:
+        found = await frame.client.get(path)
+        partitions.rows = [
+            {
+                **each,
+                "leader": "none" if each["leader"] is None else each["leader"],
+                "replicas": ", ".join(map(str, each["replicas"])),
+                "isr": ", ".join(map(str, each["isr"])),
+                "records": None if each["end"] is None else each["end"] - each["start"],
+            }
+            for each in found["partitions"]
+        ]
+        settings.rows = [
+            {**each, "own": "this topic" if each["is_own"] else "default"}
+            for each in found["settings"]
+            if each["is_own"] or not own_only.value
+        ]
+        use = await frame.client.get(f"{path}/use")
+        users.rows = _users(frame, use)
+        _show_figures(figures, found, use["bytes"])
+        show_rate(chart, await frame.client.get(f"{path}/rate"), frame.zone)
+
+    reload: Callable[[], Any] = frame.keep_fresh(load)
+    own_only.on_value_change(reload)
+
+
+def _users(frame: Frame, use: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = [{"name": each, "what": "pipeline, writes", "path": pipeline_path(each)} for each in use["written_by"]]
+    rows += [{"name": each, "what": "pipeline, reads", "path": pipeline_path(each)} for each in use["read_by"]]
+    rows += [
+        {"name": each["group"], "what": "group", "lag": each["lag"], "path": frame.address(group_path(each["group"]))}
+        for each in use["groups"]
+    ]
+    return [{"lag": None, **each, "id": number} for number, each in enumerate(rows)]
+
+
+def _show_figures(place: Any, found: dict[str, Any], on_disk: int | None) -> None:
+    parts = found["partitions"]
+    records = sum((each["end"] or 0) - (each["start"] or 0) for each in parts)
+    lacking = sum(len(each["isr"]) < len(each["replicas"]) for each in parts)
+    retention = next((each["value"] for each in found["settings"] if each["name"] == "retention.ms"), "")
+    shown = [
+        ("Records", count(records)),
+        ("Partitions", count(len(parts))),
+        ("Replica missing", count(lacking)),
+        ("Kept for", _kept(retention)),
+    ]
+    shown += [("On disk", size(on_disk))] if on_disk is not None else []
+    figures_in(place, shown)
+
+
+def _kept(retention_ms: str) -> str:
+    if not retention_ms.lstrip("-").isdigit():
+        return "—"
+    hours = int(retention_ms) / 3_600_000
+    if hours < 0:
+        return "ever"
+    return f"{hours / 24:g} d" if hours >= 48 else f"{hours:.3g} h"  # noqa: PLR2004 - two days
+
+
+def _grow(frame: Frame, topic: str, reload: Callable[[], Any]) -> None:
+    action_id = secrets.token_hex(16)
+    told = "Keys map to other partitions from then on, and no partition can be taken away again."
+    dialog, card = ask("Add partitions", told)
+    with card:
+        total = ui.number("Partitions in all", min=1, max=10_000, precision=0).props("outlined dense autofocus")
+
+        async def do() -> None:
+            body = {"total": int(total.value or 0)}
+            path = f"{topic_path(topic)}/partitions"
+            done = f"Topic '{topic}' has {body['total']} partitions"
+            if await frame.act(lambda: frame.client.act("POST", path, body, action_id=action_id), done) is not None:
+                dialog.close()
+                await reload()
+
+        ends(dialog, "Add", do)
+
+
+def _alter(frame: Frame, topic: str, reload: Callable[[], Any]) -> None:
+    action_id = secrets.token_hex(16)
+    dialog, card = ask("Retention", "A shorter retention deletes records, which cannot be undone.")
+    with card:
+        retention = ui.input("Kept for", placeholder="7d, 12h, forever").props("outlined dense autofocus")
+        typed = ui.input(f"Type {topic} to confirm").props("outlined dense autocomplete=off")
+
+        async def do() -> None:
+            body = {"retention": retention.value or None, "confirm": typed.value}
+            path, done = topic_path(topic), f"Topic '{topic}' changed"
+            if await frame.act(lambda: frame.client.act("PATCH", path, body, action_id=action_id), done) is not None:
+                dialog.close()
+                await reload()
+
+        ends(dialog, "Change", do, deletes=True)
+
+
+def _purge(frame: Frame, topic: str, reload: Callable[[], Any]) -> None:
+    _deleting(frame, topic, "Purge records", "Purge", "POST", f"{topic_path(topic)}/purge", after=reload)
+
+
+def _delete(frame: Frame, topic: str) -> None:
+    _deleting(
+        frame,
+        topic,
+        "Delete topic",
+        "Delete",
+        "DELETE",
+        topic_path(topic),
+        after=lambda: ui.navigate.to(frame.address("/topics")),
+    )
+
+
+def _deleting(
+    frame: Frame, topic: str, title: str, name: str, method: str, path: str, *, after: Callable[[], Any]
+) -> None:
+    """Count first, then have the name typed."""
+    action_id = secrets.token_hex(16)
+    dialog, card = ask(title, "It cannot be undone.")
+
+    async def send(confirm: str | None) -> Any:
+        given = action_id if confirm is not None else ""
+        if method == "POST":
+            return await frame.client.act(method, path, {"confirm": confirm}, action_id=given)
+        return await frame.client.act(method, path, action_id=given, confirm=confirm)
+
+    with card:
+        counted = ui.label("Counting …").classes("number")
+        typed = ui.input(f"Type {topic} to confirm").props("outlined dense autofocus autocomplete=off")
+
+        async def count_first() -> None:
+            found = await frame.act(lambda: send(None), "")
+            counted.text = f"{count(found['records'])} records at most" if found else "They could not be counted"
+
+        async def do() -> None:
+            if await frame.act(lambda: send(typed.value or "-"), f"{title}: done") is not None:
+                dialog.close()
+                outcome = after()
+                if outcome is not None:
+                    await outcome
+
+        ends(dialog, name, do, deletes=True)
+        ui.timer(0, count_first, once=True)

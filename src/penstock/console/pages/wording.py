@@ -1,0 +1,72 @@
+"""Numbers and times as people read them."""
+
+import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+_THOUSAND = 1_000
+_MILLION = 1_000_000
+_FEW = 10
+
+
+def zone_of(name: object) -> datetime.tzinfo:
+    """Return the zone of a browser; UTC if it names none that is known."""
+    try:
+        return ZoneInfo(str(name))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return datetime.UTC
+
+
+def moment(seconds: float | None, zone: datetime.tzinfo) -> str:
+    """Write a time in the reader's zone."""
+    if seconds is None:
+        return "—"
+    try:
+        return datetime.datetime.fromtimestamp(seconds, zone).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+
+
+def exactly(seconds: float | None) -> str:
+    """Write a time to the millisecond, in UTC, for whoever points at it."""
+    if seconds is None:
+        return ""
+    try:
+        found = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def count(number: float | None) -> str:
+    """Write a count with its thousands apart; a dash if it is not known yet."""
+    return "—" if number is None else f"{number:,.0f}"
+
+
+def rate(number: float | None) -> str:
+    """Write how many a second, as short as that is clear."""
+    if number is None:
+        return "—"
+    if number >= _MILLION:
+        return f"{number / _MILLION:,.1f} M/s"
+    if number >= _FEW * _THOUSAND:
+        return f"{number / _THOUSAND:,.1f} k/s"
+    return f"{number:,.0f}/s" if number >= _FEW or number == 0 else f"{number:,.1f}/s"
+
+
+def moment_of_text(text: str, zone: datetime.tzinfo) -> str:
+    """Write a time that came as text in the reader's zone; what is no time stays as it is."""
+    try:
+        return moment(datetime.datetime.fromisoformat(text).timestamp(), zone)
+    except ValueError:
+        return text
+
+
+def size(number: float | None) -> str:
+    """Write how many bytes, in the unit that fits."""
+    if number is None:
+        return "—"
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < _THOUSAND:
+            return f"{number:,.0f} {unit}" if unit == "B" or number >= _FEW else f"{number:,.1f} {unit}"
+        number /= _THOUSAND
+    return f"{number:,.1f} TB"

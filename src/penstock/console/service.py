@@ -1,0 +1,110 @@
+"""What the routes work with: the settings, the cluster, and who is let in."""
+
+from dataclasses import dataclass, field
+
+from fastapi import Request
+
+from penstock.broker.cluster import Cluster
+from penstock.config.settings import Settings
+from penstock.console.audit import Audit
+from penstock.console.decoding import Decoding
+from penstock.console.favourites import Favourites
+from penstock.console.kafka_side import KafkaSide
+from penstock.console.lab_catalog import Catalog
+from penstock.console.lab_cluster import RunClusters
+from penstock.console.lab_runs import LabRuns
+from penstock.console.letters import Letters
+from penstock.console.masks import Masks
+from penstock.console.quotas import Quotas
+from penstock.console.records import content_of
+from penstock.console.replays import Replays
+from penstock.console.simulator import BackgroundGames
+from penstock.console.users import Role, Users
+from penstock.errors import Conflict, NotFound
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.lineage.sign_in.tokens import TokenKey
+from penstock.lineage.sign_in.tries import Tries
+
+
+@dataclass(frozen=True)
+class SignIn:
+    """How people and programs show who they are."""
+
+    key: TokenKey
+    users: Users
+    tries: Tries = field(default_factory=Tries)
+
+
+class Console:
+    """One console. Kafka may be away when it begins, go, and come back: each request looks anew."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        root: list[str],
+        *,
+        sign_in: SignIn | None = None,
+        role: Role = "admin",
+        has_downloads: bool = True,
+    ) -> None:
+        self.settings = settings
+        self.root = root
+        """The root options of the command line, for processes that must see the same settings."""
+        self.sign_in = sign_in
+        """None: everybody on this machine is let in, with the role below."""
+        self.role: Role = role
+        self.has_downloads = has_downloads
+        """Whether records can be taken away as a file."""
+        rules = settings.home / "console" / "masks.yaml"
+        self.masks = Masks(rules, Decoding(settings).content)
+        self.own = KafkaSide("", self.connection, self.masks)
+        # Ids of schemas are those of the project's own registry: elsewhere they mean something else, or nothing.
+        elsewhere = Masks(rules, content_of)
+        self.clusters = {
+            name: KafkaSide(name, each.connection, elsewhere) for name, each in settings.project.clusters.items()
+        }
+        """Further clusters, by name."""
+        self.letters = Letters(self.connection, self.admin, self.masks)
+        self.audit = Audit(self.connection, self.admin)
+        self.favourites = Favourites(settings.home / "console")
+        self.quotas = Quotas(self.admin, settings.jars)
+        self.replays = Replays(settings, root)
+        self.lab_catalog = Catalog()
+        self.lab_runs = LabRuns(settings, self.lab_catalog)
+        self.lab_clusters = RunClusters(settings.jars)
+        self.games = BackgroundGames(settings, root, self.admin)
+
+    def connection(self) -> Connection:
+        """Return the way into the cluster."""
+        return self.settings.connection()
+
+    def admin(self) -> Admin:
+        """Return the one admin client of the project's own cluster."""
+        return self.own.admin()
+
+    def kafka(self, name: str) -> KafkaSide:
+        """Return a cluster by its name; the project's own has none."""
+        if not name:
+            return self.own
+        if name not in self.clusters:
+            raise NotFound(f"there is no cluster '{name}'", fix="Name it as `clusters:` in penstock.yaml")
+        found = self.clusters[name]
+        found.rates.begin()  # not before somebody asks: there may be many
+        return found
+
+    def cluster(self) -> Cluster:
+        """Return the local cluster, whether or not it runs; raise `Conflict` if somebody else runs the one meant."""
+        if self.settings.external is not None:
+            raise Conflict(
+                f"the cluster at {self.settings.external.bootstrap_servers} is an external one:"
+                " Penstock does not start or stop it",
+                safe="Nothing was changed",
+            )
+        return Cluster(self.settings.home / "broker", self.settings.jars)
+
+
+def console_of(request: Request) -> Console:
+    """Return the console that a request is for."""
+    console: Console = request.app.state.console
+    return console

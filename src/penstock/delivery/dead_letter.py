@@ -1,0 +1,111 @@
+"""One dead letter: what it says, and reading them back. Apart from sending them, so that whoever looks loads little."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+from confluent_kafka import Message
+from pydantic import BaseModel, Field
+
+from penstock.delivery.dead_envelope import PREFIX, envelope
+from penstock.errors import FormatNotUnderstood
+from penstock.kafka.connection import Connection
+from penstock.kafka.reader import Reader
+
+
+class DeadLetter(BaseModel, frozen=True):
+    """A failed record, as its topic holds it."""
+
+    dead_topic: str = Field(description="The dead-letter topic.")
+    dead_partition: int = Field(description="Partition there.")
+    dead_offset: int = Field(description="Offset there.")
+    pipeline: str = Field(description="The pipeline that failed on it.")
+    stage: str = Field(description="decode, step, handler, sql, expect, where or sink.")
+    error: str = Field(description="Class of the error.")
+    message: str = Field(description="What the error said.")
+    line: str | None = Field(None, description="The line of the user's code that raised it, as file:line and its text.")
+    sink: str | None = Field(description="The sink that refused it; none if it failed for all.")
+    sinks: list[str] = Field(default=[], description="All sinks that the pipeline had when it failed.")
+    topic: str = Field(description="The topic it came from.")
+    topic_id: str = Field(description="That topic's id.")
+    partition: int = Field(description="Partition it came from.")
+    offset: int = Field(description="Offset it came from.")
+    source_id: str = Field(description="What was being read: the topic's id, or a replay's.")
+    at_partition: int = Field(description="Partition of what was being read.")
+    at: int = Field(description="Offset there.")
+    attempt: int = Field(description="How many times it has failed.")
+    failed_ms: int = Field(description="When it failed, in milliseconds since 1970.")
+    timestamp_ms: int = Field(description="The record's own timestamp, as Kafka had it.")
+    stub: str | None = Field(None, description="Why the record itself is not in the letter; none if it is.")
+    value_bytes: int | None = Field(None, description="Size of the value, if that is not in the letter.")
+    value_sha256: str | None = Field(None, description="SHA-256 of the value, if that is not in the letter.")
+
+
+def understand(message: Message) -> DeadLetter | None:
+    """Read the envelope; None if this is no dead letter of Penstock. Raise `FormatNotUnderstood` if it is another's."""
+    listed: Any = message.headers() or ()
+    try:
+        fields = envelope(listed, f"{message.topic()}/{message.partition()} offset {message.offset()}")
+        return DeadLetter(
+            dead_topic=str(message.topic()),
+            dead_partition=int(message.partition() or 0),
+            dead_offset=int(message.offset() or 0),
+            pipeline=fields["pipeline"],
+            stage=fields["stage"],
+            error=fields["error"],
+            message=fields["message"],
+            line=fields["line"] or None,
+            sink=fields["sink"] or None,
+            sinks=orjson.loads(fields["sinks"]),
+            topic=fields["topic"],
+            topic_id=fields["topic_id"],
+            partition=int(fields["partition"]),
+            offset=int(fields["offset"]),
+            source_id=fields["source_id"],
+            at_partition=int(fields["at_partition"]),
+            at=int(fields["at"]),
+            attempt=int(fields["attempt"]),
+            failed_ms=int(fields["failed_ms"]),
+            timestamp_ms=int(fields["timestamp_ms"]),
+            stub=fields["stub"] or None,
+            value_bytes=int(fields["value_bytes"]) if fields["value_bytes"] else None,
+            value_sha256=fields["value_sha256"] or None,
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def read(
+    connection: Connection,
+    *topics: str,
+    pipeline: str | None = None,
+    wait_for_open_transactions: bool = False,
+    on_unknown: Callable[[FormatNotUnderstood], None] | None = None,
+) -> Iterator[DeadLetter]:
+    """Read the dead letters in one topic or several, of one pipeline or of all.
+
+    Letters behind somebody's open transaction are left out, unless they are waited for. One of another version raises
+    `FormatNotUnderstood`, or is handed to `on_unknown`; one that says it is of another pipeline is nobody's business.
+    """
+    if not topics:
+        return
+    with Reader(connection, *topics, wait_for_open_transactions=wait_for_open_transactions) as reader:
+        for message in reader:
+            if pipeline is not None and _pipeline_of(message) not in (None, pipeline):
+                continue
+            try:
+                letter = understand(message)
+            except FormatNotUnderstood as error:
+                if on_unknown is None:
+                    raise
+                on_unknown(error)
+                continue
+            if letter is not None and pipeline in (None, letter.pipeline):
+                yield letter
+
+
+def _pipeline_of(message: Message) -> str | None:
+    """Return whose letter this says it is, in whatever version."""
+    listed: Any = message.headers() or ()
+    said = [value for name, value in listed if name == f"{PREFIX}pipeline"]
+    return (said[-1] or b"").decode(errors="replace") if said else None

@@ -1,0 +1,1 @@
+"""The REST interface of lineage, under `/v1`. Questions are asked by `lineage/query`; here is HTTP."""

@@ -1,0 +1,24 @@
+"""Whether the service is there, and what it does. Both answer everybody: they tell nothing about data."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import PlainTextResponse
+
+from penstock.lineage.shapes.parameters import Parameters
+from penstock.lineage.shapes.tokens import PingResponse
+
+router = APIRouter(prefix="/monitoring", tags=["Monitoring"])
+
+
+@router.get("/ping", summary="Whether the service is there")
+def ping(_: Annotated[Parameters, Query()]) -> PingResponse:
+    """Return ok, without asking the store."""
+    return PingResponse()
+
+
+@router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
+def metrics(request: Request, _: Annotated[Parameters, Query()]) -> str:
+    """Return how many requests there were, by route and status, and how long they took."""
+    text: str = request.app.state.requests.text()
+    return text

@@ -1,0 +1,313 @@
+"""Reads events into facts, one after the other."""
+
+import datetime
+from typing import Any
+from uuid import UUID
+
+from penstock.lineage import events
+from penstock.lineage.collected import Facts, put, put_facet
+from penstock.lineage.extract import facets, names, understood, writes
+from penstock.lineage.extract.airflow import Airflow
+from penstock.lineage.extract.catalogue import Catalogue, Tables
+from penstock.lineage.extract.columns import Relations, Schema
+from penstock.lineage.extract.dbt import Dbt
+from penstock.lineage.extract.flink import Flink
+from penstock.lineage.extract.hive import Hive
+from penstock.lineage.extract.penstock import Penstock
+from penstock.lineage.extract.producer import Enclosing, Producer, Reading, RunDetails
+from penstock.lineage.extract.spark import Spark
+from penstock.lineage.facts import ColumnLineage, Input, IoKey, Operation, Output, Run, Status
+from penstock.lineage.keys import NO_RUN, DatasetKey, declared_by, in_utc, time_of
+
+_HOUR = datetime.timedelta(hours=1)
+_STATUSES = {
+    "START": Status.STARTED,
+    "RUNNING": Status.STARTED,
+    "COMPLETE": Status.SUCCEEDED,
+    "FAIL": Status.FAILED,
+    "ABORT": Status.KILLED,
+}
+_CUSTOM = Producer()
+_PRODUCERS: dict[str, Producer] = {
+    "SPARK": Spark(),
+    "AIRFLOW": Airflow(),
+    "DBT": Dbt(),
+    "FLINK": Flink(),
+    "HIVE": Hive(),
+    "PENSTOCK": Penstock(),
+}
+
+
+class Extractor:
+    """Collects the facts of many events; one for each task."""
+
+    def __init__(self) -> None:
+        self._facts = Facts()
+        self._catalogue = Catalogue(self._facts)
+        self._ids: dict[int, UUID] = {}
+        """Each id once: to find that two are the same object takes a tenth of comparing them."""
+        self._enclosing: dict[tuple[int, str, str, str | None], Run] = {}
+        """Runs of which events of their operations say nothing but whose they are."""
+
+    @property
+    def facts(self) -> Facts:
+        """All that was said so far."""
+        self._catalogue.settle()
+        return self._facts
+
+    def add(self, event: events.Event) -> None:
+        """Add what one event says."""
+        if event.run is not None and event.job is not None:
+            self._add_run_event(event, event.run, event.job)
+        elif event.job is not None:
+            self._add_job_event(event, event.job)
+        elif event.dataset is not None:
+            self._catalogue.dataset(event.dataset, _CUSTOM, event.event_time, {})
+
+    def _add_job_event(self, event: events.Event, said: events.Job) -> None:
+        """Add a job and what it is said to read and write. No run and no operation has done so."""
+        time = event.event_time
+        reading = Reading(event, NO_RUN, said.namespace, said.name, {}, {})
+        unknown: list[tuple[str, bytes]] = []
+        understood.read(said.facets, understood.JOB, reading.job, unknown)
+        job = self._catalogue.job(said.namespace, said.name, _type(reading.job))
+        self._catalogue.tags(job, reading.job.get("tags"))
+        for name, facet in unknown:
+            put_facet(self._facts.job_facets, (job, name), time, facet)
+        reading.run_id = declared_by(job)
+        producer, run = _producer(reading.job, said.namespace), Run(id=NO_RUN, created_at=time, job=job)
+        self._reads_and_writes(reading, producer, run, _sql(reading), time_of(reading.run_id))
+
+    def _add_run_event(self, event: events.Event, event_run: events.Run, event_job: events.Job) -> None:
+        time, run_id = event.event_time, self._ids.setdefault(event_run.run_id.int, event_run.run_id)
+        reading = Reading(event, run_id, event_job.namespace, event_job.name, {}, {})
+        run_unknown: list[tuple[str, bytes]] = []
+        job_unknown: list[tuple[str, bytes]] = []
+        understood.read(event_run.facets, understood.RUN, reading.run, run_unknown)
+        understood.read(event_job.facets, understood.JOB, reading.job, job_unknown)
+        parent: facets.ParentRun | None = reading.run.get("parent")
+        if parent is not None and parent.run.run_id != run_id:
+            reading.parent = parent
+        producer = _producer(reading.job, event_job.namespace)
+        is_operation = producer.is_operation(reading)
+        enclosing = producer.enclosing(reading) if is_operation else None
+        if enclosing is None:
+            run = self._own_run(reading, producer)
+        else:
+            run = self._enclosing_run(reading, producer, enclosing)
+            if "errorMessage" in reading.run and event_run.facets is not None:
+                run_unknown.append(("errorMessage", bytes(event_run.facets["errorMessage"])))  # is not the run's
+        job = run.job
+        self._catalogue.versions(job, reading.run.get("processing_engine"))
+        self._catalogue.tags(job, reading.run.get("tags"))
+        self._catalogue.tags(job, reading.job.get("tags"))
+        self._catalogue.dependencies(job, reading.run.get("jobDependencies"))
+        for name, facet in run_unknown:
+            owner = run.id if name in producer.facets_of_run else run_id
+            put_facet(self._facts.run_facets, (owner, name), time, facet)
+        for name, facet in job_unknown:
+            put_facet(self._facts.job_facets, (job, name), time, facet)
+        if is_operation:
+            self._operation(reading, producer, run)
+
+    def _add_run(self, run: Run) -> Run:
+        put(self._facts.runs, run.id, run)
+        if run.started_by is not None:
+            self._facts.users.add(run.started_by)
+        return run
+
+    def _own_run(self, reading: Reading, producer: Producer) -> Run:
+        """Add the run that the event is about."""
+        time, parent = reading.event.event_time, reading.parent
+        status = _STATUSES.get(reading.event.event_type or "", Status.UNKNOWN)
+        parent_job = None if parent is None else self._catalogue.parent(parent, producer.parent_type, time)
+        nominal: facets.NominalTime | None = reading.run.get("nominalTime")
+        planned_from = planned_to = None
+        if nominal is not None:
+            planned_from = in_utc(nominal.nominal_start_time)
+            if nominal.nominal_end_time is not None and nominal.nominal_end_time != nominal.nominal_start_time:
+                planned_to = in_utc(nominal.nominal_end_time)
+        error: facets.ErrorMessage | None = reading.run.get("errorMessage")
+        return self._add_run(
+            Run(
+                id=reading.run_id,
+                created_at=time_of(reading.run_id) or time,
+                job=self._catalogue.job(reading.namespace, reading.job_name, _type(reading.job), parent_job, time),
+                parent_id=None if parent is None else parent.run.run_id,
+                status=int(status),
+                started_at=time if status is Status.STARTED else None,
+                ended_at=time if status > Status.STARTED else None,
+                end_reason=None if error is None else error.message,
+                expected_start_at=planned_from,
+                expected_end_at=planned_to,
+                **_details(reading, producer),
+            )
+        )
+
+    def _enclosing_run(self, reading: Reading, producer: Producer, enclosing: Enclosing) -> Run:
+        """Add the run that the event's operation belongs to, as far as the event knows it."""
+        time, parent = reading.event.event_time, enclosing.parent
+        parent_job = None if parent is None else self._catalogue.parent(parent, producer.parent_type, time)
+        if parent is None and reading.parent is not None:
+            self._catalogue.root(reading.parent, time)
+        created_at, details = time_of(enclosing.run_id), _details(reading, producer)
+        said = (enclosing.run_id.int, enclosing.namespace, enclosing.job_name, enclosing.job_type)
+        is_bare = parent is None and enclosing.started_at is None and created_at is not None and not details
+        if is_bare and (known := self._enclosing.get(said)) is not None:
+            return known
+        run = self._add_run(
+            Run(
+                id=enclosing.run_id,
+                created_at=created_at or time,
+                job=self._catalogue.job(enclosing.namespace, enclosing.job_name, enclosing.job_type, parent_job, time),
+                parent_id=None if parent is None else parent.run.run_id,
+                status=int(Status.UNKNOWN if enclosing.started_at is None else Status.STARTED),
+                started_at=enclosing.started_at,
+                **details,
+            )
+        )
+        if is_bare:
+            self._enclosing[said] = run
+        return run
+
+    def _operation(self, reading: Reading, producer: Producer, run: Run) -> None:
+        """Add the event's operation, with what it reads and writes."""
+        event = reading.event
+        time, created_at = event.event_time, time_of(reading.run_id)
+        status = _STATUSES.get(event.event_type or "", Status.UNKNOWN)
+        job_type: facets.JobType | None = reading.job.get("jobType")
+        processing = "" if job_type is None else (job_type.processing_type or "").upper()
+        operation = Operation(
+            id=reading.run_id,
+            run_id=run.id,
+            created_at=created_at or time,
+            status=int(status),
+            started_at=time if status is Status.STARTED else producer.began(reading),
+            ended_at=time if status > Status.STARTED else None,
+            type=processing if processing in ("BATCH", "STREAMING") else None,
+            sql=_sql(reading),
+            **producer.operation_details(reading),
+        )
+        put(self._facts.operations, operation.id, operation)
+        self._reads_and_writes(reading, producer, run, operation.sql, created_at)
+
+    def _reads_and_writes(
+        self, reading: Reading, producer: Producer, run: Run, sql: str | None, created_at: datetime.datetime | None
+    ) -> None:
+        """Add what the event's operation reads and writes, and of which columns that is made."""
+        event, tables = reading.event, Tables()
+        hour = _hour(created_at, event.event_time)
+        for each in event.inputs or ():
+            self._input(each, reading, producer, run, hour, tables)
+        lineages = [self._output(each, reading, producer, run, sql, hour, tables) for each in event.outputs or ()]
+        for target, relations in lineages:
+            self._column_lineage(target, relations, reading, producer, run, hour, tables)
+
+    def _input(
+        self,
+        said: events.Dataset,
+        reading: Reading,
+        producer: Producer,
+        run: Run,
+        hour: datetime.datetime,
+        tables: Tables,
+    ) -> None:
+        dataset, known = self._catalogue.dataset(said, producer, reading.event.event_time, tables)
+        counts: facets.Statistics | None = known.get("inputStatistics")
+        schema: Schema | None = known.get("schema")
+        key = IoKey(reading.run_id, dataset, hour)
+        made = Input(
+            key=key,
+            run_id=run.id,
+            job=run.job,
+            schema=None if schema is None else schema.digest,
+            num_bytes=None if counts is None else counts.size,
+            num_rows=None if counts is None else counts.row_count,
+            num_files=None if counts is None else counts.file_count,
+        )
+        put(self._facts.inputs, key, made)
+
+    def _output(
+        self,
+        said: events.Dataset,
+        reading: Reading,
+        producer: Producer,
+        run: Run,
+        sql: str | None,
+        hour: datetime.datetime,
+        tables: Tables,
+    ) -> tuple[DatasetKey, tuple[Relations, ...]]:
+        dataset, known = self._catalogue.dataset(said, producer, reading.event.event_time, tables)
+        counts: facets.Statistics | None = known.get("outputStatistics")
+        schema: Schema | None = known.get("schema")
+        change: facets.Lifecycle | None = known.get("lifecycleStateChange")
+        kinds = 0 if change is None else writes.of_state(change.lifecycle_state_change)
+        if not kinds:
+            kinds = (0 if sql is None else writes.of_sql(sql)) or producer.writes(reading)
+        key = IoKey(reading.run_id, dataset, hour)
+        made = Output(
+            key=key,
+            run_id=run.id,
+            job=run.job,
+            kinds=kinds,
+            schema=None if schema is None else schema.digest,
+            num_bytes=None if counts is None else counts.size,
+            num_rows=None if counts is None else counts.row_count,
+            num_files=None if counts is None else counts.file_count,
+        )
+        put(self._facts.outputs, key, made)
+        return dataset, known.get("columnLineage") or ()
+
+    def _column_lineage(
+        self,
+        target: DatasetKey,
+        relations: tuple[Relations, ...],
+        reading: Reading,
+        producer: Producer,
+        run: Run,
+        hour: datetime.datetime,
+        tables: Tables,
+    ) -> None:
+        for each in relations:
+            source = tables.get((each.namespace, each.name))
+            if source is None:
+                source = self._catalogue.named(producer, each.namespace, each.name)
+            lineage = ColumnLineage(reading.run_id, run.id, run.job, source, target, hour, each.fingerprint)
+            self._facts.column_lineage.add(lineage)
+            self._facts.column_relations[each.fingerprint] = each.relations
+
+
+def _details(reading: Reading, producer: Producer) -> RunDetails:
+    details = producer.run_details(reading)
+    user = details.get("started_by")
+    if user is not None:
+        details["started_by"] = names.bounded(user)
+    return details
+
+
+def _producer(job_facets: dict[str, Any], namespace: str) -> Producer:
+    job_type: facets.JobType | None = job_facets.get("jobType")
+    if job_type is not None:
+        return _PRODUCERS.get(job_type.integration.upper(), _CUSTOM)
+    return _PRODUCERS["HIVE"] if namespace.startswith("hive://") else _CUSTOM
+
+
+def _sql(reading: Reading) -> str | None:
+    said: facets.Sql | None = reading.job.get("sql")
+    return None if said is None else said.query.strip() or None
+
+
+def _type(job_facets: dict[str, Any]) -> str | None:
+    job_type: facets.JobType | None = job_facets.get("jobType")
+    if job_type is None:
+        return None
+    kind = f"{job_type.integration}_{job_type.job_type}" if job_type.job_type else job_type.integration
+    return names.bounded(kind.upper())
+
+
+def _hour(created_at: datetime.datetime | None, time: datetime.datetime) -> datetime.datetime:
+    """Return the begin of the hour in which the time lies, as `IoKey` counts them."""
+    if created_at is None:
+        return time.replace(minute=0, second=0, microsecond=0)
+    later = time - created_at
+    return created_at if later < _HOUR else created_at + later // _HOUR * _HOUR

@@ -1,0 +1,60 @@
+"""How lineage names things across events: by what the events say, never by a number of a database."""
+
+import datetime
+from functools import lru_cache
+from typing import NamedTuple
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+NO_HOST = "unknown"
+"""Name of a location that its namespace names no host for, such as `file`."""
+NO_RUN = UUID(int=0)
+"""Stands for the run where a JobEvent says what a job reads and writes: none has done it."""
+_UUID7 = 7
+_REMEMBERED = 50_000
+_END_MS = 253_402_300_800_000  # the year 10000
+
+
+class LocationKey(NamedTuple):
+    """Where datasets or jobs live: `kafka` and `broker-1:9092`. Both are lower case."""
+
+    type: str
+    name: str
+
+
+class DatasetKey(NamedTuple):
+    """A table, topic or folder. The name is lower case; how it was spelt stands in `facts.Dataset`."""
+
+    location: LocationKey
+    name: str
+
+
+class JobKey(NamedTuple):
+    """A program that runs again and again. The name is lower case; how it was spelt stands in `facts.Job`."""
+
+    location: LocationKey
+    name: str
+
+
+def declared_by(job: JobKey) -> UUID:
+    """Return what stands for the operation where a JobEvent says what the job reads and writes."""
+    return uuid5(NAMESPACE_URL, f"{job.location.type}://{job.location.name}/{job.name}")
+
+
+@lru_cache(_REMEMBERED)
+def time_of(run_id: UUID) -> datetime.datetime | None:
+    """Return the time inside of a UUIDv7; None for any other, and for a time that no calendar has."""
+    number = run_id.int
+    if number >> 76 & 0xF != _UUID7:
+        return None
+    milliseconds = number >> 80
+    if milliseconds >= _END_MS:
+        return None
+    return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+
+
+def in_utc(time: datetime.datetime) -> datetime.datetime | None:
+    """Return the same time in UTC, which it is taken for if it has no zone; None if UTC has no such time."""
+    try:
+        return time.replace(tzinfo=datetime.UTC) if time.tzinfo is None else time.astimezone(datetime.UTC)
+    except OverflowError:
+        return None

@@ -1,0 +1,73 @@
+"""Conditions over sets of ids of any size, and sums of flags, in the words of both databases."""
+
+import datetime
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, or_, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from penstock.lineage.keys import time_of
+
+_FLAGS = [1 << bit for bit in range(12)]
+
+
+def among(connection: Connection, column: ColumnElement[Any], ids: Iterable[Any]) -> ColumnElement[bool]:
+    """Return that a column has one of these values: one parameter however many there are, and an index serves it."""
+    values = list(ids)
+    if connection.dialect.name == "postgresql":
+        array = bindparam(None, values, type_=ARRAY(column.type), unique=True)
+        return column == func.any(array)
+    listed = orjson.dumps([each.hex if isinstance(each, UUID) else each for each in values]).decode()
+    return column.in_(select(func.json_each(listed).table_valued("value").c.value))
+
+
+def by_uuid(
+    connection: Connection, id_column: ColumnElement[Any], created_at: ColumnElement[Any], ids: Iterable[UUID]
+) -> ColumnElement[bool]:
+    """Return that a row of the history has one of these ids; partitions that cannot have it are left alone.
+
+    `created_at` is the time inside of a UUIDv7; of other ids nothing is known, and all partitions are asked.
+    """
+    timed, others = {}, set()
+    for each in ids:
+        time = time_of(each)
+        if time is None:
+            others.add(each)
+        else:
+            timed[each] = time
+    found: list[ColumnElement[bool]] = []
+    if timed:
+        between = created_at.between(min(timed.values()), max(timed.values()) + datetime.timedelta(milliseconds=1))
+        found.append(among(connection, id_column, timed) & between)
+    if others:
+        found.append(among(connection, id_column, others))
+    return or_(*found) if found else among(connection, id_column, ())
+
+
+class all_flags(FunctionElement[int]):  # noqa: N801 - stands in statements like a function of the database
+    """All flags that are set in any row of a group."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(all_flags, "postgresql")
+def _bit_or(element: Any, compiler: Any, **options: Any) -> str:
+    return f"bit_or({compiler.process(element.clauses, **options)})"
+
+
+@compiles(all_flags)
+def _sum_of_flags(element: Any, compiler: Any, **options: Any) -> str:
+    """SQLite has no `bit_or`: a flag is set in some row if the greatest of its bits is."""
+    column = compiler.process(element.clauses, **options)
+    return "(" + " + ".join(f"max({column} & {flag})" for flag in _FLAGS) + ")"
+
+
+def at_most(statement: Select[Any], limit: int) -> Select[Any]:
+    """Return the statement with a limit that shows whether there is more."""
+    return statement.limit(limit + 1)

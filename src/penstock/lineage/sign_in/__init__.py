@@ -1,0 +1,1 @@
+"""Who asks the lineage service: tokens, passwords, and an OpenID provider."""

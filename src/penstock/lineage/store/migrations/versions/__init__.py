@@ -1,0 +1,1 @@
+"""The steps, each with what it changes."""

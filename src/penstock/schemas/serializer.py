@@ -1,0 +1,169 @@
+"""Values to the bytes of records and back, by the schemas of a registry: for producers, consumers and commands.
+
+A value that does not fit its schema, and a schema that the registry does not take, are refused before anything is sent.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from penstock.errors import BadInput, Conflict, NotFound
+from penstock.schemas.avro import AvroSchema
+from penstock.schemas.avro_json import from_json
+from penstock.schemas.client import RegistryClient, client_of
+from penstock.schemas.formats import SUFFIXES, Format
+from penstock.schemas.json_schema import JsonSchema
+from penstock.schemas.protobuf import ProtobufSchema
+from penstock.schemas.registry import Registry
+from penstock.schemas.schema import Reference, Schema
+from penstock.schemas.wire import FRAME_BYTES, UnframedError, framed, schema_id_of
+
+Strategy = Literal["TopicName", "RecordName", "TopicRecordName"]
+"""What a subject is named after: the topic, the record, or both."""
+AnySchema = AvroSchema | JsonSchema | ProtobufSchema
+
+
+def opened(client: RegistryClient, schema: Schema) -> AnySchema:
+    """Return a schema with all that it refers to, ready to be used."""
+    referred = client.referred(schema)
+    if schema.format == "AVRO":
+        return AvroSchema(schema, referred.values())
+    return JsonSchema(schema, referred) if schema.format == "JSON" else ProtobufSchema(schema, referred)
+
+
+def read_schema(file: Path, format_: Format | None = None, references: tuple[Reference, ...] = ()) -> Schema:
+    """Read a schema from a file; what it is written in, its name says unless somebody else does."""
+    found = format_ or SUFFIXES.get(file.suffix)
+    if found is None:
+        raise BadInput(f"{file}: by its name it is not an .avsc, .proto or .json", fix="Say which format it is")
+    try:
+        return Schema(text=file.read_text(encoding="utf-8"), format=found, references=references)
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {file}") from None
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(f"{file} cannot be read as text") from None
+
+
+class Serializer:
+    """Turns values into bytes by one schema. Not for several threads at once.
+
+    The schema is registered under the subject of a topic with the first value for it, or only looked for if `register`
+    is False. `message` names a message of a Protobuf file; the first one if left out. `subject` names the subject,
+    whatever the strategy.
+    """
+
+    def __init__(
+        self,
+        registry: Registry | str,
+        schema: Schema | Path | str,
+        *,
+        strategy: Strategy = "TopicName",
+        register: bool = True,
+        message: str | None = None,
+        subject: str | None = None,
+    ) -> None:
+        self._client = client_of(registry_of(registry))
+        self.schema = schema if isinstance(schema, Schema) else read_schema(Path(schema))
+        self._opened = opened(self._client, self.schema)
+        self._strategy = strategy
+        self._subject = subject
+        self._register = register
+        self._ids: dict[tuple[str, bool], int] = {}
+        self._indexes: tuple[int, ...] = (0,)
+        if isinstance(self._opened, ProtobufSchema) and message is not None:
+            self._indexes = self._opened.indexes_of(message)
+
+    def subject(self, topic: str, *, is_key: bool = False) -> str:
+        """Return the subject for a topic's values, or for its keys."""
+        if self._subject is not None:
+            return self._subject
+        if self._strategy == "TopicName":
+            return f"{topic}-{'key' if is_key else 'value'}"
+        name = self._record_name()
+        return name if self._strategy == "RecordName" else f"{topic}-{name}"
+
+    def _record_name(self) -> str:
+        if isinstance(self._opened, ProtobufSchema):
+            return str(self._opened.descriptor(self._indexes).full_name)
+        if not self._opened.name:
+            raise BadInput("a subject cannot be named after a schema without a title")
+        return self._opened.name
+
+    def schema_id(self, topic: str, *, is_key: bool = False) -> int:
+        """Return the id that records for a topic carry; raise `Conflict` if the registry does not take the schema."""
+        known = self._ids.get((topic, is_key))
+        if known is None:
+            subject = self.subject(topic, is_key=is_key)
+            known = self._registered(subject) if self._register else self._found(subject)
+            self._ids[topic, is_key] = known
+        return known
+
+    def _registered(self, subject: str) -> int:
+        try:
+            return self._client.register(subject, self.schema)
+        except Conflict as error:
+            raise Conflict(
+                error.what, safe="Nothing was sent", fix=f"See: penstock schema check {subject} FILE"
+            ) from None
+
+    def _found(self, subject: str) -> int:
+        found = self._client.find(subject, self.schema)
+        if found is None:
+            raise NotFound(f"the subject '{subject}' does not have this schema", safe="Nothing was sent")
+        return found.id
+
+    def encode(self, topic: str, value: Any, *, is_key: bool = False) -> bytes | None:
+        """Return the bytes of a value for a topic; None, a tombstone, stays None. What does not fit is `BadInput`."""
+        if value is None:
+            return None
+        try:
+            if isinstance(self._opened, ProtobufSchema):
+                payload = self._opened.encode(value, self._indexes)
+            else:
+                payload = self._opened.encode(value)
+        except ValueError as error:
+            what = "key" if is_key else "value"
+            raise BadInput(f"the {what} does not fit its schema: {error}", safe="It was not sent") from None
+        return framed(self.schema_id(topic, is_key=is_key), payload)
+
+    def of_json(self, value: Any) -> Any:
+        """Return what was read from JSON as this schema takes it: times, decimals and bytes are texts there."""
+        if isinstance(self._opened, AvroSchema):
+            return from_json(value, self._opened.parsed, self._opened.named)
+        return value
+
+
+@dataclass(frozen=True)
+class Deserialized:
+    """A value, and the schema that it was written with."""
+
+    value: Any
+    schema_id: int
+
+
+class Deserializer:
+    """Turns the bytes of records into values, each by the schema that it names."""
+
+    def __init__(self, registry: Registry | str) -> None:
+        self._client = client_of(registry_of(registry))
+        self._opened: dict[int, AnySchema] = {}
+
+    def decode(self, data: bytes) -> Deserialized:
+        """Return a value; raise `BadInput` if it names no schema or its bytes do not fit it."""
+        try:
+            schema_id = schema_id_of(data)
+            if schema_id not in self._opened:
+                self._opened[schema_id] = opened(self._client, self._client.schema(schema_id))
+            return Deserialized(self._opened[schema_id].decode(data[FRAME_BYTES:]), schema_id)
+        except (UnframedError, ValueError) as error:
+            raise BadInput(str(error)) from None
+
+
+def registry_of(named: Registry | str) -> Registry:
+    """Return a registry by its address alone."""
+    try:
+        return Registry.model_validate(named)
+    except ValidationError as error:
+        raise BadInput(error.errors(include_input=False)[0]["msg"].removeprefix("Value error, ")) from None

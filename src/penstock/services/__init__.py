@@ -1,0 +1,1 @@
+"""The servers around the cluster, others' and our own; each is supervised, and started again when it dies."""

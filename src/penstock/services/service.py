@@ -1,0 +1,20 @@
+"""The contract of a service: what it is made of, and how it shows that it works."""
+
+from typing import Protocol
+
+from penstock.config.local_services import ServiceAddress, ServiceState
+from penstock.services.launch import Launch
+from penstock.services.surroundings import Surroundings
+
+
+class Service(Protocol):
+    """One kind of service, with the settings of the project file."""
+
+    def has_front(self, *, secure: bool) -> bool:
+        """Return whether clients meet a program of ours in front of the service's own."""
+
+    def prepare(self, around: Surroundings, state: ServiceState) -> Launch:
+        """Fetch what it needs and write its files; return what to start. Nothing runs yet."""
+
+    def probe(self, around: Surroundings, address: ServiceAddress) -> None:
+        """Let something real go through it; raise a `Transient` error until that works."""

@@ -1,0 +1,23 @@
+"""Words that messages are made of. Imports nothing of Penstock: whatever prints a line has it at hand."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def plural(count: int, thing: str, things: str = "") -> str:
+    """Write a count with its noun, as in `1 event` and `2,000 events`."""
+    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+
+
+def nearest(typed: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the name that somebody who typed this most likely meant; None if none is near."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(typed, sorted(known), n=1, cutoff=likeness)), None)
+
+
+def nearest_file(typed: Path, known: Iterable[Path]) -> str:
+    """Return the question whether another file was meant, by its name without the ending; empty if none is near."""
+    by_stem = {each.stem: each for each in known}
+    close = nearest(typed.stem, by_stem)
+    return f"Did you mean {by_stem[close]}?" if close is not None else ""

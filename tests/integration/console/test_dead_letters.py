@@ -1,0 +1,68 @@
+"""The dead letters of a console, by its REST interface, on a real broker."""
+
+from pathlib import Path
+from typing import Any
+
+from penstock.delivery.dead_envelope import ENVELOPE, enveloped
+from penstock.delivery.selection import Filter
+from penstock.kafka.producer import Producer
+from penstock.operate.belonging import write_file
+from penstock.record.formats import DEAD_LETTER
+
+from conftest import RunningKafka
+from support.consoles import open_console
+from support.pipelines import Lab
+from support.waiting import until
+
+
+def test_letters_are_counted_shown_planned_for_and_discarded_by_their_count(lab: Lab) -> None:
+    topic = lab.kafka.topic("console-dead")
+    lab.send(topic, "no json", {"id": 1, "name": "good"}, {"id": "no number"})
+    lab.run(lab.spec(topic))
+    write_file(lab.home(topic).folder, lab.written(topic))
+    ask = open_console(lab.kafka.home, lab.connection.bootstrap_servers)
+    counted = ask("GET", "/dead-letters", pipeline=topic).json()
+    first = min(ask("GET", "/dead-letters/letters", pipeline=topic).json(), key=lambda each: int(each["offset"]))
+    whole = ask("GET", f"/dead-letters/letters/{topic}.dead/{first['dead_partition']}/{first['dead_offset']}").json()
+    letters, mine = ask.client.app.state.console.letters, Filter(pipeline=topic)  # type: ignore[attr-defined]
+    is_read_once = letters.look(mine) is letters.look(mine)
+    only = {"filter": {"pipeline": topic}}
+    planned = ask("POST", "/dead-letters/replay", only).json()
+    wrong = ask("POST", "/dead-letters/discard", {**only, "count": 5})
+    done = ask("POST", "/dead-letters/discard", {**only, "count": 2}).json()
+
+    assert is_read_once
+    assert (2, 2) == (counted["total"], sum(each["letters"] for each in counted["reasons"]))
+    assert ("no json", []) == (whole["record"]["value"]["text"], whole["record"]["headers"])
+    assert {"found": 2, "left_out": [], "replay": None} == planned
+    assert (409, "2 dead letters fit by now, and not 5") == (wrong.status_code, wrong.json()["error"]["message"])
+    assert {"found": 2, "discarded": 2, "is_done": True} == done
+    assert 0 == ask("GET", "/dead-letters", pipeline=topic).json()["total"]
+
+
+def test_what_rules_hide_is_not_told_by_the_reasons_of_letters(kafka: RunningKafka, tmp_path: Path) -> None:
+    name = kafka.topic("failed")
+    said: dict[str, Any] = dict.fromkeys(ENVELOPE, 0)
+    said |= {"pipeline": name, "stage": "decode", "error": "ValueError", "sinks": "[]"}
+    said |= {"message": "no number: 4111", "topic": "orders", "line": "", "sink": "", "stub": "", "format": DEAD_LETTER}
+    with Producer(kafka.connection) as producer:
+        producer.send(name, '{"id": "4111"}', headers=enveloped(said))
+    ask = open_console(tmp_path, kafka.connection.bootstrap_servers)
+    before = ask("GET", "/dead-letters", topic=name).json()["reasons"]
+    (tmp_path / "console").mkdir(exist_ok=True)
+    (tmp_path / "console" / "masks.yaml").write_text("rules: [{topics: orders, fields: [id]}]")
+    (reason,) = ask("GET", "/dead-letters", topic=name).json()["reasons"]
+    (letter,) = ask("GET", "/dead-letters/letters", topic=name).json()
+    whole = ask("GET", f"/dead-letters/letters/{name}/0/0").json()
+    counted = [
+        ask("POST", "/dead-letters/discard", {"filter": {"topic": name, "error": error}}).json()["found"]
+        for error in ("4111", "ValueError")
+    ]
+    begun = ask("POST", "/searches", {"topic": name, "value": "4111"}).json()
+    until(lambda: ask("GET", f"/searches/{begun['id']}").json()["state"] != "running")
+
+    assert ["no number: 4111"] == [each["example"] for each in before]
+    assert ("***", "***", "***") == (reason["example"], letter["message"], whole["letter"]["message"])
+    assert '{"id":"***"}' == whole["record"]["value"]["text"]
+    assert [0, 1] == counted
+    assert [] == ask("GET", f"/searches/{begun['id']}").json()["found"]

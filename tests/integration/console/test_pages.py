@@ -1,0 +1,163 @@
+"""The pages of a console in a real browser, over a real broker: one browser and one console for all."""
+
+from collections.abc import Iterator
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from penstock.errors import NotFound
+from penstock.kafka import groups, topics
+from penstock.kafka.producer import Producer
+from penstock.kafka.reader import read_all
+
+from conftest import RunningKafka, _skip_without
+from support.browsers import NARROW, Browser, browsing_console, find_browser
+from support.waiting import until
+
+MARKUP = "<img src=x onerror=\"document.title='obeyed'\">"
+
+
+@pytest.fixture(scope="module")
+def browser(kafka: RunningKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    _skip_without(find_browser)
+    with browsing_console(tmp_path_factory.mktemp("home"), kafka.connection.bootstrap_servers) as browser:
+        yield browser
+
+
+def test_every_page_loads_without_a_complaint_of_the_browser_and_fits_wide_and_narrow_windows(
+    browser: Browser, kafka: RunningKafka
+) -> None:
+    topic = kafka.topic("pages")
+    groups.commit(kafka.admin(), topic, {(topic, 0): 0})
+    pages = {
+        "/": ("Overview", "Nodes up"),
+        "/topics": ("Topics", topic),
+        f"/topics/{topic}": (topic, "First offset"),
+        f"/topics/{topic}/messages": ("Messages", "No records here"),
+        "/groups": ("Groups", "Protocol"),
+        f"/groups/{topic}": (topic, "Nobody is in it now"),
+        "/pipelines": ("Pipelines", "No pipeline has run here"),
+        "/dead-letters": ("Dead letters", " open"),
+        "/tables": ("Tables", "No tables yet"),
+        "/lineage": ("Lineage", "lineage.db"),
+        "/schemas": ("Schemas", "no schema registry is named"),
+        "/connectors": ("Connectors", "this project has no Kafka Connect"),
+        "/access": ("Access", "Who did what"),
+        "/nodes": ("Nodes", "Every partition has a leader"),
+        "/nodes/1": ("Node 1", "log.dirs"),
+        "/lab": ("Lab", "Nothing was started yet", "kill-broker", "No game has ended yet"),
+        "/lab/runs/0": ("Run", "there is no run"),
+    }
+    seen = {}
+    for path, words in pages.items():
+        browser.open(path)
+        if path == "/topics":
+            browser.field("Search topics").send_keys(topic)
+        browser.shows(*words)
+        wide = browser.overflow_px
+        browser.resize(NARROW)
+        seen[path] = (browser.complaints, wide, browser.overflow_px)
+
+    assert dict.fromkeys(pages, ([], 0, 0)) == seen
+
+
+def test_a_topic_is_made_by_clicking_and_deleted_when_its_name_is_typed(browser: Browser, kafka: RunningKafka) -> None:
+    name = f"{kafka.topic('clicked')}.made"
+    browser.open("/topics")
+    browser.shows("New topic")
+    browser.click("New topic")
+    browser.field("Name").send_keys(name)
+    browser.field("Partitions").send_keys(Keys.BACKSPACE, "3")
+    browser.click("Create")
+    browser.shows(f"Topic '{name}' made")
+
+    assert 3 == topics.partition_count(kafka.admin(), name)
+
+    browser.open(f"/topics/{name}")
+    browser.shows("Change", "Kept for")
+    browser.click("Change")
+    browser.click("Delete topic")
+    browser.shows("0 records at most")
+    browser.field(f"Type {name} to confirm").send_keys("another")
+    browser.click("Delete")
+    browser.shows("to confirm. Nothing was changed")
+
+    assert 3 == topics.partition_count(kafka.admin(), name)
+
+    browser.field(f"Type {name} to confirm").send_keys(Keys.BACKSPACE * len("another"), name)
+    browser.click("Delete")
+
+    def is_gone() -> bool:
+        try:
+            return topics.partition_count(kafka.admin(), name) == 0
+        except NotFound:
+            return True
+
+    until(is_gone)
+
+
+def test_records_are_sent_searched_and_shown_as_text_whatever_is_in_them(browser: Browser, kafka: RunningKafka) -> None:
+    topic = kafka.topic("markup")
+    with Producer(kafka.connection) as producer:
+        producer.send(topic, MARKUP, key=MARKUP, headers=[(MARKUP, MARKUP)])
+    browser.open(f"/topics/{topic}/messages")
+    browser.shows(MARKUP)
+    browser.click("Send a record")
+    browser.field("Value").send_keys('{"id": 7}')
+    browser.click("Send")
+    browser.shows("Every replica in sync has the record")
+    browser.field("Search the whole topic").send_keys("onerror", Keys.ENTER)
+    browser.shows("1 found in 2 of 2 records, done")
+    browser.press("tr[tabindex]", Keys.ENTER)
+    browser.shows(f"{MARKUP}: {MARKUP}")
+
+    assert [MARKUP.encode(), b'{"id": 7}'] == [each.value() for each in read_all(kafka.connection, topic)]
+    assert "obeyed" not in browser.driver.title
+    assert [] == browser.driver.find_elements(By.CSS_SELECTOR, "img[src=x]")
+
+
+def test_a_group_is_moved_by_clicking_once_its_plan_was_shown(browser: Browser, kafka: RunningKafka) -> None:
+    topic = kafka.topic("moved")
+    with Producer(kafka.connection) as producer:
+        for _ in range(3):
+            producer.send(topic, "{}")
+    groups.commit(kafka.admin(), topic, {(topic, 0): 3})
+    browser.open(f"/groups/{topic}")
+    browser.shows("Move", "Nobody is in it now")
+    browser.click("Move")
+    browser.field("To").send_keys("earliest")
+    browser.click("Show the plan")
+    browser.shows("reads again")
+
+    assert {(topic, 0): 3} == groups.committed(kafka.admin(), topic)
+
+    browser.click("Move")
+    browser.shows(f"Group '{topic}' moved")
+
+    assert {(topic, 0): 0} == groups.committed(kafka.admin(), topic)
+
+
+def test_the_theme_is_kept(browser: Browser) -> None:
+    browser.open("/")
+    browser.shows("Overview")
+
+    def is_dark() -> bool:
+        return "body--dark" in str(browser.driver.find_element(By.TAG_NAME, "body").get_attribute("class"))
+
+    before = is_dark()
+    browser.field("Light or dark").click()
+    until(lambda: is_dark() is not before)
+    browser.open("/topics")
+    browser.shows("Topics")
+    until(lambda: is_dark() is not before)
+
+
+def test_whoever_signs_out_by_clicking_is_sent_to_the_sign_in(browser: Browser) -> None:
+    browser.open("/")
+    browser.shows("Overview")
+    browser.click("Sign out")
+    until(lambda: browser.driver.current_url.endswith("/sign-in"))
+    browser.open("/topics")
+    until(lambda: browser.driver.current_url == f"{browser.address}/sign-in")
+    browser.sign_in()

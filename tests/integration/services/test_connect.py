@@ -1,0 +1,51 @@
+"""The worker of Kafka Connect that Penstock starts."""
+
+from pathlib import Path
+
+import httpx
+
+from penstock.config.local_services import ServiceAddress
+from penstock.connect.client import ConnectClient
+from penstock.kafka import topics
+
+from conftest import RunningKafka
+
+
+def login(connect: ServiceAddress) -> tuple[str, str]:
+    assert connect.username is not None
+    assert connect.password is not None
+    return connect.username, connect.password.reveal()
+
+
+def test_nobody_has_the_worker_read_or_write_files_without_its_login(connect: ServiceAddress, tmp_path: Path) -> None:
+    sink = {"connector.class": "FileStreamSink", "file": str(tmp_path / "planted"), "topics": "connect-status"}
+    asked = f"{connect.url}/connectors/stranger/config"
+
+    refused = [
+        httpx.put(asked, json=sink, timeout=240, **more).status_code
+        for more in ({}, {"auth": ("connect", "guessed")}, {"headers": {"Host": "evil.example"}})
+    ]
+
+    assert [401, 401, 401] == refused
+    assert "stranger" not in httpx.get(f"{connect.url}/connectors", auth=login(connect), timeout=240).json()
+
+
+def test_the_worker_has_its_topics_and_the_connectors_that_come_with_kafka(
+    kafka: RunningKafka, connect: ServiceAddress
+) -> None:
+    plugins = httpx.get(f"{connect.url}/connector-plugins", auth=login(connect), timeout=240).json()
+
+    assert {"connect-configs", "connect-offsets", "connect-status"} <= {
+        each.topic for each in topics.list_topics(kafka.admin())
+    }
+    assert {"org.apache.kafka.connect.file.FileStreamSourceConnector"} <= {each["class"] for each in plugins}
+
+
+def test_the_plugin_itself_says_which_settings_are_secrets(connect: ServiceAddress) -> None:
+    client = ConnectClient(connect)
+    given = {"database.hostname": "db", "database.password": "env:P", "database.sslpassword": "env:Q"}
+
+    found = client.secret_settings({"connector.class": "io.debezium.connector.postgresql.PostgresConnector", **given})
+
+    assert {"database.password", "database.sslpassword"} == found
+    assert set() == client.secret_settings({"connector.class": "NoSuchPlugin", **given})

@@ -1,0 +1,168 @@
+"""A real browser that looks at a console: Debian's chromium, driven by its own driver, with no display."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from selenium import webdriver
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    NoSuchElementException,
+    StaleElementReferenceException,
+)
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from penstock.console.users import Users
+from penstock.errors import EnvironmentNotReady
+
+from support.consoles import PASSWORD
+from support.waiting import eventually, until
+
+WIDE, NARROW = (1280, 900), (400, 800)
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--disable-sync",
+)
+
+
+def find_browser() -> tuple[str, str]:
+    """Return the browser and its driver."""
+    browser, driver = which("chromium"), which("chromedriver")
+    if browser is None or driver is None:
+        raise EnvironmentNotReady("there is no chromium with its driver", fix="Run: scripts/setup tests")
+    return browser, driver
+
+
+@contextmanager
+def browsing(folder: Path) -> Iterator[Any]:
+    """Run one browser; its profile is in a folder that is empty."""
+    browser, driver = find_browser()
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for flag in (*_FLAGS, f"--user-data-dir={folder}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = Service(driver, log_output=os.devnull)
+    running = webdriver.Chrome(options=options, service=service)
+    try:
+        yield running
+    finally:
+        running.quit()
+
+
+class Browser:
+    """Looks at one console."""
+
+    def __init__(self, driver: Any, address: str) -> None:
+        self.driver, self.address = driver, address
+
+    def open(self, path: str) -> None:
+        """Open a page in a wide window, and forget what the browser said before."""
+        self.resize(WIDE)
+        self.driver.get_log("browser")
+        self.driver.get(self.address + path)
+
+    def resize(self, size: tuple[int, int]) -> None:
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def sign_in(self) -> None:
+        """Sign in by the page that every other one leads to."""
+        self.open("/topics")
+        eventually(lambda: self.driver.find_elements(By.NAME, "user"))[0].send_keys("ann")
+        self.driver.find_element(By.NAME, "password").send_keys(PASSWORD, Keys.ENTER)
+        self.shows("Overview", "ann (admin)")
+
+    @property
+    def text(self) -> str:
+        """What is to be read now, asked in one step: an element that was found first may be gone when it is read."""
+        return str(self.driver.execute_script("return document.body ? document.body.innerText : ''"))
+
+    def shows(self, *words: str, timeout_s: float = 120.0) -> None:
+        """Wait until the page shows all of these."""
+        until(lambda: all(word in self.text for word in words), timeout_s)
+
+    def click(self, name: str) -> None:
+        """Click what is called so as soon as it is there, the newest first: a dialog lies above the page."""
+        until(lambda: self._is_clicked(name))
+
+    def _is_clicked(self, name: str) -> bool:
+        """Try once: a page that loads draws its elements anew, and a dialog that opens lies above them for a moment."""
+        try:
+            found = self.driver.find_elements(By.CSS_SELECTOR, "button, a, .q-item")
+            named = [each for each in found if each.is_displayed() and each.text.strip().endswith(name)]
+            if named:
+                named[-1].click()
+        except (StaleElementReferenceException, ElementClickInterceptedException):
+            return False
+        return bool(named)
+
+    def field(self, label: str) -> Any:
+        """Return a field as soon as it is there: a dialog takes a moment to open."""
+        selector = f'[aria-label="{label}"], [placeholder="{label}"]'
+        return eventually(lambda: self.driver.find_elements(By.CSS_SELECTOR, selector))[0]
+
+    def press(self, selector: str, key: str) -> None:
+        """Press a key on an element as soon as it is there: a table that is filled draws its rows anew."""
+
+        def is_pressed() -> bool:
+            try:
+                self.driver.find_element(By.CSS_SELECTOR, selector).send_keys(key)
+            except (NoSuchElementException, StaleElementReferenceException):
+                return False
+            return True
+
+        until(is_pressed)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What the browser has to complain of since the page was opened."""
+        return [each["message"] for each in self.driver.get_log("browser") if each["level"] in {"WARNING", "SEVERE"}]
+
+    @property
+    def overflow_px(self) -> int:
+        """How much wider the page is than the window."""
+        script = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        return int(self.driver.execute_script(script))
+
+
+@contextmanager
+def browsing_console(home: Path, bootstrap_servers: str = "", project: Path | None = None) -> Iterator[Browser]:
+    """Run a console of its own process, and a browser in which an admin has signed in.
+
+    Without servers it is about the local cluster of the home folder.
+    """
+    Users(home / "console").put("ann", PASSWORD, "admin")
+    command = [sys.executable, "-m", "penstock", "--home", str(home)]
+    command += ["--bootstrap", bootstrap_servers] if bootstrap_servers else []
+    command += ["--project", str(project)] if project else []
+    command += ["console", "--port", "0", "--sign-in"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as console:
+        assert console.stderr is not None
+        said = re.match(r"console at (http://\S+);", console.stderr.readline())
+        try:
+            assert said is not None
+            with tempfile.TemporaryDirectory() as profile, browsing(Path(profile)) as driver:
+                browser = Browser(driver, said[1])
+                browser.sign_in()
+                yield browser
+        finally:
+            console.terminate()
+            console.wait(120)

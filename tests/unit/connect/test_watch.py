@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import pytest
+
+from penstock.config.local_services import ServiceAddress
+from penstock.connect import restarts
+from penstock.connect.client import ConnectClient, Connector
+from penstock.connect.restarts import Restarts
+from penstock.connect.watch import Watch
+
+TRACE = "org.apache.kafka.connect.errors.ConnectException: outer\nCaused by: java.io.IOException: disk full"
+
+
+class Worker(ConnectClient):
+    """A worker with one connector, whose state a test sets."""
+
+    def __init__(self) -> None:
+        super().__init__(ServiceAddress(url="http://127.0.0.1:1"))
+        self.there = [Connector(name="lines", type="source", state="RUNNING", tasks="1/1")]
+        self.restarted: list[str] = []
+
+    def fail(self, state: str = "RUNNING") -> None:
+        self.there = [Connector(name="lines", type="source", state=state, tasks="0/1", trace=TRACE)]
+
+    def connectors(self) -> list[Connector]:
+        return self.there
+
+    def restart(self, name: str, *, only_failed: bool = False) -> None:
+        assert only_failed
+        self.restarted.append(name)
+
+
+def test_what_has_failed_is_started_again_after_pauses_that_grow_and_begin_anew_once_it_runs_well(
+    tmp_path: Path,
+) -> None:
+    worker = Worker()
+    watch, pauses = Watch(worker, tmp_path), list[float]()
+    now = 1000.0
+    worker.fail()
+    for ran_s in (0.5, 0.5, 0.5, 100.0):
+        watch.look(now)
+        again_at = restarts.load(tmp_path)["lines"].again_at
+        assert again_at is not None
+        pauses.append(again_at - now)
+        watch.look(again_at - 0.1)
+        before = len(worker.restarted)
+        watch.look(again_at)
+        assert before + 1 == len(worker.restarted)
+        now = again_at + ran_s
+
+    watch.look(now)
+    told = restarts.load(tmp_path)["lines"]
+    assert [1.0, 2.0, 4.0, 8.0] == pauses
+    assert Restarts(count=4, reason="java.io.IOException: disk full", failed_at=now, again_at=now + 1.0) == told
+
+
+@pytest.mark.parametrize("state", ["PAUSED", "STOPPED"])
+def test_a_connector_that_somebody_has_paused_or_stopped_is_left_alone(tmp_path: Path, state: str) -> None:
+    worker = Worker()
+    watch = Watch(worker, tmp_path)
+    worker.fail(state)
+
+    for now in (1000.0, 2000.0):
+        watch.look(now)
+
+    assert ([], {}) == (worker.restarted, restarts.load(tmp_path))
+
+
+def test_a_watch_that_is_started_again_goes_on_counting_and_forgets_what_is_removed(tmp_path: Path) -> None:
+    restarts.save(tmp_path, {"lines": Restarts(count=3, again_at=5.0), "gone": Restarts(count=1)})
+    worker = Worker()
+    worker.fail()
+
+    Watch(worker, tmp_path).look(10.0)
+
+    assert {"lines": 4} == {name: each.count for name, each in restarts.load(tmp_path).items()}

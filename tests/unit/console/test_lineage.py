@@ -1,0 +1,76 @@
+"""Lineage in a console, by its REST interface, from a store in the home folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.lineage.store.address import StoreAddress, default_path
+from penstock.lineage.store.database import migrate
+
+from support.consoles import Asked, open_console
+from support.lineage_samples import event, facet
+from support.lineage_stories import write_in_batches
+
+UNREACHABLE = "127.0.0.1:1"
+MARKUP = "<script>alert('orders')</script>"
+SINCE = "2026-03-01T00:00Z"
+
+
+def _table(name: str, **facets: Any) -> dict[str, Any]:
+    return {"namespace": "postgres://db:5432", "name": name, "facets": facets}
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Asked:
+    home = tmp_path / "home"
+    path = default_path(home)
+    path.parent.mkdir(parents=True)
+    address = StoreAddress(store=str(path))
+    migrate(address)
+    how = {"type": "DIRECT", "subtype": "IDENTITY", "description": "", "masking": False}
+    made_of = {"namespace": "postgres://db:5432", "name": "raw", "field": "id", "transformations": [how]}
+    columns = facet(fields={"key": {"inputFields": [made_of]}})
+    ran = event("COMPLETE", "2026-03-01T12:00:00Z", "019ca900-0000-7000-8000-000000000001", ("etl", "load"),
+                inputs=[_table("raw")], outputs=[_table(MARKUP, columnLineage=columns)])  # fmt: skip
+    write_in_batches(address, [json.dumps(ran).encode()], 1)
+    return open_console(home, UNREACHABLE)
+
+
+def test_what_is_found_by_name_has_a_graph_around_it(ask: Asked) -> None:
+    (found,) = ask("GET", "/lineage/search", words="raw").json()["items"]
+    graph = ask("GET", "/lineage/graph", of=found["key"], since=SINCE).json()
+    before = ask("GET", "/lineage/graph", of=found["key"], since=SINCE, direction="upstream").json()
+
+    assert ("dataset", "raw", "raw") == (found["kind"], found["name"], graph["name"])
+    assert {("dataset", "raw"), ("job", "load"), ("dataset", MARKUP)} == {
+        (each["kind"], each["name"]) for each in graph["nodes"]
+    }
+    assert (2, 0) == (len(graph["edges"]), len(before["edges"]))
+    assert {each["key"] for each in graph["nodes"]} >= {graph["edges"][0]["source"], graph["edges"][0]["target"]}
+
+
+def test_names_are_only_text_in_the_picture_and_columns_are_told(ask: Asked) -> None:
+    target = next(each for each in ask("GET", "/lineage/datasets").json()["items"] if each["name"] == MARKUP)
+    graph = ask("GET", "/lineage/graph", of=target["key"], since=SINCE).json()
+
+    assert "<script" not in graph["svg"]
+    assert "&lt;script&gt;" in graph["svg"]
+    assert 'href="/lineage?of=job%3A' in graph["svg"]
+    assert [("key", "id", "raw")] == [(each["column"], each["source"], each["dataset"]) for each in graph["columns"]]
+
+
+def test_jobs_are_listed(ask: Asked) -> None:
+    assert ["load"] == [each["name"] for each in ask("GET", "/lineage/jobs").json()["items"]]
+
+
+@pytest.mark.parametrize("of", ["dataset:x", "orders", "run:7", "dataset:²", ""])
+def test_what_is_no_key_is_refused(of: str, ask: Asked) -> None:
+    assert 422 == ask("GET", "/lineage/graph", of=of).status_code
+
+
+def test_a_home_without_a_store_says_what_makes_one(tmp_path: Path) -> None:
+    said = open_console(tmp_path, UNREACHABLE)("GET", "/lineage/jobs")
+
+    assert (404, True) == (said.status_code, "lineage" in said.json()["error"]["fix"])

@@ -1,0 +1,30 @@
+"""A gateway that cannot serve says why, and starts nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import BadInput, Conflict
+from penstock.kafka.connection import Connection
+from penstock.lineage.gateway.options import GatewayOptions
+from penstock.lineage.gateway.serve import serve
+from penstock.listening import listen
+
+_NOBODY = Connection(bootstrap_servers="127.0.0.1:1")
+
+
+def _serve(options: GatewayOptions) -> None:
+    serve(_NOBODY, options, ready=pytest.fail, warn=pytest.fail)
+
+
+def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "no.pem").write_text("not a certificate")
+    for name in ("no.pem", "missing.pem"):
+        with pytest.raises(BadInput, match=name):
+            _serve(GatewayOptions(port=0, certificate=str(tmp_path / name), key=str(tmp_path / name)))
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with listen("127.0.0.1", 0, "a test") as taken, pytest.raises(Conflict, match="cannot listen"):
+        taken.listen()
+        _serve(GatewayOptions(port=taken.getsockname()[1]))

@@ -1,0 +1,36 @@
+"""The store compared with an independent reading of the same events: shuffled, twice, unfinished, some malformed."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.lineage.events import MalformedEvent, parse
+from penstock.lineage.store.address import StoreAddress
+from penstock.lineage.store.database import migrate
+
+from support.lineage_content import of_facts
+from support.lineage_history import values
+from support.lineage_oracle import content
+from support.lineage_store import stored
+from support.lineage_stories import write_in_batches
+
+
+def is_event(value: bytes) -> bool:
+    try:
+        parse(value)
+    except MalformedEvent:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("seed", "batch"), [(21, 40), (22, 500)])
+def test_a_store_in_sqlite_holds_what_an_independent_reading_finds(tmp_path: Path, seed: int, batch: int) -> None:
+    address = StoreAddress(store=str(tmp_path / "lineage.db"))
+    migrate(address)
+    listed = values(seed, 80)
+
+    write_in_batches(address, [value for value in listed if is_event(value)], batch)
+
+    expected, actual = content(listed), of_facts(stored(address))
+    for what, held in expected.items():
+        assert held == actual[what], what

@@ -1,0 +1,131 @@
+"""Iceberg tables and catalogs that others wrote: they run no code here, and delete nothing of ours."""
+
+import json
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from penstock.errors import Conflict
+from penstock.sinks import tables
+from penstock.sinks.iceberg import Iceberg
+from penstock.sinks.iceberg_table import IcebergTable
+from penstock.sinks.iceberg_view import IcebergView
+
+Changed = Callable[[Callable[[dict[str, Any]], None]], Path]
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Changed:
+    """A table with two snapshots, whose newest metadata somebody changes by hand."""
+    catalog = SqlCatalog("penstock", uri=f"sqlite:///{tmp_path}/iceberg.db")
+    catalog.create_namespace("default")
+    kept = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+    folder = tmp_path / "t"
+    schema = pa.schema([("a", pa.int64())])
+    table = catalog.create_table("default.t", schema, location=f"file://{folder}", properties=kept)
+    for value in (1, 2):
+        table.append(pa.table({"a": [value]}))
+    file = Path(catalog.load_table("default.t").metadata_location.removeprefix("file://"))
+
+    def change(how: Callable[[dict[str, Any]], None]) -> Path:
+        metadata = json.loads(file.read_text())
+        how(metadata)
+        file.write_text(json.dumps(metadata))
+        return folder
+
+    return change
+
+
+def test_a_table_does_not_say_which_code_reads_its_files(changed: Changed, tmp_path: Path) -> None:
+    (victim := tmp_path / "victim").mkdir()
+    (victim / "thesis.txt").write_text("mine")
+    called = {"py-io-impl": "venv.main", str(victim): "", "--clear": "", "--without-pip": ""}
+
+    found = IcebergView(changed(lambda metadata: metadata["properties"].update(called)))
+
+    assert 2 == found.count()
+    assert (victim / "thesis.txt").exists()
+
+
+def test_a_table_that_names_code_for_its_locations_is_refused(changed: Changed) -> None:
+    folder = changed(
+        lambda metadata: metadata["properties"].update({"write.py-location-provider.impl": "runpy.run_path"})
+    )
+
+    table = IcebergTable(Iceberg(path=folder, coordinates=False), "p")
+    with pytest.raises(Conflict, match=r"default\.t names code of its own in write\.py-location-provider\.impl"):
+        table.require_fitting(lambda: pa.schema([("a", pa.int64())]))
+    table.close()
+
+
+def test_a_table_whose_old_metadata_are_said_to_be_elsewhere_deletes_nothing_there(
+    changed: Changed, tmp_path: Path
+) -> None:
+    (victim := tmp_path / "victim.txt").write_text("mine")
+    log = [{"metadata-file": f"file://{victim}", "timestamp-ms": 1}]
+    folder = changed(lambda metadata: metadata.update({"metadata-log": log}))
+    first = IcebergView(folder).history(10)[-1]["version"]
+
+    with pytest.warns(UserWarning, match=f"name file://{victim}, which is elsewhere"):
+        tables.restore(folder, str(first))
+    assert "mine" == victim.read_text()
+
+
+def test_a_rest_catalog_does_not_say_which_code_runs(tmp_path: Path) -> None:
+    (victim := tmp_path / "victim").mkdir()
+    (victim / "thesis.txt").write_text("mine")
+    config = {
+        "defaults": {str(victim): "", "--clear": "", "--without-pip": ""},
+        "overrides": {"py-io-impl": "venv.main", "uri": "http://127.0.0.1:1", "auth": {"type": "custom"}},
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+        def do_GET(self) -> None:
+            said = config if self.path.startswith("/v1/config") else _answer(tmp_path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(said).encode())
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        table = IcebergTable(Iceberg(path=tmp_path / "t", catalog={"url": url}), "p")
+        table.reach()
+        assert table.find() is not None
+        table.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert (victim / "thesis.txt").exists()
+
+
+def _answer(folder: Path) -> dict[str, Any]:
+    metadata = {
+        "format-version": 2,
+        "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
+        "location": f"file://{folder}/t",
+        "last-sequence-number": 0,
+        "last-updated-ms": 1,
+        "last-column-id": 1,
+        "current-schema-id": 0,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "last-partition-id": 999,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": {},
+    }
+    return {"metadata-location": f"file://{folder}/t/metadata/0.json", "metadata": metadata, "config": {}}
