@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from penstock.errors import BrokerUnavailable, Transient
+from penstock.errors import BrokerUnavailable, LeaderNotAvailable, Transient
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 
@@ -74,6 +74,17 @@ class Admin:
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(f"{doing}: accepted by Kafka, but not visible after {self.timeout_s:.0f} s")
             time.sleep(_LOOK_EVERY_S / 5)
+
+    def when_ready(self, ask: Callable[[], Result]) -> Result:
+        """Ask again, within `timeout_s`, while a leader or a coordinator is new: a young cluster moves them about."""
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                return ask()
+            except LeaderNotAvailable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_EVERY_S)
 
     def _raise_if_hopeless(self, deadline: float, doing: str) -> None:
         self.client.poll(0)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Literal
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
+from confluent_kafka.admin import ConsumerGroupDescription, ConsumerGroupListing
 from pydantic import BaseModel, Field
 
 from penstock.errors import Conflict, NotFound, Refused
@@ -71,9 +72,7 @@ class ResetStep(BaseModel, frozen=True):
 
 def list_groups(admin: Admin) -> list[GroupSummary]:
     """List every group."""
-    found = admin.result(admin.client.list_consumer_groups(request_timeout=admin.timeout_s), "listing groups")
-    for error in found.errors or []:
-        raise Refused(f"listing groups: {error}")
+    found = admin.when_ready(lambda: _listed(admin))
     return sorted(
         (
             GroupSummary(
@@ -81,10 +80,18 @@ def list_groups(admin: Admin) -> list[GroupSummary]:
                 state=each.state.name.lower(),
                 type=(each.type.name.lower() if each.type else "classic"),
             )
-            for each in found.valid or []
+            for each in found
         ),
         key=lambda each: each.group,
     )
+
+
+def _listed(admin: Admin) -> list[ConsumerGroupListing]:
+    doing = "listing groups"
+    answer = admin.result(admin.client.list_consumer_groups(request_timeout=admin.timeout_s), doing)
+    for error in answer.errors or []:  # one for each node that could not say which groups it has
+        raise translate(error, admin.connection, doing)
+    return list(answer.valid or [])
 
 
 def committed(
@@ -94,6 +101,12 @@ def committed(
 
     A position that a transaction is just moving is waited for, so that a stale one is never given.
     """
+    return admin.when_ready(lambda: _committed(admin, group, topic_partitions))
+
+
+def _committed(
+    admin: Admin, group: str, topic_partitions: list[TopicAndPartition] | None
+) -> dict[TopicAndPartition, int]:
     asked = [TopicPartition(*tp) for tp in topic_partitions] if topic_partitions else None
     request = ConsumerGroupTopicPartitions(group, asked) if asked else ConsumerGroupTopicPartitions(group)
     doing = f"reading the positions of group '{group}'"
@@ -116,22 +129,26 @@ def committed(
 
 def commit(admin: Admin, group: str, offsets: dict[TopicAndPartition, int]) -> None:
     """Set positions of a group that has no members; raise `Conflict` if it has."""
+    admin.when_ready(lambda: _commit(admin, group, offsets))
+
+
+def _commit(admin: Admin, group: str, offsets: dict[TopicAndPartition, int]) -> None:
+    doing = f"moving group '{group}'"
     topic_partitions = [TopicPartition(*tp, offset) for tp, offset in offsets.items()]
     futures = admin.client.alter_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group, topic_partitions)], request_timeout=admin.timeout_s
     )
-    (answer,) = admin.results(futures, f"moving group '{group}'")
+    (answer,) = admin.results(futures, doing)
     for tp in answer.topic_partitions or []:
         if tp.error is not None:
             if tp.error.name() in {"UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "REBALANCE_IN_PROGRESS"}:
                 raise _has_members(group)
-            raise Refused(f"moving group '{group}': {tp.error.str()}")
+            raise translate(tp.error, admin.connection, doing)
 
 
 def describe(admin: Admin, group: str) -> GroupDetail:
     """Return members and lag; raise `NotFound` for a group that has neither members nor positions."""
-    futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
-    (found,) = admin.results(futures, f"describing group '{group}'")
+    found = _described(admin, group)
     positions = committed(admin, group)
     owners = {
         (tp.topic, tp.partition): member.client_id
@@ -311,15 +328,26 @@ def unknown(admin: Admin, group: str) -> NotFound:
 
 def member_count(admin: Admin, group: str) -> int:
     """Count the members of a group."""
-    futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
-    (found,) = admin.results(futures, f"describing group '{group}'")
-    return len(found.members or [])
+    return len(_described(admin, group).members or [])
+
+
+def _described(admin: Admin, group: str) -> ConsumerGroupDescription:
+    def ask() -> ConsumerGroupDescription:
+        futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
+        found: ConsumerGroupDescription = admin.result(futures[group], f"describing group '{group}'")
+        return found
+
+    return admin.when_ready(ask)
 
 
 def delete(admin: Admin, group: str) -> None:
     """Delete a group and its positions."""
-    futures = admin.client.delete_consumer_groups([group], request_timeout=admin.timeout_s)
-    admin.results(futures, f"deleting group '{group}'")
+
+    def ask() -> None:
+        futures = admin.client.delete_consumer_groups([group], request_timeout=admin.timeout_s)
+        admin.results(futures, f"deleting group '{group}'")
+
+    admin.when_ready(ask)
 
 
 def _has_members(group: str) -> Conflict:

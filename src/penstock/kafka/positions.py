@@ -15,7 +15,6 @@ from penstock.quantities import parse_duration_ms
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_SETTLE_S = 0.05
 _LATEST_WORDS = {"latest", "end"}
 _AGO = re.compile(r"\d+(\.\d+)?\s*[a-zA-Z]+")
 
@@ -129,23 +128,19 @@ def _listed(
         return [{} for _ in specs]
     questions = [{TopicPartition(topic, number): spec for topic, number in partitions} for spec in specs]
     doing = f"looking up offsets of topic '{partitions[0][0]}'"
-    deadline = time.monotonic() + admin.timeout_s
-    while True:
+
+    def ask() -> list[dict[tuple[str, int], ListOffsetsResultInfo]]:
         asked = [admin.client.list_offsets(each, request_timeout=admin.timeout_s, **options) for each in questions]
-        try:
-            found = [
-                {(each.topic, each.partition): admin.result(future, doing) for each, future in futures.items()}
-                for futures in asked
-            ]
-            for answers in found:
-                _require_answers(answers, doing)
-        except LeaderNotAvailable:
-            # A leader that was just chosen does not know its end for a moment, and librdkafka does not ask again.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_SETTLE_S)
-        else:
-            return found
+        found = [
+            {(each.topic, each.partition): admin.result(future, doing) for each, future in futures.items()}
+            for futures in asked
+        ]
+        for answers in found:
+            _require_answers(answers, doing)
+        return found
+
+    # A leader that was just chosen does not know its end for a moment, and librdkafka does not ask again.
+    return admin.when_ready(ask)
 
 
 def _require_answers(found: dict[tuple[str, int], ListOffsetsResultInfo], doing: str) -> None:
