@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from penstock.broker.ports import find_free
 from penstock.cli import app
 from penstock.cli.session import Session
 from penstock.errors import BrokerUnavailable
@@ -36,12 +37,12 @@ def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 @contextmanager
-def http_server() -> Iterator[int]:
+def http_server(port: int = 0) -> Iterator[int]:
     class Quiet(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Quiet) as running:
+    with HTTPServer(("127.0.0.1", port), Quiet) as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         yield running.server_port
@@ -86,7 +87,8 @@ def test_another_server_at_a_named_address_is_reported_before_a_client_is_opened
 
 
 def test_another_server_on_the_projects_port_is_reported_with_how_to_take_another(tmp_path: Path) -> None:
-    with http_server() as port, chdir(tmp_path):
+    (allowed,) = find_free("127.0.0.1", 1)  # the system's own choice may be above those that a cluster takes
+    with http_server(allowed) as port, chdir(tmp_path):
         Path("penstock.yaml").write_text(f"cluster: {{type: local, port: {port}}}\n")
         said = CliRunner().invoke(app, ["topic", "list"], prog_name="penstock")
 
