@@ -22,10 +22,8 @@ from pydantic import Field
 from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
-from penstock.record.columns import CHANGE, COORDINATES
+from penstock.record.columns import CHANGE
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
-from penstock.record.target import Target
-from penstock.secret import PathFromFile
 from penstock.sinks.changes import require_key, without_change
 from penstock.sinks.compaction import Compact
 from penstock.sinks.delta_columns import holds, never
@@ -41,8 +39,9 @@ from penstock.sinks.delta_upsert import refused_changes, upsert
 from penstock.sinks.delta_write import append, append_with_columns, overwrite, place
 from penstock.sinks.partitioning import PartitionBy
 from penstock.sinks.schema_change import NewColumns, SchemaChange, require_kept, required_change
-from penstock.sinks.sink import Refusal, Replaced, Sink, SinkContext, SinkModel, Staged, overlaps, require_landed
+from penstock.sinks.sink import Refusal, Replaced, Sink, SinkContext, Staged, overlaps, require_landed
 from penstock.sinks.staging import Staging
+from penstock.sinks.table_folder import TableFolder
 
 if TYPE_CHECKING:
     from penstock.sinks.merging import MergeContext, MergingSink
@@ -50,22 +49,10 @@ if TYPE_CHECKING:
 _ATTEMPTS = 10
 
 
-class Delta(SinkModel, frozen=True):
+class Delta(TableFolder, frozen=True):
     """A Delta table on a disk that all workers share. Exactly once."""
 
-    can_replace = True
-    can_merge = True
-    target_key = "path"
-
     type: Literal["delta"] = Field("delta", description="A Delta table.")
-    path: PathFromFile = Field(description="Folder of the table; made if it is not there.")
-    key: list[str] = Field(
-        default_factory=list,
-        description="Columns that identify a row: there is one row per key, the newest. Rows are appended if left out.",
-    )
-    coordinates: bool = Field(
-        default=True, description="Also write _topic_id, _partition and _offset, which name the record of each row."
-    )
     partition_by: list[PartitionBy] = Field(
         default_factory=list,
         description="Columns that a table is partitioned by, and `months(at)`, `days(at)` or `hours(at)` of a time in"
@@ -80,36 +67,9 @@ class Delta(SinkModel, frozen=True):
         None, description="When small files are joined, by the pipeline itself; never if left out."
     )
 
-    @property
-    def reserved_columns(self) -> tuple[str, ...]:
-        """The columns of Penstock that go into the table."""
-        return COORDINATES if self.coordinates else ()
-
-    @property
-    def takes_changes(self) -> bool:
-        """Whether it has one row per key."""
-        return bool(self.key)
-
-    @property
-    def named_columns(self) -> dict[str, list[str]]:
-        """The columns of the key and of the partitions."""
-        return {"key": self.key, "partition_by": [each.column for each in self.partition_by]}
-
-    @property
-    def compared_columns(self) -> tuple[str, ...]:
-        """The columns of the key."""
-        return tuple(self.key)
-
-    def target(self) -> Target:
-        """Return its folder."""
-        return Target("folder", str(self.path.resolve()), is_shared=False)
-
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
         """Return what is wrong with the key, by which results are merged, and with the partitions."""
-        if pipeline.is_stateful and not self.key:
-            yield Problem.error("results that change need a `key` to be merged by")
-        if self.key and not self.coordinates and not pipeline.is_stateful:
-            yield Problem.error("which row of a key is the newest, only `coordinates` tell", "coordinates")
+        yield from super().problems(pipeline)
         if self.partition_by and pipeline.is_stateful:
             text = "only tables of landed events are made in partitions; results are merged into those that a table has"
             yield Problem.error(text, "partition_by")

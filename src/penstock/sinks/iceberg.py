@@ -22,18 +22,17 @@ from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, SinkUnavailable
 from penstock.extras import require
 from penstock.quantities import DurationMs
-from penstock.record.columns import CHANGE, COORDINATES
+from penstock.record.columns import CHANGE
 from penstock.record.positions import Positions, SourcePartition, require_unmoved
-from penstock.record.target import Target
-from penstock.secret import PathFromFile
 from penstock.sinks.changes import require_key, without_change
 from penstock.sinks.compaction import CompactFiles
 from penstock.sinks.delta_table import table_lock
 from penstock.sinks.iceberg_catalog import Catalog
 from penstock.sinks.partitioning import PartitionBy
 from penstock.sinks.schema_change import NewColumns, SchemaChange
-from penstock.sinks.sink import Refusal, Replaced, Sink, SinkContext, SinkModel, Staged, require_landed
+from penstock.sinks.sink import Refusal, Replaced, Sink, SinkContext, Staged, require_landed
 from penstock.sinks.staging import Staging
+from penstock.sinks.table_folder import TableFolder
 
 if TYPE_CHECKING:
     from penstock.sinks.iceberg_commit import Change
@@ -43,15 +42,10 @@ if TYPE_CHECKING:
 _ATTEMPTS = 10
 
 
-class Iceberg(SinkModel, frozen=True):
+class Iceberg(TableFolder, frozen=True):
     """An Iceberg table on a disk that all workers share. Exactly once."""
 
-    can_replace = True
-    can_merge = True
-    target_key = "path"
-
     type: Literal["iceberg"] = Field("iceberg", description="An Iceberg table.")
-    path: PathFromFile = Field(description="Folder of the table; made if it is not there.")
     table: str | None = Field(
         None,
         pattern=r"^\w+([.]\w+)+$",
@@ -59,10 +53,6 @@ class Iceberg(SinkModel, frozen=True):
     )
     catalog: Catalog = Field(
         default_factory=Catalog, description="The catalog; an SQLite file `iceberg.db` beside the folder if left out."
-    )
-    key: list[str] = Field(
-        default_factory=list,
-        description="Columns that identify a row: there is one row per key, the newest. Rows are appended if left out.",
     )
     partition_by: list[PartitionBy] = Field(
         default_factory=list,
@@ -80,45 +70,15 @@ class Iceberg(SinkModel, frozen=True):
         ge=3_600_000,
         description="How long snapshots can be read that the table had before; the 1,000 newest at most.",
     )
-    coordinates: bool = Field(
-        default=True, description="Also write _topic_id, _partition and _offset, which name the record of each row."
-    )
-
-    @property
-    def reserved_columns(self) -> tuple[str, ...]:
-        """The columns of Penstock that go into the table."""
-        return COORDINATES if self.coordinates else ()
-
-    @property
-    def takes_changes(self) -> bool:
-        """Whether it has one row per key."""
-        return bool(self.key)
-
-    @property
-    def named_columns(self) -> dict[str, list[str]]:
-        """The columns of the key and of the partitions."""
-        return {"key": self.key, "partition_by": [each.column for each in self.partition_by]}
-
-    @property
-    def compared_columns(self) -> tuple[str, ...]:
-        """The columns of the key."""
-        return tuple(self.key)
 
     @property
     def identifier(self) -> str:
         """The table's name in the catalog."""
         return self.table or f"default.{self.path.resolve().name}"
 
-    def target(self) -> Target:
-        """Return its folder."""
-        return Target("folder", str(self.path.resolve()), is_shared=False)
-
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
         """Return what lets a stranger read along, and what is wrong with the key."""
-        if pipeline.is_stateful and not self.key:
-            yield Problem.error("results that change need a `key` to be merged by")
-        if self.key and not self.coordinates and not pipeline.is_stateful:
-            yield Problem.error("which row of a key is the newest, only `coordinates` tell", "coordinates")
+        yield from super().problems(pipeline)
         if self.catalog.is_open_to_strangers:
             text = (
                 "whoever answers is believed, and gets the secret: use https, or `sslmode=verify-full` for PostgreSQL"

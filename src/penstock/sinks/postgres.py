@@ -29,7 +29,7 @@ from penstock.sinks.postgres_refusals import may_be_of_a_row, refusal_of
 from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_session import PostgresSession
 from penstock.sinks.postgres_stage import Stage
-from penstock.sinks.postgres_stager import PostgresStagerFactory
+from penstock.sinks.postgres_stager import PostgresStagerFactory, StagingTable
 from penstock.sinks.postgres_table import add_columns, make_table, require_fitting, schema_of, table_there
 from penstock.sinks.schema_change import NewColumns, SchemaChange, require_kept
 from penstock.sinks.sink import (
@@ -245,7 +245,8 @@ class PostgresSink(Sink):
     def stager(self) -> PostgresStagerFactory:
         """Return what tasks copy rows with."""
         names, limits = self._schema.names, self._stage.text_limits
-        return PostgresStagerFactory(self._spec.server, self._stage.name, names, limits, has_changes=self._has_changes)
+        table = StagingTable(self._spec.server, self._stage.name, names, limits, has_changes=self._has_changes)
+        return PostgresStagerFactory(table)
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
         """Do everything but the commit, in one open transaction; rows that the table refuses are found here."""

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,56 +18,45 @@ from penstock.sinks.postgres_types import require_kept_blanks, row_values
 from penstock.sinks.rows import fitting
 
 
+@dataclass(frozen=True)
+class StagingTable:
+    """Where rows are staged, and as which columns."""
+
+    server: Server
+    name: Any
+    columns: list[str]
+    text_limits: Mapping[str, int]
+    has_changes: bool = False
+
+
 class PostgresStagerFactory:
     """Opens a connection per offset range. The password is read where the task runs."""
 
-    def __init__(
-        self,
-        server: "Server",
-        stage: Any,
-        columns: list[str],
-        text_limits: Mapping[str, int],
-        *,
-        has_changes: bool = False,
-    ) -> None:
-        self._server = server
-        self._stage = stage
-        self._columns = columns
-        self._text_limits = dict(text_limits)
-        self._has_changes = has_changes
+    def __init__(self, table: StagingTable) -> None:
+        self.table = table
 
     def __call__(self, _offset_range: OffsetRange) -> "PostgresStager":
         """Connect."""
-        return PostgresStager(
-            self._server, self._stage, self._columns, self._text_limits, has_changes=self._has_changes
-        )
+        return PostgresStager(self.table)
 
 
 class PostgresStager:
     """Copies the rows of one attempt under a name that no other attempt has."""
 
-    def __init__(
-        self,
-        server: "Server",
-        stage: Any,
-        columns: list[str],
-        text_limits: Mapping[str, int],
-        *,
-        has_changes: bool = False,
-    ) -> None:
+    def __init__(self, table: StagingTable) -> None:
         from psycopg import sql
 
-        self._text_limits = text_limits
-        self._address = f"{server.host}:{server.port}"
+        self._text_limits = table.text_limits
+        self._address = f"{table.server.host}:{table.server.port}"
         self._name = uuid.uuid4().hex
-        self._coordinates = [columns.index(name) for name in COORDINATES]
+        self._coordinates = [table.columns.index(name) for name in COORDINATES]
         self._last: list[Any] | None = None
         """The coordinates of the row with the highest offset."""
-        self._connection = server.connect()
-        self._has_changes = has_changes
-        changes = ["_op", "_unchanged", "_moved_from"] if has_changes else []
-        listed = sql.SQL(", ").join(map(sql.Identifier, [*columns, "_stage", "_at", *changes]))
-        self._copy = sql.SQL("COPY {} ({}) FROM STDIN").format(stage, listed)
+        self._connection = table.server.connect()
+        self._has_changes = table.has_changes
+        changes = ["_op", "_unchanged", "_moved_from"] if table.has_changes else []
+        listed = sql.SQL(", ").join(map(sql.Identifier, [*table.columns, "_stage", "_at", *changes]))
+        self._copy = sql.SQL("COPY {} ({}) FROM STDIN").format(table.name, listed)
 
     def write(self, rows: pa.RecordBatch, offsets: pa.Array) -> list[tuple[int, RecordError]]:
         """Copy the rows; halve what is refused until the rows to blame stand alone."""

@@ -3,6 +3,7 @@
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from penstock.record.positions import OffsetRange
 from penstock.secret import Secret
 from penstock.sinks import postgres_session
 from penstock.sinks.postgres_server import Server
+from penstock.sinks.postgres_stager import PostgresStagerFactory
 from penstock.sinks.sink import Staged
 
 from support.postgres_driver import TP, Driver, ask, cut, positions_of
@@ -312,8 +314,8 @@ def test_a_task_with_a_wrong_password_is_refused_too(postgres: RunningPostgres) 
 
     with Driver(server) as driver:
         staged = driver.stage([(1, "a")])
-        factory = driver.sink.stager()
-        factory._server = server.model_copy(update={"password": Secret.of("canary-of-a-wrong-password")})
+        mistaken = server.model_copy(update={"password": Secret.of("canary-of-a-wrong-password")})
+        factory = PostgresStagerFactory(replace(driver.sink.stager().table, server=mistaken))
         with pytest.raises(Refused) as caught:
             factory(staged.offset_range)
 

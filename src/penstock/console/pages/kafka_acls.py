@@ -6,8 +6,9 @@ from typing import Any
 
 from nicegui import ui
 
+from penstock.console.pages.access_part import AccessPart
 from penstock.console.pages.dialogs import ask
-from penstock.console.pages.frame import Frame, heading
+from penstock.console.pages.frame import Frame
 from penstock.console.pages.paging import Paging
 from penstock.kafka.acls import OPERATIONS
 
@@ -31,28 +32,25 @@ _CHANGE = """
 _MAY = {"produce": "What a producer needs", "consume": "What a consumer needs", "": "Single operations"}
 
 
-class AclsPart:
+class AclsPart(AccessPart):
     """One part of an open page."""
 
     def __init__(self, frame: Frame) -> None:
-        self.frame = frame
+        super().__init__(frame)
         self.paging = Paging(_SIZE)
         self.reload: Callable[[], Any]
 
     def draw(self) -> None:
         """Draw the list and what can be done."""
-        with ui.element("section").classes("part"):
-            heading("Access rules of Kafka", 2)
-            self.told = ui.label().classes("soft")
-            with ui.element("div").classes("part") as self.shown:
-                with ui.element("div").classes("tools"):
-                    self.paging.draw_search("rules")
-                    allow = ui.button("Allow something", on_click=self.ask_grant)
-                    allow.props("outline color=primary no-caps")
-                self.table = self.frame.table(_ACLS, "id", "No rules: only administrators may do anything", 0)
-                self.table.classes("acts").props("hide-pagination").add_slot("body-cell-change", _CHANGE)
-                self.table.on("remove", lambda event: self.ask_removal(event.args["rule"]))
-                self.paging.draw_turning()
+        with self.section("Access rules of Kafka"):
+            with ui.element("div").classes("tools"):
+                self.paging.draw_search("rules")
+                allow = ui.button("Allow something", on_click=self.ask_grant)
+                allow.props("outline color=primary no-caps")
+            self.table = self.frame.table(_ACLS, "id", "No rules: only administrators may do anything", 0)
+            self.table.classes("acts").props("hide-pagination").add_slot("body-cell-change", _CHANGE)
+            self.table.on("remove", lambda event: self.ask_removal(event.args["rule"]))
+            self.paging.draw_turning()
 
     def follow(self, reload: Callable[[], Any]) -> None:
         """Say what loads the page."""
@@ -61,10 +59,7 @@ class AclsPart:
 
     async def load(self, problem: str) -> None:
         """Show the rules, or why there are none to show."""
-        self.told.text = problem
-        self.told.set_visibility(bool(problem))
-        self.shown.set_visibility(not problem)
-        if problem:
+        if not self.show_unless(problem):
             return
         found = await self.frame.client.get("/access/acls", **self.paging.asked)
         self.table.rows = [{**each, "id": number, "rule": each} for number, each in enumerate(found["acls"])]

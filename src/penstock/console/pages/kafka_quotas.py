@@ -5,8 +5,9 @@ from typing import Any
 
 from nicegui import ui
 
+from penstock.console.pages.access_part import AccessPart
 from penstock.console.pages.dialogs import ask, ends
-from penstock.console.pages.frame import Frame, heading
+from penstock.console.pages.frame import Frame
 from penstock.console.pages.wording import size
 
 _KB = 1_000
@@ -26,34 +27,28 @@ _CHANGE = """
 _EVERY_OTHER = "every other user"
 
 
-class QuotasPart:
+class QuotasPart(AccessPart):
     """One part of an open page. It asks apart, once and after each change: it takes Kafka's tool seconds."""
 
     def __init__(self, frame: Frame) -> None:
-        self.frame = frame
+        super().__init__(frame)
         self.problem: str | None = None
 
     def draw(self) -> None:
         """Draw the list and what can be done."""
-        with ui.element("section").classes("part"):
-            heading("Quotas of Kafka's users", 2)
-            self.told = ui.label().classes("soft")
-            with ui.element("div").classes("part") as self.shown:
-                with ui.element("div").classes("tools"):
-                    add = ui.button("Set a quota", on_click=lambda: self.ask_quota({}))
-                    add.props("outline color=primary no-caps")
-                self.table = ui.table(columns=_QUOTAS, rows=[], row_key="id", pagination=_SIZE).classes("acts")
-                self.table.props("flat dense loading").add_slot("body-cell-change", _CHANGE)
-                self.table.on("change", lambda event: self.ask_quota(event.args))
-                self.table.on("remove", lambda event: self.ask_removal(event.args))
+        with self.section("Quotas of Kafka's users"):
+            with ui.element("div").classes("tools"):
+                add = ui.button("Set a quota", on_click=lambda: self.ask_quota({}))
+                add.props("outline color=primary no-caps")
+            self.table = ui.table(columns=_QUOTAS, rows=[], row_key="id", pagination=_SIZE).classes("acts")
+            self.table.props("flat dense loading").add_slot("body-cell-change", _CHANGE)
+            self.table.on("change", lambda event: self.ask_quota(event.args))
+            self.table.on("remove", lambda event: self.ask_removal(event.args))
 
     async def load(self, problem: str) -> None:
         """Say why there are none to show, if so; the first time, ask for them."""
         is_first, self.problem = self.problem is None, problem
-        self.told.text = problem
-        self.told.set_visibility(bool(problem))
-        self.shown.set_visibility(not problem)
-        if is_first and not problem:
+        if self.show_unless(problem) and is_first:
             with self.shown:
                 ui.timer(0, self.ask_kafka, once=True)
 

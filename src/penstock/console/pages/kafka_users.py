@@ -6,8 +6,9 @@ from typing import Any
 
 from nicegui import ui
 
+from penstock.console.pages.access_part import AccessPart
 from penstock.console.pages.dialogs import ask, ends
-from penstock.console.pages.frame import Frame, heading
+from penstock.console.pages.frame import Frame
 from penstock.console.pages.paging import Paging
 from penstock.console.pages.paths import kafka_user_path
 
@@ -25,29 +26,26 @@ _CHANGE = """
 """
 
 
-class UsersPart:
+class UsersPart(AccessPart):
     """One part of an open page."""
 
     def __init__(self, frame: Frame) -> None:
-        self.frame = frame
+        super().__init__(frame)
         self.paging = Paging(_SIZE)
         self.reload: Callable[[], Any]
 
     def draw(self) -> None:
         """Draw the list and what can be done."""
-        with ui.element("section").classes("part"):
-            heading("Users of Kafka", 2)
-            self.told = ui.label().classes("soft")
-            with ui.element("div").classes("part") as self.shown:
-                with ui.element("div").classes("tools"):
-                    self.paging.draw_search("users")
-                    add = ui.button("Add a user", on_click=lambda: self.ask_password(None))
-                    add.props("outline color=primary no-caps")
-                self.table = self.frame.table(_USERS, "user", "No users", rows_per_page=0)
-                self.table.classes("acts").props("hide-pagination").add_slot("body-cell-change", _CHANGE)
-                self.table.on("password", lambda event: self.ask_password(event.args["user"]))
-                self.table.on("remove", lambda event: self.ask_removal(event.args["user"]))
-                self.paging.draw_turning()
+        with self.section("Users of Kafka"):
+            with ui.element("div").classes("tools"):
+                self.paging.draw_search("users")
+                add = ui.button("Add a user", on_click=lambda: self.ask_password(None))
+                add.props("outline color=primary no-caps")
+            self.table = self.frame.table(_USERS, "user", "No users", rows_per_page=0)
+            self.table.classes("acts").props("hide-pagination").add_slot("body-cell-change", _CHANGE)
+            self.table.on("password", lambda event: self.ask_password(event.args["user"]))
+            self.table.on("remove", lambda event: self.ask_removal(event.args["user"]))
+            self.paging.draw_turning()
 
     def follow(self, reload: Callable[[], Any]) -> None:
         """Say what loads the page."""
@@ -56,10 +54,7 @@ class UsersPart:
 
     async def load(self, problem: str) -> None:
         """Show the users, or why there are none to show."""
-        self.told.text = problem
-        self.told.set_visibility(bool(problem))
-        self.shown.set_visibility(not problem)
-        if problem:
+        if not self.show_unless(problem):
             return
         found = await self.frame.client.get("/access/users", **self.paging.asked)
         self.table.rows = [{**each, "mechanism": ", ".join(each["mechanisms"])} for each in found["users"]]
