@@ -62,6 +62,10 @@ _UNREACHABLE = {
     KafkaError._RESOLVE,  # noqa: SLF001
     KafkaError.REQUEST_TIMED_OUT,
 }
+_TAKEN_OVER = {
+    KafkaError._FENCED,  # noqa: SLF001
+    KafkaError.INVALID_PRODUCER_EPOCH,
+}
 # The partition or its coordinator is between two leaders, or new: the same call succeeds in a moment.
 _SETTLING = {
     KafkaError._NOENT,  # noqa: SLF001
@@ -98,6 +102,12 @@ def translate(failure: KafkaError | KafkaException, connection: Connection, doin
         return BadInput(f"{doing}: {text}")
     if code in _CONFLICT:
         return Conflict(f"{doing}: {text}")
+    if code in _TAKEN_OVER:
+        return Conflict(
+            f"{doing}: a newer producer with the same transactional id has taken over",
+            safe="Its transactions are intact, this one was aborted",
+            fix="Let only one run",
+        )
     if code in _SETTLING:
         return LeaderNotAvailable(f"{doing}: a new leader is not ready ({text})", fix="Try again in a moment")
     if code in _UNREACHABLE or error.retriable():
@@ -106,6 +116,19 @@ def translate(failure: KafkaError | KafkaException, connection: Connection, doin
             fix="Look with: penstock status",
         )
     return Refused(f"{doing}: Kafka says {text} ({error.name()})")
+
+
+FATAL = (KafkaException, SystemError)
+"""What a producer's `poll` and `flush` raise when it can never be used again; once, and no callback hears of it."""
+
+
+def fatal_error(failure: KafkaException | SystemError) -> KafkaError:
+    """Return what ended a producer; Python has its own words for it if a report is heard right after the error."""
+    cause = failure if isinstance(failure, KafkaException) else failure.__cause__
+    if not isinstance(cause, KafkaException):
+        raise failure
+    error: KafkaError = cause.args[0]
+    return error
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from penstock.errors import (
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import Causes, logger, opening, translate
+from penstock.kafka.failures import FATAL, Causes, fatal_error, logger, opening, translate
 from penstock.kafka.transactions import Coordination, Transaction
 from penstock.wording import plural
 
@@ -135,6 +135,7 @@ class Producer:
         self._schema = schema
         self._key_schema = key_schema
         self._failure: tuple[str, KafkaError] | None = None
+        self._fatal: KafkaError | None = None
         self._waiting_since: float | None = None
         self.sent = 0
         self.failed = 0
@@ -192,11 +193,21 @@ class Producer:
                 deadline = deadline or time.monotonic() + timeout_s
                 self._wait_for_room(deadline, "this record was not taken")
             except KafkaException as failure:
+                self._hear()
                 raise translate(failure, self._connection, f"sending to topic '{topic}'") from None
             else:
                 self.sent += 1
                 break
-        self._client.poll(0)
+        self._hear()
+
+    def _hear(self, timeout_s: float = 0.0) -> None:
+        """Hear of acknowledgements and outages; raise what ended this producer for good, now and ever after."""
+        try:
+            self._client.poll(timeout_s)
+        except FATAL as failure:
+            self._fatal = fatal_error(failure)
+        if self._fatal is not None:
+            raise translate(self._fatal, self._connection, "sending")
 
     def send_many(
         self, topic: str, records: list[dict[str, Any]], *, partition: int = -1, timeout_s: float = 60.0
@@ -221,7 +232,7 @@ class Producer:
             rest = rest[len(rest) - waiting :]
             if rest:
                 self._wait_for_room(deadline, f"the last {len(rest)} records of this call were not taken")
-        self._client.poll(0)
+        self._hear()
         if refused:
             self._raise_refused(topic, refused, len(records))
 
@@ -244,7 +255,7 @@ class Producer:
         raise RecordsRefused(failure.what, refused=tuple(refused), safe=taken)
 
     def _wait_for_room(self, deadline: float, not_taken: str) -> None:
-        self._client.poll(0.05)
+        self._hear(0.05)
         if refusal := self._causes.refusal():
             raise refusal
         self._warn_of_outage(deadline)
@@ -281,6 +292,8 @@ class Producer:
 
     def _reason(self, topic: str, error: KafkaError) -> str:
         """Say why a record failed; of a topic that is not there, which one may be meant."""
+        if self._fatal is not None:
+            return str(translate(self._fatal, self._connection, "sending"))
         if error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:  # noqa: SLF001
             try:
                 topics.identify(Admin(self._connection), [topic])
@@ -292,10 +305,11 @@ class Producer:
         """Wait a little and give how many are still unacknowledged; a fatal error ends the waiting."""
         try:
             return self._client.flush(0.2)
-        except KafkaException as failure:
+        except FATAL as failure:
+            self._fatal = fatal_error(failure)
             # Idempotence is asked of the cluster before any topic is named; a right to write to one would do.
             doing = "sending, which takes the right to write to a topic"
-            raise self._undelivered(str(translate(failure, self._connection, doing))) from None
+            raise self._undelivered(str(translate(self._fatal, self._connection, doing))) from None
 
     def _undelivered(self, reason: str) -> DeliveryFailed:
         """Report what failed since the last report or flush; the producer can be used on."""
@@ -311,7 +325,8 @@ class Producer:
     def _missing(self) -> tuple[int, int]:
         """Count what has failed or has no answer yet, and all, since somebody last heard of it or all was flushed."""
         # Reports that wait to be heard are answers, and what librdkafka logs waits in the same queue.
-        self._client.poll(0)
+        with suppress(PenstockError):
+            self._hear()
         sent, failed = self.sent - self._settled[0], self.failed - self._settled[1]
         unknown = min(len(self._client), sent - failed)
         # What failed was reported, and is sent again, perhaps: as a record of its own, which counts on its own.
@@ -378,7 +393,7 @@ class Producer:
         if error is None or self.hung:
             self.close()
             return
-        with suppress(KafkaException):
+        with suppress(*FATAL):
             self._client.flush(_LAST_CHANCE_S)
         missing, total = self._missing()
         if missing:

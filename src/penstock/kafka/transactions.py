@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Producer as Client
 
-from penstock.errors import BrokerUnavailable, Conflict
+from penstock.errors import BrokerUnavailable
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import Causes, translate
+from penstock.kafka.failures import FATAL, Causes, translate
 from penstock.uninterrupted import to_the_end
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Coordination:
         """Commit, and say so in the transaction, whatever a signal handler raises meanwhile."""
         deadline = time.monotonic() + _END_TIMEOUT_S
         # Delivery reports are heard here, on the caller's thread; the one that commits has none left to hear.
-        # A fatal error is raised in here, too, and if a report is heard after it, in Python's own words.
-        with suppress(KafkaException, SystemError):
+        # A fatal error is raised in here, too; the commit then says the same.
+        with suppress(*FATAL):
             self._client.flush(_END_TIMEOUT_S)
 
         def commit() -> None:
@@ -87,18 +87,13 @@ class Coordination:
                         safe="Nothing of this transaction counts",
                         fix="Open a new producer with the same transactional id",
                     ) from None
-                if error.code() in {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}:  # noqa: SLF001
-                    raise Conflict(
-                        f"{doing}: a newer producer with the same transactional id has taken over",
-                        safe="Its transactions are intact, this one was aborted",
-                        fix="Let only one run",
-                    ) from None
                 raise self._causes.refusal() or translate(error, self._connection, doing) from None
             else:
                 return
 
     def _is_down(self) -> bool:
-        self._client.poll(0)
+        with suppress(*FATAL):  # the next call says the same
+            self._client.poll(0)
         return self._causes.decisive() is not None
 
     def send_offsets(self, offsets: list[TopicPartition], group_metadata: Any) -> None:

@@ -326,6 +326,23 @@ def test_a_newer_producer_with_the_same_transactional_id_fences_the_older(kafka:
     assert [b"from the newer"] == [m.value() for m in read_all(kafka.connection, topic)]
 
 
+def test_a_producer_that_is_fenced_while_it_sends_hears_it_from_send_now_and_ever_after(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    options = ProducerOptions(transactional_id="fenced-while-sending")
+    older = Producer(kafka.connection, options)
+
+    with pytest.raises(Conflict, match="newer producer"), older.transaction() as transaction:
+        newer = Producer(kafka.connection, options)
+        until(lambda: bool(transaction.send(topic, "from the older")))
+    with pytest.raises(Conflict, match="newer producer"):
+        older.send(topic, "once more")
+    with pytest.raises(Conflict, match="newer producer"):
+        older.send_many(topic, [{"value": "many more"}])
+    newer.close()
+
+    assert [] == read_all(kafka.connection, topic)
+
+
 def test_a_reader_of_a_broker_that_is_down_fails_fast_and_says_where() -> None:
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
         Reader(NOBODY, "anything")

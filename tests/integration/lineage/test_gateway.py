@@ -19,13 +19,16 @@ from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 from openlineage.client.transport.http import HttpConfig, HttpTransport
 from openlineage.client.transport.kafka import KafkaConfig, KafkaTransport
 
+from penstock.kafka import acls, users
 from penstock.kafka.reader import read_all
 from penstock.lineage.gateway.delivery import Delivery
 from penstock.lineage.gateway.events import Record
 from penstock.lineage.gateway.options import GatewayLimits
+from penstock.lineage.gateway.refusal import Refusal
+from penstock.secret import Secret
 
 from support.gateways import LINEAGE, RunningGateway, running_gateway
-from support.waiting import until
+from support.waiting import eventually, until
 
 if TYPE_CHECKING:
     from conftest import RunningKafka
@@ -204,19 +207,26 @@ def test_a_gateway_for_others_does_not_start_without_a_token(cli: Callable[..., 
     assert "needs a token" in said.err
 
 
-def test_a_connection_that_kafka_has_fenced_off_is_replaced(kafka: "RunningKafka") -> None:
-    topic = kafka.topic("fenced")
+def test_a_connection_that_kafka_has_ended_for_good_is_replaced(secure_kafka: "RunningKafka") -> None:
+    topic, admin = secure_kafka.topic("granted-later"), secure_kafka.admin()
+    users.put(admin, "gateway", "long-enough")
+    security = secure_kafka.connection.security.model_copy(
+        update={"username": "gateway", "password": Secret.of("long-enough")}
+    )
+    connection = secure_kafka.connection.model_copy(update={"security": security})
 
     async def send() -> None:
-        delivery = Delivery(kafka.connection, GatewayLimits(answer_timeout_s=120))
-        await delivery.deliver(topic, [Record(b"1", None, 0)])
+        delivery = Delivery(connection, GatewayLimits(answer_timeout_s=120))
         first = delivery._line
-        first.is_broken = True
-        await delivery.deliver(topic, [Record(b"2", None, 0)])
+        with pytest.raises(Refusal):
+            await delivery.deliver(topic, [Record(b"refused", None, 0)])
+        await asyncio.to_thread(eventually, lambda: first.is_broken)
+        acls.allow(admin, acls.producer_acls("gateway", [topic]))
+        await delivery.deliver(topic, [Record(b"taken", None, 0)])
         first.thread.join(240)
         assert (False, True) == (first.thread.is_alive(), delivery._line.thread.is_alive())
         await asyncio.to_thread(delivery.close)
 
     asyncio.run(send())
 
-    assert [b"1", b"2"] == _values(kafka, topic)
+    assert [b"taken"] == _values(secure_kafka, topic)

@@ -14,13 +14,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
 from penstock.kafka.connection import Connection
-from penstock.kafka.failures import Causes, opening
+from penstock.kafka.failures import FATAL, Causes, fatal_error, opening
 from penstock.kafka.failures import logger as client_logger
 from penstock.kafka.producer import ProducerOptions
 from penstock.lineage.gateway.events import Record
@@ -186,23 +187,27 @@ class _Line:
         self._causes = Causes(connection)
         self.is_broken = False
         self._is_left = False
-        settings = {**connection.librdkafka(), **options.librdkafka(), "error_cb": self._hear}
+        settings = {**connection.librdkafka(), **options.librdkafka(), "error_cb": self._causes}
         with opening(connection):
             self.client = Client(settings, logger=client_logger)
         self.thread = threading.Thread(target=self._poll, name="gateway-acknowledgements", daemon=True)
         self.thread.start()
 
-    def _hear(self, error: KafkaError) -> None:
-        self._causes(error)
-        if error.fatal():
-            log.warning("Kafka has fenced this gateway off, which opens another connection: %s", error.str())
-            self.is_broken = True
-
     def _poll(self) -> None:
         while not self._is_left:
-            self.client.poll(_POLL_S)
+            self._hear()
         self.client.purge()
-        self.client.flush(_STOP_S)
+        with suppress(*FATAL):
+            self.client.flush(_STOP_S)
+
+    def _hear(self) -> None:
+        """Hear of acknowledgements. A fatal error is raised from there: this client takes nothing more, ever."""
+        try:
+            self.client.poll(_POLL_S)
+        except FATAL as failure:
+            self.is_broken = True
+            reason = fatal_error(failure).str()
+            log.warning("Kafka takes nothing more from this connection, and another one is opened: %s", reason)
 
     def abandon(self) -> None:
         """Send nothing more; what waits fails."""
