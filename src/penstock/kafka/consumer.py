@@ -305,4 +305,10 @@ class Consumer:
                 fix=f"Accept the gap: penstock group reset {self.group} --topic {message.topic()}"
                 f" --partition {message.partition()} --to earliest --yes",
             )
+        if "group.instance.id" in error.str():  # the code says no more than that it is fatal
+            return Conflict(
+                f"another consumer with the same instance_id has taken this one's place in group '{self.group}'",
+                safe="What was not committed is delivered to that one",
+                fix="Give every consumer an instance_id of its own",
+            )
         return translate(error, self._connection, f"reading as group '{self.group}'")

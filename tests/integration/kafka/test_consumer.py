@@ -270,6 +270,20 @@ def test_a_commit_after_losing_the_partitions_is_refused_and_the_consumer_can_go
     assert {(topic, 0): 15} == groups.committed(kafka.admin(), f"{topic}-group")
 
 
+def test_a_second_consumer_with_the_same_instance_id_takes_the_place_of_the_first(kafka: RunningKafka) -> None:
+    topic = kafka.topic()
+    options = ConsumerOptions(instance_id="the-only-one")
+    with Producer(kafka.connection) as producer:
+        producer.send(topic, "seen by both")
+
+    with Consumer(kafka.connection, [topic], f"{topic}-group", options) as first:
+        assert 1 == len(next(first.batches(max_wait_s=0.2)))
+        with Consumer(kafka.connection, [topic], f"{topic}-group", options) as second:
+            assert 1 == len(next(second.batches(max_wait_s=0.2)))
+            with pytest.raises(Conflict, match="another consumer with the same instance_id has taken"):
+                next(first.batches(max_wait_s=0.2))
+
+
 def test_output_and_position_move_together_in_a_transaction(kafka: RunningKafka) -> None:
     source, target = kafka.topic("source"), kafka.topic("target")
     fill(kafka, source, 100)
