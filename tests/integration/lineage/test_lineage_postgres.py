@@ -171,6 +171,7 @@ def test_an_older_schema_is_refused_by_a_driver_and_brought_up_to_date_by_hand(a
     for each in (
         "DROP VIEW usage_by_day",
         "DROP VIEW usage_by_month",
+        "DROP INDEX ix_operation_streaming",
         "UPDATE alembic_version SET version_num = '0001'",
     ):
         session.run(each)

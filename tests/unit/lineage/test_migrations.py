@@ -81,6 +81,7 @@ def test_a_store_of_an_older_schema_is_not_read_but_brought_up_to_date_with_its_
         address,
         "DROP VIEW usage_by_day",
         "DROP VIEW usage_by_month",
+        "DROP INDEX ix_operation_streaming",
         "UPDATE alembic_version SET version_num = '0001'",
         "INSERT INTO tag (name) VALUES ('kept')",
     )

@@ -41,7 +41,7 @@ def column_lineage(
     conditions: list[ColumnElement[bool]] = [
         among(connection, of.source_dataset_id, sources),
         among(connection, of.target_dataset_id, targets),
-        *window.holds(of.created_at),
+        *window.holds_of(connection, of),
     ]
     if processes is not None:
         column, ids = processes

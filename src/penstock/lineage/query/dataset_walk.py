@@ -2,6 +2,7 @@
 
 import datetime
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
@@ -84,8 +85,11 @@ class _Relations:
     def _has_at_most(self, reads: int) -> bool:
         """Look whether the window has no more reads than this; no more of them are looked at."""
         read = tables.input_.c
-        some = at_most(select(read.operation_id).where(*self._window.holds(read.created_at)), reads).subquery()
+        some = at_most(select(read.operation_id).where(*self._within(read)), reads).subquery()
         return self._connection.execute(select(func.count()).select_from(some)).scalar_one() <= reads
+
+    def _within(self, of: Any) -> list[ColumnElement[bool]]:
+        return self._window.holds_of(self._connection, of)
 
     def _asked(self, *chosen: ColumnElement[bool]) -> tuple[_Pairs, int]:
         """Return the relations, one more than there may be if there are too many, and of how many operations."""
@@ -101,7 +105,7 @@ class _Relations:
                 tables.output,
                 (written.operation_id == read.operation_id) & (written.dataset_id != read.dataset_id),
             )
-            .where(*chosen, *self._window.holds(read.created_at), *self._window.holds(written.created_at))
+            .where(*chosen, *self._within(read), *self._within(written))
             .group_by(read.dataset_id, written.dataset_id)
         )
         rows = self._connection.execute(at_most(statement, MOST_RELATIONS)).all()

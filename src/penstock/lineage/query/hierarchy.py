@@ -31,7 +31,9 @@ class _Dependency(NamedTuple):
 
 def hierarchy(connection: Connection, query: HierarchyQuery) -> JobHierarchy:
     """Return the relatives of a job, and jobs within `depth` steps of waiting; what is seen is not followed again."""
-    window = Window(query.since, query.until) if query.infer_from_lineage else None
+    window = None
+    if query.infer_from_lineage:
+        window = Window(query.since, query.until).with_streams(connection)
     parents: set[tuple[int, int]] = set()
     dependencies: set[_Dependency] = set()
     for way in ("UPSTREAM", "DOWNSTREAM"):
@@ -106,7 +108,9 @@ def _jobs_and_datasets(
 ) -> set[tuple[int, int]]:
     of = side.c
     rows = connection.execute(
-        select(of.job_id, of.dataset_id).distinct().where(among(connection, of[by], ids), *window.holds(of.created_at))
+        select(of.job_id, of.dataset_id)
+        .distinct()
+        .where(among(connection, of[by], ids), *window.holds_of(connection, of))
     )
     return {(row.job_id, row.dataset_id) for row in rows}
 

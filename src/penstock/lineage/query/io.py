@@ -66,7 +66,7 @@ def interactions(
     def chosen(of: Any) -> list[ColumnElement[bool]]:
         # What a job was only said to do has neither a run nor an operation to show.
         has_run = [] if granularity == "JOB" else [of.run_id != NO_RUN]
-        return [among(connection, of[by], ids), *window.holds(of.created_at), *has_run]
+        return [among(connection, of[by], ids), *window.holds_of(connection, of), *has_run]
 
     if granularity == "OPERATION":
         statement = _greatest_of_hours(side, keys).where(*chosen(side.c))

@@ -58,6 +58,7 @@ def lineage_values(
     Finer granularities come with the sums for the coarser ones. Raises `BadInput` instead of an answer without bounds.
     The values are those of `Lineage`; as models one by one they would take most of the time of a large answer.
     """
+    window = window.with_streams(connection)
     if granularity == "DATASET":
         return _between_datasets(connection, start, direction, depth, window, with_columns=with_columns)
     found = walk(connection, start, direction=direction, granularity=granularity, depth=depth, window=window)
@@ -154,7 +155,7 @@ def _schemas_of(
     processes: tuple[str, Collection[Any]] | None,
 ) -> dict[int, DatasetSchema]:
     of, schema = side.c, tables.schema.c
-    conditions = [among(connection, of.dataset_id, datasets), *window.holds(of.created_at)]
+    conditions = [among(connection, of.dataset_id, datasets), *window.holds_of(connection, of)]
     if processes is not None:
         column, ids = processes
         conditions.append(among(connection, of[column], ids))

@@ -1,12 +1,15 @@
 """Which time an answer is about."""
 
 import datetime
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
+from uuid import UUID
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, Connection, or_, select
 
 from penstock.clock import clock
+from penstock.lineage.query.sets import among
+from penstock.lineage.store import tables
 
 _AHEAD = datetime.timedelta(days=1)
 
@@ -22,6 +25,25 @@ class Window:
 
     since: datetime.datetime | None
     until: datetime.datetime | None = None
+    streams: tuple[UUID, ...] = ()
+    """Streaming operations that had begun before and were not over: what they do counts, said within or before."""
+    streams_since: datetime.datetime | None = None
+    """When the first of them began."""
+
+    def with_streams(self, connection: Connection) -> Self:
+        """Return the window with the streaming operations that go on from before it, silent as they may be."""
+        if self.since is None:
+            return self
+        of, run = tables.operation.c, tables.run.c
+        rows = connection.execute(
+            select(of.id, of.created_at)
+            .select_from(tables.operation.outerjoin(tables.run, run.id == of.run_id))
+            .where(of.type == "STREAMING", of.created_at < self.since)
+            .where(or_(of.ended_at.is_(None), of.ended_at >= self.since))
+            .where(or_(run.ended_at.is_(None), run.ended_at >= self.since))
+        ).all()
+        begun = min((row.created_at for row in rows), default=None)
+        return replace(self, streams=tuple({row.id for row in rows}), streams_since=begun)
 
     def holds(self, created_at: ColumnElement[Any]) -> list[ColumnElement[bool]]:
         """Return the conditions, by which partitions outside are left alone."""
@@ -31,3 +53,10 @@ class Window:
         if self.until is not None:
             found.append(created_at <= self.until)
         return found
+
+    def holds_of(self, connection: Connection, of: Any) -> list[ColumnElement[bool]]:
+        """Return the same for the columns of what operations read and wrote."""
+        if self.streams_since is None:
+            return self.holds(of.created_at)
+        goes_on = or_(of.created_at >= self.since, among(connection, of.operation_id, self.streams))
+        return [*replace(self, since=self.streams_since).holds(of.created_at), goes_on]

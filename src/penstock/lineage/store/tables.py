@@ -199,6 +199,7 @@ run = Table(
     Index(None, "parent_run_id"),
     postgresql_partition_by=BY_TIME,
 )
+_STREAMING = column("type", String) == "STREAMING"
 operation = Table(
     "operation",
     metadata,
@@ -216,6 +217,7 @@ operation = Table(
     Column("ended_at", Moment),
     Index(None, "id"),
     Index(None, "run_id"),
+    Index("ix_operation_streaming", "created_at", postgresql_where=_STREAMING, sqlite_where=_STREAMING),
     postgresql_partition_by=BY_TIME,
 )
 

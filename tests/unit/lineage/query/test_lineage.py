@@ -171,6 +171,41 @@ def test_a_run_that_began_months_ago_is_in_every_window_that_it_covers(rows: Row
     assert [str(operation)] == list(found.nodes.operations)
 
 
+@pytest.mark.parametrize("granularity", ["OPERATION", "RUN", "JOB", "DATASET"])
+def test_a_stream_that_is_silent_is_in_every_window_until_it_ends(rows: Rows, granularity: str) -> None:
+    topic, table, job = rows.dataset("topic"), rows.dataset("table"), rows.job("stream")
+    begun, ended = NOON - datetime.timedelta(days=90), NOON + datetime.timedelta(days=2)
+    run = rows.run(job, begun, status=0)
+    operation = rows.operation(run, begun, type="STREAMING", ended_at=ended)
+    rows.read(job, run, operation, topic, begun, num_rows=7)
+    rows.written(job, run, operation, table, begun, num_rows=7)
+
+    def edges(since: datetime.datetime, until: datetime.datetime | None = None) -> int:
+        asked = {"granularity": granularity, "depth": 2, "window": Window(since, until)}
+        return len(_ask(rows, "DATASET", table, direction="UPSTREAM", **asked).relations.inputs)
+
+    assert edges(begun) == edges(NOON, NOON + _HOUR) == edges(ended) > 0
+    assert 0 == edges(ended + _HOUR)
+    assert 0 == edges(begun - 2 * _HOUR, begun - _HOUR)
+
+
+def test_a_stream_is_over_with_the_run_that_it_belongs_to(rows: Rows) -> None:
+    table, job, begun = rows.dataset("table"), rows.job("stream"), NOON - datetime.timedelta(days=90)
+    runs = [rows.run(job, begun, ended_at=ended) for ended in (NOON - 30 * _HOUR, None)]
+    for run in runs:
+        rows.written(job, run, rows.operation(run, begun, type="STREAMING"), table, begun)
+
+    assert [str(runs[1])] == list(_ask(rows, "DATASET", table).nodes.runs)
+
+
+def test_a_batch_that_began_before_a_window_and_did_nothing_in_it_is_not_in_it(rows: Rows) -> None:
+    table, job, begun = rows.dataset("table"), rows.job("batch"), NOON - datetime.timedelta(days=90)
+    run = rows.run(job, begun)
+    rows.written(job, run, rows.operation(run, begun, type="BATCH"), table, begun)
+
+    assert {} == _ask(rows, "DATASET", table).nodes.runs
+
+
 def test_a_window_has_both_its_ends_and_nothing_beyond(rows: Rows) -> None:
     table, job = rows.dataset("table"), rows.job("job")
     for at in (NOON - _HOUR, NOON, NOON + _HOUR, NOON + 2 * _HOUR):
