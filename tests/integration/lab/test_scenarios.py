@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import psutil
 import pytest
 
 from conftest import Cli
-from support.waiting import until
+from support.waiting import eventually, until
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -24,9 +25,11 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
-def performed(home: Path, *arguments: str | int, timeout_s: float = 480) -> dict[str, Any]:
+def performed(
+    home: Path, *arguments: str | int, timeout_s: float = 480, meanwhile: Callable[[], object] = bool
+) -> dict[str, Any]:
     """Perform a scenario of games; it must come to the truth, and leave neither a process nor a file."""
-    outcome = outcome_of(home, *arguments, timeout_s=timeout_s)
+    outcome = outcome_of(home, *arguments, timeout_s=timeout_s, meanwhile=meanwhile)
 
     assert [0] * len(outcome["sinks"]) == [each["difference"] for each in outcome["sinks"]]
     assert outcome["podium"] == outcome["truth"] > 0
@@ -34,13 +37,16 @@ def performed(home: Path, *arguments: str | int, timeout_s: float = 480) -> dict
     return outcome
 
 
-def outcome_of(home: Path, *arguments: str | int, timeout_s: float) -> dict[str, Any]:
+def outcome_of(
+    home: Path, *arguments: str | int, timeout_s: float, meanwhile: Callable[[], object] = bool
+) -> dict[str, Any]:
     """Perform a scenario; it must find nothing wrong, and leave neither a process nor a file."""
     command = [sys.executable, "-m", "penstock", "--home", str(home), "scenario", *map(str, arguments), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=home)
     try:
+        meanwhile()
         out, err = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, AssertionError):
         # Not killed: it has servers to stop.
         process.send_signal(signal.SIGINT)
         process.communicate()
@@ -97,6 +103,18 @@ def test_the_demo_lands_everything_and_its_podium_is_the_truth(cli: Cli, tmp_pat
     assert outcome["live"]["records"] == tables["raw"]
     assert outcome["burst"]["records"] == outcome["burst"]["rows"] > 10_000
     assert [] == processes_of(tmp_path)
+
+
+@pytest.mark.soak
+def test_players_and_workers_that_are_scaled_while_they_play_come_to_the_truth(tmp_path: Path) -> None:
+    def scale() -> None:
+        (first,) = eventually(lambda: list(tmp_path.glob("scenario-*/tables/combat/_delta_log/*01.json")))
+        (first.parents[3] / "scale.json").write_text('{"players": 14, "workers": 1}')
+
+    outcome = performed(tmp_path, "players", "--games", 300, "--workers", 2, meanwhile=scale)
+
+    facts = {each["what"]: each["value"] for each in outcome["facts"]}
+    assert (1, 14) == (facts["landing at once, changed for the 1. time"], facts["players in the end"])
 
 
 @pytest.mark.soak
