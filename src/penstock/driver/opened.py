@@ -5,7 +5,7 @@ pipeline opens it, too, and runs no batch.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from penstock.delivery import gaps, sink_progress
-from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.checkpoint import Checkpoint, Committed, lost
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
+from penstock.delivery.known_topics import KnownTopics
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
 from penstock.delivery.sink_progress import PositionStore, SinkProgress
@@ -60,6 +61,7 @@ class OpenedPipeline:
         self.spec = self._written = spec
         self.paths = paths
         self.checkpoint = Checkpoint(paths.checkpoint, spec.name)
+        self.known_topics = KnownTopics(paths.gaps)
         self.stopping = Event()
         self.connection = connection
         self._start_spark = start_spark
@@ -197,6 +199,9 @@ class OpenedPipeline:
     def begin(self) -> Committed:
         """Load or make the checkpoint, and refuse to go on where that would skip or double events."""
         fresh = not self.checkpoint.exists
+        topic_ids = self.source.topic_ids()
+        if fresh:
+            self._require_unread(topic_ids)
         starts = self.source.starts(self.available) if fresh else {}
         target_ids = self.target_ids
         beginning = Committed(0, starts, cluster_id=self.cluster_id, target_ids=target_ids)
@@ -211,8 +216,24 @@ class OpenedPipeline:
         sink_progress.require_same_targets(self.spec.name, committed, target_ids)
         for sink in self.sinks:
             sink.known_target_id = committed.target_ids.get(sink.name, "")
-        sink_progress.require_same_topics(self.spec.name, committed, self.source.topic_ids())
+        sink_progress.require_same_topics(self.spec.name, committed, topic_ids)
+        self.keep_topics(committed)
         return replace(committed, target_ids={**committed.target_ids, **target_ids})
+
+    def _require_unread(self, topic_ids: Mapping[str, str]) -> None:
+        """Raise if a topic is another one than a pipeline without a checkpoint has read: its unread rest is a gap."""
+        for each in self.known_topics.load().starts if self.replay is None else ():
+            if topic_ids.get(each.topic, each.topic_id) != each.topic_id:
+                raise lost(
+                    self.spec.name,
+                    f"there is none in {self.checkpoint.folder}, and topic '{each.topic}' was read before it was"
+                    " recreated",
+                )
+
+    def keep_topics(self, committed: Committed) -> None:
+        """Put on record, also beside the checkpoint, which topics are read."""
+        if self.replay is None:
+            self.known_topics.keep(committed)
 
     @property
     def target_ids(self) -> dict[str, str]:

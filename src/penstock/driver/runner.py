@@ -168,6 +168,7 @@ class Runner(OpenedPipeline):
         if recorded != committed:
             committed = recorded
             self.checkpoint.commit(committed)
+        self.keep_topics(committed)
         self.checkpoint.plan(number, offset_ranges)
         crash_point("planned")
         self._own.trying(offset_ranges)

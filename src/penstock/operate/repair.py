@@ -122,9 +122,12 @@ def _require_fixed_start(runner: Runner, source_partition: SourcePartition, foun
 def forsaken(runner: Runner) -> list[Gap]:
     """Return what a rebuild leaves behind: what was unread of topics, or of a cluster, that are others by now.
 
-    Only the former checkpoint knows that; if it is lost, nobody does.
+    The former checkpoint knows that. If it is lost, which topics were read is on record beside it, and how far, the
+    sinks know; from the start, where Kafka has made them forget it.
     """
     former = _former(runner)
+    if not former.starts:
+        former = _on_record(runner)
     if former.cluster_id != runner.cluster_id:
         return _unread(runner, former, dict.fromkeys(former.starts, "another cluster"), "rebuild")
     return _unread(runner, former, _gone(runner, former), "rebuild")
@@ -136,6 +139,13 @@ def _former(runner: Runner) -> Committed:
         if runner.checkpoint.exists:
             return runner.checkpoint.load()
     return Committed(0, {})
+
+
+def _on_record(runner: Runner) -> Committed:
+    known = runner.known_topics.load()
+    source_partitions = list(known.starts)
+    sinks = {name: dict(store.positions(source_partitions) or {}) for name, store in runner.stores.items()}
+    return replace(known, sinks=sinks)
 
 
 def _is_behind(former: Committed, name: str, positions: Positions) -> bool:

@@ -16,7 +16,7 @@ CHECKPOINT = 1
 GAPS = 1
 """Each line of `gaps.jsonl`."""
 PIPELINE_FILES = 1
-"""`pipeline.json`, `rate.json`, `restarts.json`, `columns.json` and `status.json`."""
+"""`pipeline.json`, `rate.json`, `restarts.json`, `columns.json`, `topics.json` and `status.json`."""
 REPLAY = 1
 """`range.json` and `letters.json` of a replay."""
 RUNS = 1

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import shutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +12,16 @@ import yaml
 from penstock.delivery import gaps
 from penstock.driver import batch
 from penstock.driver.paths import Progress
-from penstock.errors import BadInput, Conflict, Discontinuity, NotFound, PipelineHalted, RetentionPassed, TopicRecreated
+from penstock.errors import (
+    BadInput,
+    CheckpointLost,
+    Conflict,
+    Discontinuity,
+    NotFound,
+    PipelineHalted,
+    RetentionPassed,
+    TopicRecreated,
+)
 from penstock.kafka import topics
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
@@ -325,6 +336,50 @@ def test_a_rebuild_over_a_recreated_topic_asks_and_records_what_was_left_unread(
     assert "add --yes" in asked.err
     assert (0, 0, []) == (done.code, again.code, again.json), done.err + again.err
     assert [(old_id, 0, 3, None, "topic recreated", "rebuild")] == [
+        (gap.topic_id, gap.partition, gap.start, gap.end, gap.reason, gap.by)
+        for gap in gaps.read(lab.home(topic).folder)
+    ]
+    assert [0, 1, 2, 10, 11, 12, 13] == lab.ids()
+
+
+def cut(lab: Lab, topic: str) -> None:
+    (lab.home(topic).checkpoint / "committed.json").write_text("{")
+
+
+def lose(lab: Lab, topic: str) -> None:
+    shutil.rmtree(lab.home(topic).checkpoint)
+
+
+@pytest.mark.parametrize("damage", [cut, lose])
+def test_a_topic_that_is_recreated_while_the_checkpoint_is_lost_leaves_a_gap_behind_what_was_landed(
+    lab: Lab, postgres: RunningPostgres, damage: Callable[[Lab, str], None]
+) -> None:
+    topic = lab.kafka.topic("lost-and-recreated", partitions=2)
+    login = {**postgres.database().model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
+    sinks = [
+        {"type": "delta", "path": str(lab.table)},
+        {"type": "iceberg", "path": str(lab.folder / "iceberg")},
+        {"type": "json", "path": str(lab.folder / "json")},
+        {"type": "postgres", "table": "landed", "server": login},
+        {"type": "kafka", "topic": lab.kafka.topic("lost-and-recreated-out")},
+    ]
+    spec = lab.spec(topic, sinks=sinks)
+    lab.send_ids(topic, range(3))
+    lab.run(spec)
+    old_id = topics.describe(lab.kafka.admin(), topic).topic_id
+    lab.send_ids(topic, range(3, 9))
+    damage(lab, topic)
+    recreate(lab.kafka, topic)
+    lab.send_ids(topic, range(10, 14))
+
+    with pytest.raises(CheckpointLost):
+        lab.run(spec)
+    with lab.runner(spec) as runner:
+        repair.rebuild(runner)
+    lab.run(spec)
+    lab.run(spec)
+
+    assert [(old_id, 0, 3, None, "topic recreated", "rebuild"), (old_id, 1, 0, None, "topic recreated", "rebuild")] == [
         (gap.topic_id, gap.partition, gap.start, gap.end, gap.reason, gap.by)
         for gap in gaps.read(lab.home(topic).folder)
     ]

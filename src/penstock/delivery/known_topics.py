@@ -1,0 +1,41 @@
+"""The topic partitions that a pipeline has read, on record beside its checkpoint.
+
+That a topic was recreated, only its name and its id together show. If the checkpoint is lost, the sinks still know ids,
+but most of them no names; and Kafka forgets the offsets of a topic that is deleted.
+"""
+
+from pathlib import Path
+
+from penstock.delivery.checkpoint import Committed
+from penstock.delivery.durable import read_versioned, write_versioned
+from penstock.record.formats import PIPELINE_FILES
+from penstock.record.positions import SourcePartition
+
+_FILE = "topics.json"
+
+
+class KnownTopics:
+    """The record of one pipeline. A lost one costs nothing while the checkpoint is there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _FILE
+        self._kept: Committed | None = None
+
+    def load(self) -> Committed:
+        """Return what is on record, as a checkpoint that knows nothing but where the pipeline has been."""
+        try:
+            found = read_versioned(self._path, PIPELINE_FILES)
+            starts = {SourcePartition(*each): 0 for each in found["partitions"]}
+            return Committed(0, starts, cluster_id=str(found["cluster_id"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return Committed(0, {})
+
+    def keep(self, committed: Committed) -> None:
+        """Put on record what a checkpoint has, before anything new of it is read."""
+        starts = {source_partition: 0 for source_partition in committed.starts if source_partition.in_kafka}
+        known = Committed(0, starts, cluster_id=committed.cluster_id)
+        if known == (self._kept or self.load()):
+            return
+        rows = [[each.topic, each.topic_id, each.partition] for each in starts]
+        write_versioned(self._path, PIPELINE_FILES, {"cluster_id": known.cluster_id, "partitions": rows})
+        self._kept = known
