@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.errors import Conflict, PipelineHalted
 from penstock.record.columns import CHANGE, COORDINATES, DELETE, TRUNCATE
 from penstock.record.decoded import RecordError, record_error
+from penstock.sinks.key_values import with_plain_keys
 from penstock.sinks.moved import Key, Rows, with_values
 
 _NUMBER = "_row"
@@ -50,7 +51,7 @@ class Folded:
 
 def fold(rows: pa.Table, key: list[str], what: str, rows_of_table: Rows) -> Folded:
     """Fold the changes of a batch, in the order of their offsets, for the table `what`."""
-    rows = rows.take(pc.sort_indices(rows.column("_offset")))
+    rows = with_plain_keys(rows.take(pc.sort_indices(rows.column("_offset"))), key)
     truncated = dict[str, tuple[int, int]]()
     operations = pc.struct_field(rows.column(CHANGE.name).combine_chunks(), "op") if rows.num_rows else None
     if operations is not None:

@@ -17,6 +17,7 @@ from penstock.sinks.delta_partitions import require_named
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.delta_stats import library_settings
 from penstock.sinks.delta_table import is_table, make_table, require_not_iceberg, table_lock
+from penstock.sinks.delta_upsert import same_key
 from penstock.sinks.merging import STATE, MergeContext, MergingSink, newest
 from penstock.sinks.schema_change import SchemaChange, required_change
 
@@ -93,8 +94,6 @@ class DeltaMerge(MergingSink):
         require_key(self.name, self._spec.key, rows.schema)
         is_empty = not rows.count_rows()
         make_table(self._spec.path, rows.schema, self._pipeline)
-        # Each in brackets: the parser would take AND for a part of what is compared with.
-        matching = " AND ".join(f'(target."{name}" IS NOT DISTINCT FROM source."{name}")' for name in self._spec.key)
         with table_lock(self._spec.path):
             self.position()
             mark_as_ours(self._table())
@@ -114,7 +113,7 @@ class DeltaMerge(MergingSink):
                         source = newest(rows, self._spec.key).cast(schema)
                         merger = table.merge(
                             source,
-                            matching,
+                            same_key(self._spec.key),
                             "source",
                             "target",
                             merge_schema=bool(change),

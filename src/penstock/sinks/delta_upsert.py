@@ -53,12 +53,10 @@ def upsert(table: Any, rows: pa.Table, key: list[str], what: str, properties: An
             updates[name] = f"CASE WHEN source._unchanged_{number} THEN {before} ELSE {values[name]} END"
     else:
         source = source.append_column(_IS_DELETED, pa.array([], pa.bool_()))
-    # Each in brackets: the parser would take AND for a part of what is compared with.
-    matching = " AND ".join(f'(target."{name}" IS NOT DISTINCT FROM source."{name}")' for name in key)
     version = table.version()
     merger = table.merge(
         source,
-        matching,
+        same_key(key),
         "source",
         "target",
         merge_schema=any(name not in known for name in names),
@@ -147,8 +145,14 @@ def _has_local_times(kind: pa.DataType) -> bool:
     return any(_has_local_times(kind.field(number).type) for number in range(kind.num_fields))
 
 
+def same_key(key: list[str]) -> str:
+    """Return the condition that a row of the table and one of the batch have the same key."""
+    # Each in brackets: the parser would take AND for a part of what is compared with.
+    return " AND ".join(f"(target.{_quoted(name)} IS NOT DISTINCT FROM source.{_quoted(name)})" for name in key)
+
+
 def _quoted(name: str) -> str:
-    return f"`{name}`"
+    return f"`{name.replace('`', '``')}`"
 
 
 def _targets(values: dict[str, str]) -> dict[str, str]:

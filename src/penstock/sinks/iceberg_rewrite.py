@@ -19,6 +19,7 @@ from penstock.delivery.durable import sync_all
 from penstock.sinks.iceberg_compaction import rows_of_file
 from penstock.sinks.iceberg_partitions import split
 from penstock.sinks.iceberg_schema import arrow_schema
+from penstock.sinks.key_values import with_plain_keys
 from penstock.sinks.moved import Key
 from penstock.sinks.parquet_settings import parquet_settings
 from penstock.sinks.partitioning import PartitionField
@@ -56,8 +57,9 @@ class Rewrite:
     def _matches(self, there: pa.Table) -> Iterator[tuple[int, int]]:
         """Return the places of a file's rows whose keys are among ours, each with the number of our row."""
         first = self._rows.column(self._key[0]).combine_chunks()
-        candidates = pc.indices_nonzero(pc.is_in(there.column(self._key[0]), value_set=first))
-        some = there.select(self._key).take(candidates)
+        keys = with_plain_keys(there.select(self._key), self._key)
+        candidates = pc.indices_nonzero(pc.is_in(keys.column(self._key[0]), value_set=first))
+        some = keys.take(candidates)
         for place, key in zip(candidates.to_pylist(), keys_of(some, self._key), strict=True):
             number = self._places.get(key)
             if number is not None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from penstock.record.positions import SourcePartition
+from penstock.sinks.key_values import with_plain_keys
 from penstock.sinks.schema_change import SchemaChange
 
 STATE = SourcePartition("state", "state", 0)
@@ -57,7 +58,7 @@ class MergingSink(ABC):
 
 def newest(rows: ds.Dataset, key: list[str]) -> pa.RecordBatchReader:
     """Keep the last row of each key: a batch may change one result several times. Only keys are held in memory."""
-    keys = rows.to_table(columns=key)
+    keys = with_plain_keys(rows.to_table(columns=key), key)
     numbered = keys.append_column(_NUMBER, pa.array(np.arange(keys.num_rows)))
     grouped = numbered.group_by(key).aggregate([(_NUMBER, "max")])
     last = np.sort(grouped.column(f"{_NUMBER}_max").to_numpy())
@@ -67,7 +68,7 @@ def newest(rows: ds.Dataset, key: list[str]) -> pa.RecordBatchReader:
         for batch in rows.to_batches():
             first, end = np.searchsorted(last, [start, start + batch.num_rows])
             if first < end:
-                yield batch.take(pa.array(last[first:end] - start))
+                yield with_plain_keys(batch.take(pa.array(last[first:end] - start)), key)
             start += batch.num_rows
 
     return pa.RecordBatchReader.from_batches(rows.schema, kept())

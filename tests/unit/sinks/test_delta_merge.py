@@ -1,5 +1,6 @@
 """Results of stateful pipelines in a Delta table: merged by key, together with the position."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,14 @@ def test_of_a_key_that_changed_several_times_the_last_row_stays_whatever_piece_i
     kept = newest(changes, ["k"])
 
     assert [("a", 1), ("b", 4), (None, 5), ("c", 6)] == [(row["k"], row["v"]) for row in kept.read_all().to_pylist()]
+
+
+def test_ways_to_write_one_number_are_one_key_also_in_what_is_kept() -> None:
+    changes = ds.dataset(pa.table({"k": [-0.0, math.nan, 0.0, -0.0], "v": [1, 2, 3, 4]}))
+
+    kept = newest(changes, ["k"]).read_all().to_pylist()
+
+    assert [("nan", 2), ("0.0", 4)] == [(str(row["k"]), row["v"]) for row in kept]
 
 
 def merge(path: Path, schema: pa.Schema, rows: list[dict[str, Any]], position: int | None, **options: Any) -> None:

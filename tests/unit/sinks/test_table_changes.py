@@ -1,3 +1,5 @@
+import math
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -314,15 +316,52 @@ def test_rows_without_changes_are_merged_by_key_the_newest_wins(kind: str, tmp_p
     schema = pa.schema([each for each in SCHEMA if each.name != CHANGE.name])
     sink = sink_of(kind, tmp_path / "table", "id")
     sink.open(schema)
-    rows = batch([put(1, "a", 1), put(2, "b", 1), put(1, "c", 2)], 0).select(schema.names)
-    stager = sink.stager()(OffsetRange(PARTITION, 0, 3))
-    stager.write(rows, pa.array([0, 1, 2]))
-    sink.prepare([Staged(OffsetRange(PARTITION, 0, 3), 3, stager.finish())], {PARTITION: None})
-    sink.commit()
+    write_rows(sink, batch([put(1, "a", 1), put(2, "b", 1), put(1, "c", 2)], 0).select(schema.names), 0)
     sink.close()
 
     found = rows_of(kind, tmp_path / "table")
     assert [(1, "c"), (2, "b")] == sorted((row["id"], row["doc"]) for row in found)
+
+
+def write_rows(sink: DeltaSink | IcebergSink, rows: pa.RecordBatch, start: int) -> None:
+    """Write rows that say nothing of changes."""
+    part = OffsetRange(PARTITION, start, start + rows.num_rows)
+    stager = sink.stager()(part)
+    stager.write(rows, pa.array(range(part.start, part.end)))
+    sink.prepare([Staged(part, rows.num_rows, stager.finish())], {PARTITION: start or None})
+    sink.commit()
+
+
+def test_ways_to_write_one_number_are_one_key(kind: str, tmp_path: Path) -> None:
+    other_nan = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
+    keys = [0.0, math.nan, None, -0.0, other_nan]
+    schema = pa.schema([("id", pa.float64()), *(e for e in SCHEMA if e.name not in {"id", CHANGE.name})])
+    sink = sink_of(kind, tmp_path / "table", "id")
+    sink.open(schema)
+
+    for start in (0, 5):
+        rows = batch([put(0, str(start + number), 0) for number in range(5)], start).drop_columns(["id", CHANGE.name])
+        write_rows(sink, rows.append_column("id", pa.array(keys, pa.float64())).select(schema.names), start)
+        keys.reverse()
+    sink.close()
+
+    found = rows_of(kind, tmp_path / "table")
+    assert [("0.0", "9"), ("None", "7"), ("nan", "8")] == sorted((str(row["id"]), row["doc"]) for row in found)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a`b"])
+def test_a_key_may_have_quotes_in_its_name(kind: str, tmp_path: Path, name: str) -> None:
+    named = {"id": name}
+    schema = pa.schema([e.with_name(named.get(e.name, e.name)) for e in SCHEMA if e.name != CHANGE.name])
+    sink = sink_of(kind, tmp_path / "table", name)
+    sink.open(schema)
+
+    for start in (0, 1):
+        rows = batch([put(1, str(start), 0)], start).drop_columns([CHANGE.name])
+        write_rows(sink, rows.rename_columns([named.get(each, each) for each in rows.schema.names]), start)
+    sink.close()
+
+    assert [(1, "1")] == [(row[name], row["doc"]) for row in rows_of(kind, tmp_path / "table")]
 
 
 @pytest.mark.parametrize(
