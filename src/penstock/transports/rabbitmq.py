@@ -38,6 +38,7 @@ _LARGE = 2**20
 # A key travels in a header, and headers in one frame of at most 128 KiB.
 _LARGEST_KEY = 2**16
 _PERSISTENT = 2
+_SETTLING = "settling"
 _connections = itertools.count(1)
 
 
@@ -252,9 +253,20 @@ class QueueSubscription:
         self._channel.exchange_declare(self._topic, "fanout", durable=True)
         self._channel.queue_declare(self._queue, durable=True)
         self._channel.queue_bind(self._queue, self._topic)
+        self._settle()
         self._channel.basic_qos(prefetch_count=_PREFETCH)
         self._channel.add_on_cancel_callback(lambda _: self._cancelled.append(self._queue))
         self._channel.basic_consume(self._queue, self._arrive)
+
+    def _settle(self) -> None:
+        """Have the binding outlive a kill of the server: without it messages would pass the queue by.
+
+        RabbitMQ on Mnesia answers when a change is in its log; that the change is decided may come there two seconds
+        later, and one that is not decided is taken back by the next start. Another change takes what was before it to
+        the disk.
+        """
+        self._channel.queue_bind(self._queue, self._topic, _SETTLING)
+        self._channel.queue_unbind(self._queue, self._topic, _SETTLING)
 
     def _arrive(self, _channel: Any, method: Any, properties: Any, body: bytes) -> None:
         key = (properties.headers or {}).get("key")

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import uuid
 from contextlib import closing
 from functools import partial
 
@@ -88,6 +89,28 @@ def test_what_the_server_accepted_outlives_a_kill_of_it(endpoint: Endpoint) -> N
         found = by_key(collect(subscription, 501))
 
     assert {**{f"k{key}": list(range(key, 500, 3)) for key in range(3)}, "k9": [1]} == found
+
+
+def test_a_groups_queue_is_decided_on_disk_when_subscribe_returns(rabbitmq: RunningRabbitMQ) -> None:
+    logs = list(rabbitmq.data.glob("*/LATEST.LOG"))
+    if not logs:
+        pytest.skip("this RabbitMQ keeps what it decides elsewhere than in Mnesia")
+    decided = b""
+
+    def is_in_the_log() -> bool:
+        """Subscribe a group, and find its binding on disk, unless Mnesia has just emptied its log into the tables."""
+        nonlocal decided
+        topic = f"decided-{uuid.uuid4()}"
+        with closing(open_transport(rabbitmq.address)) as transport, closing(transport.subscribe(topic, "readers")):
+            _, _, of_queue = logs[0].read_bytes().partition(f"{topic}.readers".encode())
+        _, binding, decided = of_queue.partition(b"rabbit_durable_route")
+        return bool(binding)
+
+    until(is_in_the_log)
+
+    # What is not decided when the server dies is taken back. Another change is behind it, so the decision is there.
+    assert b"presume_abort" in decided
+    assert b"committed" in decided
 
 
 def test_what_kafka_accepted_outlives_a_kill_of_it(kafka: RunningKafka) -> None:
