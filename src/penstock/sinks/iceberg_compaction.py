@@ -24,7 +24,7 @@ from penstock.sinks.iceberg_files import local_path
 from penstock.sinks.iceberg_offers import Offers
 from penstock.sinks.iceberg_positions import PROPERTY, Untold, positions_in
 from penstock.sinks.iceberg_schema import arrow_schema
-from penstock.sinks.iceberg_vacuum import vacuum
+from penstock.sinks.iceberg_vacuum import keeps_all, vacuum
 from penstock.sinks.staging import Staging
 
 COMPACTED = "replace"
@@ -65,7 +65,8 @@ class IcebergCompaction:
             with self._reported():
                 table = compact(table, self._target, self._wanted.target, staging, offers)
                 crash_point("compacted", self._sink)
-                vacuum(table, self._target.path, self._keep_ms, self._target.committed())
+                if not keeps_all(table.metadata):
+                    vacuum(table, self._target.path, self._keep_ms, self._target.committed())
 
     @contextmanager
     def _reported(self) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """Old snapshots of an Iceberg table, and the files that no snapshot names any more.
 
 Guarantee: what a snapshot names that stays is never deleted, and nothing outside of the table's folder. A snapshot is
-as old as the moment in which another took its place, so that one which somebody has just begun to read stays.
+as old as the moment in which another took its place, so that one which somebody has just begun to read stays. Of a
+table with `gc.enabled: false`, whose files others may use, nothing goes at all.
 """
 
 import os
@@ -17,12 +18,20 @@ from penstock.sinks.iceberg_files import local_path
 from penstock.sinks.iceberg_offers import DATA, METADATA, named_files
 from penstock.sinks.iceberg_positions import PROPERTY, Untold, in_property, positions_in
 
+_MAY_GO = "gc.enabled"
 _ENDINGS = (".parquet", ".avro", ".orc", ".puffin", ".stats", ".metadata.json")
 """What Iceberg's writers call their files; whatever else lies there is somebody's own."""
 
 
+def keeps_all(metadata: Any) -> bool:
+    """Return whether the table says that neither snapshots nor files of it may go."""
+    return bool(metadata.properties.get(_MAY_GO, "true").lower() == "false")
+
+
 def outdated(metadata: Any, keep_ms: int, most: int | None = None) -> list[int]:
     """Return the snapshots that no tag or branch names, and that were replaced longer ago than is kept, or too many."""
+    if keeps_all(metadata):
+        return []
     replaced_ms = {before.snapshot_id: after.timestamp_ms for before, after in pairwise(metadata.snapshot_log)}
     named = {each.snapshot_id for each in metadata.refs.values()}
     newest_first = sorted(metadata.snapshots, key=lambda each: each.timestamp_ms, reverse=True)
@@ -45,6 +54,12 @@ def vacuum(
 
     Files of a commit under way are younger than what is kept, which is an hour at least.
     """
+    if keeps_all(table.metadata):
+        raise Conflict(
+            f"the Iceberg table in {path} says `{_MAY_GO}: false`: other tables may use its files",
+            safe="Nothing was deleted",
+            fix="If none does, set the property to true with an engine that writes Iceberg",
+        )
     old = set(outdated(table.metadata, keep_ms))
     if old and not dry_run:
         with committed:

@@ -268,6 +268,25 @@ def test_vacuum_deletes_what_no_kept_snapshot_needs_and_what_never_was_part_of_t
     assert ([0, 1, 2, 3], {A: 3, B: 1}) == (ids(path), Driver(path).positions)
 
 
+def test_of_a_table_that_forbids_it_neither_snapshots_nor_files_go(path: Path) -> None:
+    driver = opened(path, 3)
+    write(driver, 1)
+    write(driver, 2)
+    with loaded(path).transaction() as transaction:
+        transaction.set_properties({"gc.enabled": "FALSE"})
+    make_older(path, 30 * 24)
+    before = {*path.glob("data/*.parquet")}
+    write(driver, 3)
+    write(driver, 4)
+
+    with pytest.raises(Conflict, match=r"`gc.enabled: false`: other tables may use its files. Nothing was deleted"):
+        tables.vacuum(path, "1h", dry_run=False)
+
+    assert before < {*path.glob("data/*.parquet")}
+    assert ["APPEND", "APPEND", "APPEND", "REPLACE", "APPEND"] == operations(path)
+    assert ([1, 2, 3, 4], {A: 4}) == (ids(path), driver.positions)
+
+
 def test_a_file_that_somebody_deletes_while_a_vacuum_looks_is_no_reason_to_stop(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
