@@ -9,6 +9,7 @@ from penstock.config.secrets_folder import SecretsFolder
 from penstock.config.service_names import ServiceName
 from penstock.config.services import services_folder
 from penstock.errors import NotFound
+from penstock.port_holder import require_own_listener
 from penstock.record.formats import SERVICE
 from penstock.secret import Secret
 
@@ -22,6 +23,14 @@ class ServiceAddress(BaseModel, frozen=True, extra="forbid"):
     username: str | None = Field(None, description="User of the login; none where there is no login.")
     password: Secret | None = Field(None, description="Password of the login.")
     ca_file: Path | None = Field(None, description="CA that signed its certificate.")
+
+    def require_ours(self) -> None:
+        """Raise `ConnectionRefusedError` if what is sent there, a login, would be somebody else's to read.
+
+        While the service starts, or is away, anybody on this machine can have its port. By TLS it shows who it is.
+        """
+        if self.password is not None and self.ca_file is None:
+            require_own_listener(self.url)
 
     @property
     def shown(self) -> str:
@@ -50,8 +59,10 @@ class ServiceState(BaseModel, frozen=True, extra="forbid"):
     def address(self, home: Path) -> ServiceAddress:
         """Return the way to it."""
         asks = self.secure or self.login
+        # Without a certificate a name would do for whoever listens at another of its addresses.
+        host = self.host if self.secure or self.host.lower() != "localhost" else "127.0.0.1"
         return ServiceAddress(
-            url=f"{'https' if self.secure else 'http'}://{self.host}:{self.port}",
+            url=f"{'https' if self.secure else 'http'}://{host}:{self.port}",
             username=self.name if asks else None,
             password=Secret.parse(f"file:{password_file(home, self.name)}") if asks else None,
             ca_file=SecretsFolder.of(home / "broker").ca_pem if self.secure else None,

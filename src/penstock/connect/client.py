@@ -224,6 +224,7 @@ class ConnectClient:
             login = f"{self.address.username}:{self.address.password.reveal()}"
             headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
         try:
+            self.address.require_ours()
             connection.request(method, parts.path + path, body, headers)
             response = connection.getresponse()
             return response.status, response.read(_MOST_BYTES)

@@ -51,6 +51,7 @@ def _answer(address: ServiceAddress, request: urllib.request.Request, timeout_s:
     # Without the proxies of the environment: a service is on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
+        address.require_ours()
         with opener.open(request, timeout=timeout_s) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:

@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from penstock.listening import BoundedConnection
 from penstock.loopback import host_name, is_loopback
+from penstock.port_holder import require_own_listener
 from penstock.secret import Secret
 from penstock.services import front
 from penstock.services.forwarding import handed_on, headers_of, raw_path
@@ -42,7 +43,11 @@ class Front:
         self._login = base64.b64encode(f"{options.username}:{password}".encode())
         # The program behind asks for the login, too: others on this machine, and pages in browsers, reach its port.
         self._client = httpx.AsyncClient(
-            base_url=options.behind, timeout=_TIMEOUT_S, trust_env=False, auth=(options.username, password)
+            base_url=options.behind,
+            timeout=_TIMEOUT_S,
+            trust_env=False,
+            auth=(options.username, password),
+            transport=_ToOwnProgram(),
         )
         self._adapted = RegistryAnswers(self._client) if options.adapts == "registry" else None
 
@@ -93,6 +98,21 @@ class Front:
             return True
         kind, _, given = request.headers.get("authorization", "").partition(" ")
         return kind.lower() == "basic" and hmac.compare_digest(given.strip().encode(), self._login)
+
+
+class _ToOwnProgram(httpx.AsyncHTTPTransport):
+    """Hands on to a program of this user alone: while that starts or is away, anybody on the machine can have its port.
+
+    They would be told the login, and what clients send.
+    """
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Hand a request on, or say that nobody answers."""
+        try:
+            require_own_listener(str(request.url))
+        except ConnectionRefusedError as error:
+            raise httpx.ConnectError(str(error)) from None
+        return await super().handle_async_request(request)
 
 
 def config(options: FrontOptions) -> uvicorn.Config:

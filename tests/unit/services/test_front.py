@@ -1,5 +1,6 @@
 """Who gets through the front of a service; nothing runs behind it, so whoever does is told that it is being started."""
 
+import os
 import socket
 import threading
 from contextlib import ExitStack
@@ -9,7 +10,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from penstock import listening
+from penstock import listening, port_holder
 from penstock.listening import Server, listen
 from penstock.services.front import FrontOptions
 from penstock.services.front_server import Front, config
@@ -68,6 +69,22 @@ def test_with_a_login_any_name_will_do_but_for_pages_of_other_sites(tmp_path: Pa
     assert _NO_LOGIN == client.get("/subjects").status_code
     assert _LET_IN == client.get("/subjects", auth=login).status_code
     assert _FORBIDDEN == client.get("/subjects", auth=login, headers={"Origin": "https://evil.example"}).status_code
+
+
+def test_a_stranger_who_took_the_port_of_the_program_behind_is_shown_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port_holder, "_ROOT", -1)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        stranger.settimeout(0)
+        behind = f"http://127.0.0.1:{stranger.getsockname()[1]}"
+        front = Front(options(tmp_path, asks_login=False).model_copy(update={"behind": behind}))
+        answer = TestClient(front.app(), base_url="http://127.0.0.1:8081").get("/subjects")
+
+        assert (_LET_IN, "the service is being started") == (answer.status_code, answer.json()["message"])
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
 
 
 def test_connections_that_say_nothing_do_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
