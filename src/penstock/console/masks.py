@@ -4,10 +4,13 @@ Rules are in `console/masks.yaml` of the home folder, which is read again when i
 part by part, because it is no JSON, too long or nested too deep, is hidden whole. Searches look at what is shown, so
 that nobody finds out by searching what is hidden. A dead letter is covered by the rules of the topic that it came from,
 wherever it is, and what its error said is hidden with it: such texts quote values.
+
+Hidden without a rule is what pages and routes of their own show to some alone, or in part: the audit, and the settings
+of connectors. Beside these Connect keeps the key by which workers know each other's requests.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +58,12 @@ class Rules(BaseModel, frozen=True, extra="forbid"):
 class Masks:
     """The rules of one console."""
 
-    def __init__(self, path: Path, read: Callable[[Any], Content | None] = content_of) -> None:
+    def __init__(
+        self, path: Path, read: Callable[[Any], Content | None] = content_of, hidden: Collection[str] = ()
+    ) -> None:
         self._path = path
         self._read = read
+        self._hidden = [Rule(topics=re.escape(each), key=True, value=True) for each in hidden]
         self._known: tuple[int, list[Rule]] | None = None
 
     def record_of(self, message: Message) -> Record:
@@ -106,7 +112,8 @@ class Masks:
     def _of(self, *topics: str) -> list[Rule]:
         """Return the rules of topics; their dead letters, and those of these, are the same records."""
         names = {name for topic in topics for name in _origins(topic)}
-        return [each for each in self.rules() if any(re.fullmatch(each.topics, name) for name in names)]
+        rules = (*self._hidden, *self.rules())
+        return [each for each in rules if any(re.fullmatch(each.topics, name) for name in names)]
 
     def rules(self) -> list[Rule]:
         """Return the rules as they are now."""

@@ -6,6 +6,7 @@ from fastapi import Request
 
 from penstock.broker.cluster import Cluster
 from penstock.config.settings import Settings
+from penstock.console.audit import TOPIC as AUDIT
 from penstock.console.audit import Audit
 from penstock.console.decoding import Decoding
 from penstock.console.favourites import Favourites
@@ -23,6 +24,7 @@ from penstock.console.users import Role, Users
 from penstock.errors import Conflict, NotFound
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
+from penstock.kafka.topic_spec import CONNECT_GROUP, connect_topics
 from penstock.lineage.sign_in.tokens import TokenKey
 from penstock.lineage.sign_in.tries import Tries
 
@@ -57,10 +59,11 @@ class Console:
         self.has_downloads = has_downloads
         """Whether records can be taken away as a file."""
         rules = settings.home / "console" / "masks.yaml"
-        self.masks = Masks(rules, Decoding(settings).content)
+        hidden = {AUDIT, *(connect_topics(group)["config"] for group in (settings.connect_group, CONNECT_GROUP))}
+        self.masks = Masks(rules, Decoding(settings).content, hidden)
         self.own = KafkaSide("", self.connection, self.masks)
         # Ids of schemas are those of the project's own registry: elsewhere they mean something else, or nothing.
-        elsewhere = Masks(rules, content_of)
+        elsewhere = Masks(rules, content_of, hidden)
         self.clusters = {
             name: KafkaSide(name, each.connection, elsewhere) for name, each in settings.project.clusters.items()
         }

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.config.settings import load
 from penstock.console.masks import Masks
 from penstock.console.records import Record, content_of
 from penstock.console.searches import Wanted
+from penstock.console.service import Console
 from penstock.errors import BadInput
 
 RULES = """
@@ -118,3 +120,13 @@ def test_rules_count_as_soon_as_they_are_written_and_mistakes_hide_everything(tm
     assert ("{}", "***") == (before, after)
     with pytest.raises(BadInput, match="not a regular expression"):
         masks.masked(record("raw", b"{}"))
+
+
+def test_the_audit_and_connects_settings_are_hidden_without_a_rule_and_cannot_be_searched(tmp_path: Path) -> None:
+    console = Console(load(home=tmp_path), [])
+    topics = ["penstock.console-audit", "connect-configs"]
+
+    for masks in (console.masks, console.own.masks):
+        assert ["***", "***"] == [shown(masks, topic, b'{"who": "ann"}')[1] for topic in topics]
+        assert all(map(masks.applies_to, topics))
+        assert "{}" == shown(masks, "connect-status", b"{}")[1]
