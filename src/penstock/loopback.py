@@ -1,6 +1,9 @@
-"""Whether a server is on this machine, as its name says."""
+"""Whether a server is on this machine, as its name says; and which addresses are one client's."""
 
 import ipaddress
+
+_NETWORK = 64
+"""Bits of an IPv6 address that a client is given; the others it chooses."""
 
 
 def is_loopback(host: str) -> bool:
@@ -16,3 +19,16 @@ def host_name(server: str) -> str:
     if server.startswith("["):
         return server[1:].partition("]")[0]
     return server.rpartition(":")[0] or server
+
+
+def neighbourhood(address: str) -> str:
+    """Return what stands for all addresses that one client can take: those of this machine, or its network of IPv6."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        found = found.ipv4_mapped or found
+    if found.is_loopback:
+        return "loopback"
+    return str(found if found.version == 4 else ipaddress.ip_network((int(found), _NETWORK), strict=False))  # noqa: PLR2004

@@ -52,7 +52,7 @@ def sign_in(console: Console, user: str, password: str, address: str) -> Access:
     try:
         is_accepted = known.users.accepts(user, password)
     except Transient:
-        known.tries.succeeded(user, address)  # it was not looked at
+        known.tries.not_looked_at(user, address)
         raise _too_many("too many people sign in at once: try again in a moment", _BUSY_S) from None
     account = known.users.account(user)
     if not is_accepted or account is None:

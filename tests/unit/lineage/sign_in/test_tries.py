@@ -7,6 +7,7 @@ from penstock.errors import Transient
 from penstock.lineage.sign_in import passwords
 from penstock.lineage.sign_in.passwords import UsersFile
 from penstock.lineage.sign_in.tries import Tries
+from penstock.testing.fake_clock import FakeClock
 
 
 def test_of_guesses_that_come_at_once_three_are_looked_at() -> None:
@@ -23,6 +24,52 @@ def test_who_fails_elsewhere_keeps_nobody_out() -> None:
 
     assert [False, False, False, True, True] == strangers
     assert 0 == tries.begin("ann", "10.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("address", "another"),
+    [
+        ("127.0.0.1", "127.9.8.7"),
+        ("127.0.0.1", "::1"),
+        ("2001:db8::1", "2001:db8::ffff:2"),
+        ("10.0.0.1", "::ffff:10.0.0.1"),
+    ],
+)
+def test_who_takes_another_of_their_own_addresses_has_no_more_tries(address: str, another: str) -> None:
+    tries = Tries()
+    for _ in range(3):
+        tries.begin("ann", address)
+
+    assert 0 < tries.begin("ann", another)
+
+
+def test_networks_that_are_not_one_clients_wait_apart() -> None:
+    tries = Tries()
+    for _ in range(3):
+        tries.begin("ann", "2001:db8:0:1::1")
+
+    assert [0, 0] == [tries.begin("ann", each) for each in ("2001:db8:0:2::1", "::ffff:10.0.0.1")]
+
+
+def test_a_try_that_was_not_looked_at_forgets_no_failures_and_adds_none() -> None:
+    tries = Tries()
+    with FakeClock() as clock:
+        for _ in range(3):
+            tries.begin("ann", "here")
+        clock.advance(1)
+        tries.begin("ann", "here")
+        tries.not_looked_at("ann", "here")
+        waits = [tries.begin("ann", "here") for _ in range(2)]
+
+    assert [0, 2] == waits
+
+
+def test_of_a_first_try_that_was_not_looked_at_nothing_is_kept() -> None:
+    tries = Tries()
+    tries.begin("ann", "here")
+    tries.not_looked_at("ann", "here")
+
+    assert [0, 0, 0] == [tries.begin("ann", "here") for _ in range(3)]
 
 
 def test_a_success_forgets_the_failures() -> None:

@@ -70,7 +70,7 @@ def token(
     try:
         is_accepted = sign_in.users.accepts(form.username, form.password)
     except Transient:
-        sign_in.tries.succeeded(form.username, address)  # it was not looked at
+        sign_in.tries.not_looked_at(form.username, address)
         raise _too_many("Too many people sign in at once. Try again in a moment", _BUSY_S) from None
     if not is_accepted:
         raise unauthorized("Wrong user name or password")
