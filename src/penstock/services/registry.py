@@ -72,8 +72,7 @@ def _settings(folder: Path, state: ServiceState) -> dict[str, object]:
     return {
         "quarkus.http.host": "127.0.0.1",
         "quarkus.http.port": state.inner_port,
-        "quarkus.management.host": "127.0.0.1",
-        "quarkus.management.port": 0,
+        "quarkus.management.host-enabled": "false",  # it would answer anybody on this machine, without the login
         "quarkus.log.console.enabled": "false",
         "quarkus.log.file.enabled": "true",
         "quarkus.log.file.json.enabled": "false",

@@ -3,6 +3,7 @@
 import json
 import ssl
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -56,6 +57,9 @@ def test_nobody_gets_in_without_the_login_not_even_at_the_port_behind(
                 httpx.get(address.url, timeout=240)
             held = [path for path in (home / "services" / name).rglob("*") if path.is_file()]
             assert [] == [path for path in held if path.stat().st_mode & 0o077]
+            running = status.load(home / "services" / name).pids.values()
+            ports = {each.laddr.port for pid in running for each in _listening(pid)}
+            assert {known.port, known.inner_port} == ports
             launch = json.loads((home / "services" / name / "launch.json").read_bytes())
             assert login[1] not in json.dumps(launch)
         assert "connect-configs" in {each.topic for each in topics.list_topics(secure_kafka.admin())}
@@ -63,6 +67,10 @@ def test_nobody_gets_in_without_the_login_not_even_at_the_port_behind(
     finally:
         for name in reversed(SERVICE_NAMES):
             control.stop(home, name)
+
+
+def _listening(pid: int) -> list[Any]:
+    return [each for each in psutil.Process(pid).net_connections("tcp") if each.status == psutil.CONN_LISTEN]
 
 
 def test_own_services_act_for_nobody_without_their_login(secure_kafka: RunningKafka, jar_folder: Path) -> None:
