@@ -21,7 +21,7 @@ from penstock.delivery.dead_letter import understand
 from penstock.delivery.dead_stager import DeadStagerFactory
 from penstock.delivery.outbox import Outbox
 from penstock.delivery.verdicts import Verdict, Verdicts
-from penstock.errors import BadInput, FormatNotUnderstood, Refused
+from penstock.errors import BadInput, FormatNotUnderstood, Refused, one_line
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -168,7 +168,8 @@ class DeadLetters:
         try:
             letter = understand(message)
         except FormatNotUnderstood as error:
-            print(f"warning: passed over: {error.what}", file=sys.stderr)  # noqa: T201 - this is the driver's process
+            told = one_line(f"warning: passed over: {error.what}")  # what somebody else has written is in it
+            print(told, file=sys.stderr)  # noqa: T201 - this is the driver's process
             return None
         if letter is None or letter.pipeline != self._pipeline:
             return None

@@ -67,12 +67,13 @@ def test_a_dead_letter_of_another_version_is_refused_by_every_command_and_stays(
     assert (0, True) == (everywhere.code, f"warning: left out: the dead letter at {dead_topic}/0" in everywhere.err)
 
 
+@pytest.mark.parametrize(("version", "shown"), [("2", "2"), ("\x1b[2Jgone", r"\x1b[2Jgone")])
 def test_a_letter_of_another_version_in_a_pipelines_topic_is_passed_over_and_none_of_its_own(
-    kafka: RunningKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kafka: RunningKafka, version: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = kafka.topic("verdicts")
     source_partition = SourcePartition(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
-    dead_topic = send_letter(kafka, topic, "2", source_id=source_partition.topic_id)
+    dead_topic = send_letter(kafka, topic, version, source_id=source_partition.topic_id)
     ours = {"sink": "", "sinks": "[]", "at": "0", "at_partition": "0"}
     send_letter(kafka, topic, "1", source_id=source_partition.topic_id, **ours)
     dead = DeadLetters(kafka.connection, topic, "{topic}.dead", tmp_path, f"penstock.{topic}.dead")
@@ -81,7 +82,7 @@ def test_a_letter_of_another_version_in_a_pipelines_topic_is_passed_over_and_non
     found = dead.recorded([OffsetRange(source_partition, 0, 5)])
     dead.close()
 
-    said = f"warning: passed over: the dead letter at {dead_topic}/0 offset 0 has format version 2"
+    said = f"warning: passed over: the dead letter at {dead_topic}/0 offset 0 has format version {shown},"
     assert {source_partition: {(0, None)}} == found
     assert [True] == [line.startswith(said) for line in capsys.readouterr().err.splitlines()]
 
