@@ -36,7 +36,7 @@ def svg(graph: Graph, start: str, link: Callable[[str], str] | None = None) -> s
     for edge in graph.edges:
         source, target = layout.boxes[edge.source], layout.boxes[edge.target]
         lines.append(
-            f'<path data-from="{edge.source}" data-to="{edge.target}" d="{_curve(source, target)}"'
+            f'<path data-from="{_text(edge.source)}" data-to="{_text(edge.target)}" d="{_curve(source, target)}"'
             f' marker-end="url(#tip)"><title>{_text(edge.label)}</title></path>'
         )
     lines.append('</g><g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12">')
@@ -50,7 +50,7 @@ def svg(graph: Graph, start: str, link: Callable[[str], str] | None = None) -> s
         kind = f"node {node.kind.lower()}{' start' if key == start else ''}"
         begin, end = (f'<a href="{_text(link(key))}">', "</a>") if link is not None else ("", "")
         lines += [
-            f'{begin}<g class="{kind}" data-key="{key}"><title>{whole}</title><rect {place} {colours}/>',
+            f'{begin}<g class="{kind}" data-key="{_text(key)}"><title>{whole}</title><rect {place} {colours}/>',
             f'<text x="{x}" y="{first}" fill="{_INK}">{_text(shortened(node.name))}</text>',
             f'<text x="{x}" y="{second}" fill="#5b6773" font-size="11">{_text(shortened(node.detail))}</text></g>{end}',
         ]

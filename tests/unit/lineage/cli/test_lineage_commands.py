@@ -1,5 +1,6 @@
 import json
 import re
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ from typer.testing import CliRunner, Result
 
 from penstock.cli import app
 from penstock.lineage.api.service import Service
+from penstock.lineage.graph import Edge, Graph, Node
 from penstock.lineage.keys import NO_HOST
+from penstock.lineage.picture import svg
 from penstock.lineage.store import tables
 from penstock.lineage.store.address import StoreAddress, default_path
 from penstock.lineage.store.database import migrate, open_engine
@@ -162,6 +165,31 @@ def test_names_that_would_steer_a_terminal_are_shown_and_not_obeyed(stored: Rows
     assert r"evil\u001b[2J<script>&\u202e[bold]" in said.stdout
     assert "<script>" not in drawn
     ElementTree.fromstring(drawn)  # noqa: S314 - we wrote it
+
+
+def test_ids_that_a_service_elsewhere_has_made_up_are_text_in_a_picture_too() -> None:
+    one, other = 'DATASET:1"><script>a</script>', "JOB:2"
+    edge = Edge(one, other, "read")
+    graph = Graph({one: Node(one, "DATASET", "a", "b"), other: Node(other, "JOB", "c", "d")}, [edge], {one: [edge]}, {})
+
+    drawn = svg(graph, one)
+
+    assert "<script>" not in drawn
+    ElementTree.fromstring(drawn)  # noqa: S314 - we wrote it
+
+
+def test_no_proxy_of_the_environment_reads_what_is_asked_of_this_machine(
+    service: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("personal_token_secret")
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(0)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        said = run("of", "tables/orders", *_TIME, "--url", service, "--token-file", tmp_path / "token")
+
+        assert 0 == said.exit_code, said.output
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
 
 
 @pytest.mark.usefixtures("stored")
