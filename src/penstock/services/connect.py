@@ -85,6 +85,8 @@ class Connect:
             f"-Xmx{self.settings.heap // 1024}k",
             *("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"),
             f"-Djava.io.tmpdir={folder / 'tmp'}",
+            # A connector's settings for its clients could name providers of their own, which read any file.
+            "-Dorg.apache.kafka.automatic.config.providers=none",
             f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
             f"-Djava.security.auth.login.config={jaas}",
             *("-cp", os.pathsep.join(map(str, classpath)), _MAIN_CLASS, str(properties)),

@@ -1,14 +1,19 @@
 """The worker of Kafka Connect that Penstock starts."""
 
+import socket
 from pathlib import Path
 
 import httpx
+import pytest
 
 from penstock.config.local_services import ServiceAddress
 from penstock.connect.client import ConnectClient
 from penstock.kafka import topics
 
 from conftest import RunningKafka
+from support.waiting import eventually
+
+_PROVIDERS = "org.apache.kafka.common.config.provider"
 
 
 def login(connect: ServiceAddress) -> tuple[str, str]:
@@ -28,6 +33,38 @@ def test_nobody_has_the_worker_read_or_write_files_without_its_login(connect: Se
 
     assert [401, 401, 401] == refused
     assert "stranger" not in httpx.get(f"{connect.url}/connectors", auth=login(connect), timeout=240).json()
+
+
+def test_no_connector_brings_a_way_of_its_own_to_read_files(connect: ServiceAddress, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("canary")
+    client = ConnectClient(connect)
+    with socket.create_server(("127.0.0.1", 0)) as kafka_of_a_stranger:
+        kafka_of_a_stranger.settimeout(0)
+        server = f"127.0.0.1:{kafka_of_a_stranger.getsockname()[1]}"
+        client.put(
+            "reads-files",
+            {
+                "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+                "topics": "anything",
+                "source.cluster.alias": "a",
+                "target.cluster.alias": "b",
+                "source.cluster.bootstrap.servers": server,
+                "target.cluster.bootstrap.servers": server,
+                "source.admin.config.providers": "own",
+                "source.admin.config.providers.own.class": f"{_PROVIDERS}.DirectoryConfigProvider",
+                "source.admin.client.id": f"${{own:{tmp_path}:key}}",
+            },
+        )
+        try:
+            trace = eventually(
+                lambda: "".join(each.trace for each in client.connectors() if each.name == "reads-files")
+            )
+        finally:
+            client.remove("reads-files")
+
+        assert "org.apache.kafka.automatic.config.providers" in trace
+        with pytest.raises(BlockingIOError):
+            kafka_of_a_stranger.accept()
 
 
 def test_the_worker_has_its_topics_and_the_connectors_that_come_with_kafka(
