@@ -138,6 +138,17 @@ def test_a_bad_request_gets_one_clear_answer_and_writes_nothing(
         assert ["body", 1, "run"] == answer.json()["error"]["details"][0]["location"]
 
 
+def test_a_name_that_no_topic_can_have_keeps_nobody_from_theirs(kafka: "RunningKafka", gateway: RunningGateway) -> None:
+    new = kafka.topic("orders")
+    refused = gateway.post({"order": 1}, "/topics/%2e%2e")
+    taken = gateway.post({"order": 2}, f"/topics/{new}")
+
+    assert [(422, "invalid_request"), 201] == [
+        (refused.status_code, refused.json()["error"]["code"]),
+        taken.status_code,
+    ]
+
+
 def test_any_json_goes_to_any_topic_that_is_there(kafka: "RunningKafka", gateway: RunningGateway) -> None:
     topic = kafka.topic("orders")
     answers = [

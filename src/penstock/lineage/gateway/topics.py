@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 
-from penstock.errors import NotFound, PenstockError, Refused
+from penstock.errors import BadInput, NotFound, PenstockError, Refused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
@@ -65,6 +65,8 @@ class Topics:
             raise Refusal(404, f"Topic '{topic}' is not there; nothing was written") from None
         except Refused:
             raise Refusal(403, f"The gateway's user may not see topic '{topic}'; nothing was written") from None
+        except BadInput:  # such as `.`: it is no outage, for which others would be refused, too
+            raise Refusal(422, f"No topic is called '{topic}'") from None
         except PenstockError:
             self._is_away_until = time.monotonic() + RETRY_AFTER_S
             return None
