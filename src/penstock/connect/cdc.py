@@ -122,7 +122,7 @@ class Captures:
 
     def _config(self, capture: Capture, left_out: list[str]) -> dict[str, str]:
         server, password = capture.server, self._password_file(capture).resolve()
-        mode = server.trust()["sslmode"]
+        trust = server.trust()
         settings = {
             "connector.class": _CLASS,
             "tasks.max": "1",
@@ -131,7 +131,8 @@ class Captures:
             "database.port": str(server.port),
             "database.dbname": server.database,
             "database.user": server.user,
-            "database.sslmode": mode,
+            "database.sslmode": trust["sslmode"],
+            "driver.requireAuth": trust["require_auth"],  # by itself it would show the password to whoever asks for it
             "topic.prefix": capture.name,
             "slot.name": capture.slot,
             "publication.name": capture.slot,

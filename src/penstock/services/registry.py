@@ -124,13 +124,14 @@ def _storage(folder: Path, database: RegistryDatabase | None) -> dict[str, objec
 
 
 def _jdbc(url: str) -> str:
-    """Return the address for the driver, which off this machine gives the password to nobody without a certificate.
+    """Return the address for the driver, which shows the password to nobody, and off this machine knows the server.
 
-    By itself it would take what it gets: no TLS, or a certificate of anybody's. What the address says wins.
+    By itself it would take what it gets: no TLS, or a certificate of anybody's, and say the password as it is to
+    whoever asks for it, as somebody on this machine who has the port may. What the address says wins.
     """
     parts = urlsplit(url)
     given = parse_qs(parts.query, keep_blank_values=True)
-    more = {}
+    more = {} if "requireAuth" in given else {"requireAuth": "scram-sha-256"}
     if "sslmode" not in given and not is_loopback(parts.hostname or ""):
         more["sslmode"] = "verify-full"
         if not given.keys() & {"sslrootcert", "sslfactory"}:

@@ -2,6 +2,10 @@
 
 import json
 import random
+import socket
+import struct
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from penstock.connect.client import ConnectClient
 from penstock.errors import BadInput
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.secret import Secret
 from penstock.sinks.postgres_server import Server
 
 from conftest import Cli
@@ -188,6 +193,31 @@ def test_what_is_in_the_way_is_told_with_the_line_that_mends_it(postgres: Runnin
         ),
     ] == told
     assert warning.startswith("whether a null in rates of other is one, or a large value that stays the same")
+
+
+def test_whoever_has_the_databases_port_is_not_told_its_password(connect: ServiceAddress) -> None:
+    client = ConnectClient(connect)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        server = Server(port=stranger.getsockname()[1], database="shop", user="u", password=Secret.of("canary"))
+        config = Captures(Path(), client)._config(Capture(name="told", server=server, tables=["orders"]), [])
+        said: list[bytes] = []
+        asking = threading.Thread(target=_ask_for_password, args=(stranger, said))
+        asking.start()
+        client.complaints({**config, "name": "told", "database.password": "canary"})  # it connects to judge them
+        asking.join(60)
+
+    assert [b""] == said
+
+
+def _ask_for_password(listener: socket.socket, said: list[bytes]) -> None:
+    """Answer one connection as a PostgreSQL does that wants the password as it is."""
+    connection, _ = listener.accept()
+    with connection:
+        connection.settimeout(60)
+        while connection.recv(4096)[4:8] != b"\x00\x03\x00\x00":
+            connection.sendall(b"N")  # no TLS
+        connection.sendall(b"R" + struct.pack("!II", 8, 3))
+        said.append(connection.recv(4096))
 
 
 def test_settings_that_the_worker_refuses_are_told_by_key_and_nothing_is_made(connect: ServiceAddress) -> None:

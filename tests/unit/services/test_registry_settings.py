@@ -10,7 +10,8 @@ from penstock.secret import Secret
 from penstock.services.registry import Registry
 from penstock.services.surroundings import Surroundings
 
-_NOBODYS = "sslmode=verify-full&sslfactory=org.postgresql.ssl.DefaultJavaSSLFactory"
+_SCRAM = "requireAuth=scram-sha-256"
+_NOBODYS = f"{_SCRAM}&sslmode=verify-full&sslfactory=org.postgresql.ssl.DefaultJavaSSLFactory"
 
 
 @pytest.fixture
@@ -32,15 +33,16 @@ def settings(around: Surroundings, database: str | None = None) -> dict[str, str
 @pytest.mark.parametrize(
     ("url", "more"),
     [
-        ("postgresql://127.0.0.1:5432/r", ""),
-        ("postgresql://localhost/r", ""),
+        ("postgresql://127.0.0.1:5432/r", f"?{_SCRAM}"),
+        ("postgresql://localhost/r", f"?{_SCRAM}"),
+        ("postgresql://localhost/r?requireAuth=md5", ""),
         ("postgresql://db.example.com:5432/r", f"?{_NOBODYS}"),
         ("postgresql://127.evil.example/r", f"?{_NOBODYS}"),
-        ("postgresql://db.example.com/r?sslrootcert=/ca.pem", "&sslmode=verify-full"),
-        ("postgresql://db.example.com/r?sslmode=disable", ""),
+        ("postgresql://db.example.com/r?sslrootcert=/ca.pem", f"&{_SCRAM}&sslmode=verify-full"),
+        ("postgresql://db.example.com/r?sslmode=disable", f"&{_SCRAM}"),
     ],
 )
-def test_a_database_elsewhere_shows_its_certificate_before_it_gets_the_password(
+def test_a_database_gets_no_password_to_read_and_one_elsewhere_shows_its_certificate(
     around: Surroundings, url: str, more: str
 ) -> None:
     assert f"jdbc:{url}{more}" == settings(around, url)["apicurio.datasource.url"]
