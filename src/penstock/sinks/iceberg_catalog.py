@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, urlencode, urlsplit
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
@@ -16,9 +16,11 @@ from penstock.delivery.durable import locked, make_folder
 from penstock.errors import Conflict, Refused, SinkUnavailable
 from penstock.loopback import is_loopback
 from penstock.secret import PathFromFile, Secret, is_url_with_login
+from penstock.sinks.postgres_server import cas_of_the_system
 
 _FILE = "iceberg.db"
 _CONNECT_S, _ANSWER_S = 10, 60
+_CHECKED = "verify-full"
 _WRITTEN_NOTHING = "Nothing was written"
 UNSURE = "Whether this batch got through is looked at before the next one"
 
@@ -71,8 +73,9 @@ class Catalog(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True)
     def is_open_to_strangers(self) -> bool:
         """Return whether another machine is asked whose name nobody checks; what it answers is believed."""
         address = urlsplit(self.url or "")
-        is_checked = address.scheme == "https" or "sslmode=verify-full" in address.query
-        return self.url is not None and not is_checked and not is_loopback(address.hostname or "")
+        mode = parse_qs(address.query).get("sslmode", [_CHECKED])[-1]
+        is_checked = address.scheme == "https" or (address.scheme == "postgresql" and mode == _CHECKED)
+        return self.url is not None and not is_checked and not _is_here(address)
 
     def file(self, table: Path) -> Path:
         """Return the SQLite file, for a table in this folder."""
@@ -141,12 +144,29 @@ def _rest(spec: Catalog, folder: Path) -> Any:
 
 
 def _postgres_url(spec: Catalog) -> str:
+    """Return the address with the password, which as at a sink is shown to no server, and elsewhere known by its name.
+
+    What the address says wins.
+    """
     address = urlsplit(spec.url or "")
     login, _, server = address.netloc.rpartition("@")
     password = f":{quote(spec.password.reveal(), safe='')}" if spec.password is not None else ""
-    bounds = f"connect_timeout={_CONNECT_S}&options={quote(f'-c statement_timeout={_ANSWER_S}s')}"
-    query = "&".join(filter(None, [address.query, bounds]))
+    settings = {"connect_timeout": str(_CONNECT_S), "options": f"-c statement_timeout={_ANSWER_S}s"}
+    given = parse_qs(address.query, keep_blank_values=True)
+    if spec.password is not None and "require_auth" not in given:
+        settings["require_auth"] = "scram-sha-256"
+    if "sslmode" not in given and not _is_here(address):
+        settings["sslmode"] = _CHECKED
+        if "sslrootcert" not in given:
+            settings["sslrootcert"] = cas_of_the_system()
+    query = "&".join(filter(None, [address.query, urlencode(settings, quote_via=quote)]))
     return f"postgresql+psycopg://{login}{password}@{server}{address.path}?{query}"
+
+
+def _is_here(address: SplitResult) -> bool:
+    """Return whether a server is on this machine; PostgreSQL's may be a folder, of its socket, or left out."""
+    host = address.hostname or parse_qs(address.query).get("host", [""])[-1]
+    return is_loopback(host) or (address.scheme == "postgresql" and host[:1] in {"", "/", "@"})
 
 
 @contextmanager

@@ -158,7 +158,7 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
         mode = self.sslmode or ("prefer" if self.is_local and self.ca_file is None else "verify-full")
         found = {"sslmode": mode, "require_auth": "scram-sha-256" if self.password else "!password,!md5"}
         if mode == "verify-full" or self.ca_file:
-            found["sslrootcert"] = str(self.ca_file or _cas_of_the_system())
+            found["sslrootcert"] = str(self.ca_file or cas_of_the_system())
         return found
 
 
@@ -170,7 +170,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _cas_of_the_system() -> str:
+def cas_of_the_system() -> str:
     """Find the system's CAs: psycopg brings an OpenSSL of its own, which does not know where they are."""
     found = ssl.get_default_verify_paths().cafile
     if found is None:

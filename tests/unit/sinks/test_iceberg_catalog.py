@@ -1,5 +1,6 @@
 """Catalogs of Iceberg tables by URL: what they are asked, what keeps them out, and what stays secret."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,34 @@ def test_a_catalog_that_contradicts_itself_is_refused_without_its_secret(keys: d
     with pytest.raises(ValidationError, match=message) as caught:
         Catalog.model_validate(keys)
     assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "is_open"),
+    [
+        ("postgresql://me@127.0.0.1:5432/db", {"require_auth": "scram-sha-256"}, False),
+        ("postgresql://me@/db?host=/run/postgresql", {"require_auth": "scram-sha-256"}, False),
+        (
+            "postgresql://me@db.example:5432/db",
+            {"require_auth": "scram-sha-256", "sslmode": "verify-full", "sslrootcert": "/system.pem"},
+            False,
+        ),
+        (
+            "postgresql://me@db.example/db?sslrootcert=/ca.pem",
+            {"require_auth": "scram-sha-256", "sslmode": "verify-full", "sslrootcert": "/ca.pem"},
+            False,
+        ),
+        ("postgresql://me@db.example/db?sslmode=require&require_auth=md5", {"require_auth": "md5"}, True),
+    ],
+)
+def test_a_postgresql_is_shown_no_password_and_elsewhere_shows_its_certificate(
+    url: str, settings: dict[str, str], *, is_open: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.sinks.iceberg_catalog.cas_of_the_system", lambda: "/system.pem")
+    spec = Catalog(url=url, password=Secret.of("a word"))
+    with closing(open_catalog(spec, tmp_path)) as catalog:
+        _, connecting = catalog.engine.dialect.create_connect_args(catalog.engine.url)
+
+    assert settings == {name: connecting[name] for name in settings}
+    assert ("a word", "-c statement_timeout=60s") == (connecting["password"], connecting["options"])
+    assert is_open == spec.is_open_to_strangers
