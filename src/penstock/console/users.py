@@ -50,9 +50,9 @@ class Users:
         """Return what tells a user from others who had the name before; None if there is no such user."""
         return self._passwords.account(name)
 
-    def accepts(self, name: str, password: str) -> bool:
-        """Return whether this is the user's password."""
-        return self._passwords.accepts(name, password)
+    def accepts(self, name: str, password: str, address: str) -> bool:
+        """Return whether this is the password of a user who asks from there."""
+        return self._passwords.accepts(name, password, address)
 
     def _read(self) -> dict[str, Role]:
         try:

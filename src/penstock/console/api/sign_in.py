@@ -50,7 +50,7 @@ def sign_in(console: Console, user: str, password: str, address: str) -> Access:
     if wait_s > 0:
         raise _too_many("too many failed tries: try again later", wait_s)
     try:
-        is_accepted = known.users.accepts(user, password)
+        is_accepted = known.users.accepts(user, password, address)
     except Transient:
         known.tries.not_looked_at(user, address)
         raise _too_many("too many people sign in at once: try again in a moment", _BUSY_S) from None

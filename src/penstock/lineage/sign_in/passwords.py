@@ -8,11 +8,13 @@ import os
 import re
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import BadInput, NotFound, Transient
+from penstock.loopback import neighbourhood
 from penstock.private import OWNER_ONLY, make_missing_private, write_private
 
 SHORTEST_PASSWORD = 8
@@ -24,7 +26,38 @@ _ACCOUNT_BYTES = 8
 _MOST_MEMORY = 64 * 1024 * 1024
 _PARTS = 6  # scrypt, n, r, p, salt and hash
 _at_once = threading.Semaphore(2)  # so that a flood of tries takes neither all memory nor all cores
-_in_line = threading.Semaphore(8)  # nor all threads, which other requests need
+_MOST_IN_LINE = 16  # nor all threads, which other requests need
+_SHARE = 2
+
+
+class _Line:
+    """Those who wait for their password to be looked at: so many, and half of them from one address at most.
+
+    A flood from one address so keeps nobody elsewhere out.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, address: str) -> Iterator[None]:
+        """Stand in line; raise `Transient` if it is too long."""
+        whose = neighbourhood(address)
+        with self._lock:
+            if self._waiting.total() >= _MOST_IN_LINE or self._waiting[whose] >= _MOST_IN_LINE // _SHARE:
+                raise Transient(
+                    "too many people sign in at once", safe="Nothing was looked at", fix="Try again in a moment"
+                )
+            self._waiting[whose] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= Counter([whose])  # which keeps nothing of those who have gone
+
+
+_line = _Line()
 
 
 class UsersFile:
@@ -66,8 +99,8 @@ class UsersFile:
         kept = self._read().get(name)
         return None if kept is None else _account(kept)
 
-    def accepts(self, name: str, password: str) -> bool:
-        """Return whether this is the user's password. It takes as long if there is no such user."""
+    def accepts(self, name: str, password: str, address: str) -> bool:
+        """Return whether this is the password of a user who asks from there. It takes as long if there is none."""
         if len(password) > _LONGEST_PASSWORD:
             return False
         known = self._read().get(name)
@@ -76,15 +109,8 @@ class UsersFile:
         if len(parts) != _PARTS or parts[0] != "scrypt":
             raise BadInput(f"{self._path} has a line for '{name}' that is not a scrypt hash")
         n, r, p = map(int, parts[1:4])
-        if not _in_line.acquire(blocking=False):
-            raise Transient(
-                "too many people sign in at once", safe="Nothing was looked at", fix="Try again in a moment"
-            )
-        try:
-            with _at_once:
-                found = _hash(password, base64.b64decode(parts[4]), n, r, p)
-        finally:
-            _in_line.release()
+        with _line.place(address), _at_once:
+            found = _hash(password, base64.b64decode(parts[4]), n, r, p)
         return hmac.compare_digest(found, base64.b64decode(parts[5])) and known is not None
 
     def _read(self) -> dict[str, str]:

@@ -232,9 +232,9 @@ def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:
 
     assert ["ann"] == users.names()
     assert (True, False, False) == (
-        users.accepts("ann", "another one"),
-        users.accepts("ann", _PASSWORD),
-        users.accepts("bob", _PASSWORD),
+        users.accepts("ann", "another one", "here"),
+        users.accepts("ann", _PASSWORD, "here"),
+        users.accepts("bob", _PASSWORD, "here"),
     )
     with pytest.raises(NotFound, match="there is no user 'bob'"):
         users.remove("bob")

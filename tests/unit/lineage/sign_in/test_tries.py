@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -84,11 +85,20 @@ def test_a_success_forgets_the_failures() -> None:
 def test_a_flood_of_sign_ins_does_not_hold_all_threads(tmp_path: Path) -> None:
     users = UsersFile.of(tmp_path)
     users.put("ann", "a password")
-    for _ in range(8):
-        assert passwords._in_line.acquire(blocking=False)
-    try:
+    with ExitStack() as flood:
+        for number in range(16):
+            flood.enter_context(passwords._line.place(f"10.0.0.{number}"))
         with pytest.raises(Transient, match="too many people sign in at once"):
-            users.accepts("ann", "a password")
-    finally:
-        passwords._in_line.release(8)
-    assert users.accepts("ann", "a password")
+            users.accepts("ann", "a password", "10.0.1.1")
+    assert users.accepts("ann", "a password", "10.0.1.1")
+
+
+def test_a_flood_of_sign_ins_from_one_address_keeps_nobody_elsewhere_out(tmp_path: Path) -> None:
+    users = UsersFile.of(tmp_path)
+    users.put("ann", "a password")
+    with ExitStack() as flood:
+        for _ in range(8):
+            flood.enter_context(passwords._line.place("10.0.0.1"))
+        with pytest.raises(Transient, match="too many people sign in at once"):
+            users.accepts("bob", "guessed", "10.0.0.1")
+        assert users.accepts("ann", "a password", "10.0.0.2")

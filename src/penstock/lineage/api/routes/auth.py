@@ -68,7 +68,7 @@ def token(
     if wait_s > 0:
         raise _too_many("Too many failed tries. Try again later", wait_s)
     try:
-        is_accepted = sign_in.users.accepts(form.username, form.password)
+        is_accepted = sign_in.users.accepts(form.username, form.password, address)
     except Transient:
         sign_in.tries.not_looked_at(form.username, address)
         raise _too_many("Too many people sign in at once. Try again in a moment", _BUSY_S) from None
