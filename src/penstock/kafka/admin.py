@@ -9,12 +9,19 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from penstock.errors import BrokerUnavailable, LeaderNotAvailable, Transient
+from penstock.errors import BadInput, BrokerUnavailable, LeaderNotAvailable, Transient
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes, logger, opening, translate
 
 Result = TypeVar("Result")
 _LOOK_EVERY_S = 0.1
+
+
+def require_whole(*names: str) -> None:
+    """Raise `BadInput` for a name with a NUL: librdkafka would take it for what stands before that, another's name."""
+    for name in names:
+        if "\0" in name:
+            raise BadInput(f"nothing in Kafka has a name with a NUL, as '{name}'", safe="Nothing was changed")
 
 
 class Admin:

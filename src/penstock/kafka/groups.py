@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from penstock.errors import Conflict, NotFound, Refused
 from penstock.kafka import topics
-from penstock.kafka.admin import Admin
+from penstock.kafka.admin import Admin, require_whole
 from penstock.kafka.failures import translate
 from penstock.kafka.positions import Position, bounds, resolve
 from penstock.wording import nearest
@@ -107,6 +107,7 @@ def committed(
 def _committed(
     admin: Admin, group: str, topic_partitions: list[TopicAndPartition] | None
 ) -> dict[TopicAndPartition, int]:
+    require_whole(group)
     asked = [TopicPartition(*tp) for tp in topic_partitions] if topic_partitions else None
     request = ConsumerGroupTopicPartitions(group, asked) if asked else ConsumerGroupTopicPartitions(group)
     doing = f"reading the positions of group '{group}'"
@@ -133,6 +134,7 @@ def commit(admin: Admin, group: str, offsets: dict[TopicAndPartition, int]) -> N
 
 
 def _commit(admin: Admin, group: str, offsets: dict[TopicAndPartition, int]) -> None:
+    require_whole(group)
     doing = f"moving group '{group}'"
     topic_partitions = [TopicPartition(*tp, offset) for tp, offset in offsets.items()]
     futures = admin.client.alter_consumer_group_offsets(
@@ -332,6 +334,8 @@ def member_count(admin: Admin, group: str) -> int:
 
 
 def _described(admin: Admin, group: str) -> ConsumerGroupDescription:
+    require_whole(group)
+
     def ask() -> ConsumerGroupDescription:
         futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
         found: ConsumerGroupDescription = admin.result(futures[group], f"describing group '{group}'")
@@ -342,6 +346,7 @@ def _described(admin: Admin, group: str) -> ConsumerGroupDescription:
 
 def delete(admin: Admin, group: str) -> None:
     """Delete a group and its positions."""
+    require_whole(group)
 
     def ask() -> None:
         futures = admin.client.delete_consumer_groups([group], request_timeout=admin.timeout_s)

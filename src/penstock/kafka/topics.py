@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from pydantic import BaseModel, Field
 
 from penstock.errors import BadInput, Conflict, LeaderNotAvailable, NotFound, Refused
-from penstock.kafka.admin import Admin
+from penstock.kafka.admin import Admin, require_whole
 from penstock.kafka.failures import who
 from penstock.kafka.positions import bounds
 from penstock.kafka.security import Plaintext
@@ -119,6 +119,7 @@ def identify(admin: Admin, names: list[str], doing: str = "looking up") -> dict[
 
 def config(admin: Admin, name: str) -> dict[str, tuple[str, bool]]:
     """Return every setting of a topic, and whether it is the topic's own rather than a default."""
+    require_whole(name)
     resource = ConfigResource(ResourceType.TOPIC, name)
 
     def look() -> list[Any]:
@@ -200,6 +201,7 @@ def _put_right(admin: Admin, name: str, wanted: dict[str, str], found: dict[str,
 
 def alter_config(admin: Admin, name: str, changes: dict[str, str | None]) -> None:
     """Change settings by Kafka's names; None gives a setting back to the cluster's default."""
+    require_whole(*changes)
     partition_count(admin, name)
     unset = [key for key, value in changes.items() if value is None]
     if unset and (unknown := _unknown_setting(admin, unset, "Nothing was changed", name)):
@@ -251,6 +253,7 @@ def add_partitions(admin: Admin, name: str, total: int) -> None:
 
 def delete(admin: Admin, name: str) -> None:
     """Delete a topic and every record in it."""
+    require_whole(name)
     futures = admin.client.delete_topics([name], request_timeout=admin.timeout_s, operation_timeout=admin.timeout_s)
     admin.results(futures, f"deleting topic '{name}'")
     admin.settle(lambda: _led_partitions(admin, name) is None, f"deleting topic '{name}'")
@@ -306,6 +309,7 @@ def _led_partitions(admin: Admin, name: str) -> int | None:
 
 def _look_up(admin: Admin, names: list[str], doing: str) -> dict[str, TopicDescription]:
     """Describe topics. Nothing else looks one up by name: a plain request for its metadata may make it."""
+    require_whole(*names)
     futures = admin.client.describe_topics(TopicCollection(names), request_timeout=admin.timeout_s)
     return {name: admin.result(future, f"{doing} topic '{name}'") for name, future in futures.items()}
 

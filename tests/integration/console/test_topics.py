@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.kafka import topics
+from penstock.kafka import groups, topics
 from penstock.kafka.producer import Producer
 
 from conftest import RunningKafka
@@ -32,6 +32,26 @@ def test_a_topic_is_made_changed_grown_and_deleted(ask: Asked, kafka: RunningKaf
     assert ask("DELETE", f"/topics/{name}").json() == {"topic": name, "records": 0, "is_done": False}
     assert ask("DELETE", f"/topics/{name}", confirm=name).json() == {"topic": name, "records": 0, "is_done": True}
     assert ask("GET", f"/topics/{name}").status_code == 404
+
+
+def test_a_name_that_goes_on_behind_a_nul_is_not_the_one_before_it(ask: Asked, kafka: RunningKafka) -> None:
+    name = kafka.topic("console")
+    groups.commit(kafka.admin(), name, {(name, 0): 0})
+    longer, escaped = f"{name}\0", f"{name}%00"
+    answers = [
+        ask("GET", f"/topics/{escaped}"),
+        ask("GET", f"/topics/{escaped}/messages"),
+        ask("POST", "/searches", {"topic": longer, "value": "a"}),
+        ask("PATCH", f"/topics/{name}", {"config": {"retention.ms\0": "1"}, "confirm": name}),
+        ask("DELETE", f"/topics/{escaped}", confirm=longer),
+        ask("GET", f"/groups/{escaped}"),
+        ask("POST", f"/groups/{escaped}/reset", {"to": "latest", "topics": [name], "confirm": longer}),
+        ask("DELETE", f"/groups/{escaped}", confirm=longer),
+    ]
+
+    assert [(422, "bad_input")] * 8 == [(each.status_code, each.json()["error"]["code"]) for each in answers]
+    assert {(name, 0): 0} == groups.committed(kafka.admin(), name)
+    assert 1 == topics.partition_count(kafka.admin(), name)
 
 
 def test_a_purge_counts_first_and_deletes_when_the_name_is_typed(ask: Asked, kafka: RunningKafka) -> None:
