@@ -173,7 +173,7 @@ def _restarts(context: typer.Context) -> "dict[str, Restarts]":
 def _in_words(told: "Restarts") -> str:
     times = "not yet" if told.count == 0 else "once" if told.count == 1 else f"{told.count} times"
     then = f"the next time at {moment(told.again_at)}" if told.again_at else f"the failure was: {told.reason}"
-    return f"it failed at {moment(told.failed_at)} UTC and was started again {times}; {then}"
+    return f"it failed at {moment(told.failed_at)} and was started again {times}; {then}"
 
 
 @app.command()

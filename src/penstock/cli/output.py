@@ -128,7 +128,7 @@ def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
 
 
 def moment(seconds: float | None) -> str:
-    """Show a time, given in seconds since 1970, in UTC; nothing for none."""
+    """Show a time, given in seconds since 1970, in UTC; nothing for none. Options take it back as it is shown."""
     if seconds is None:
         return ""
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%SZ")

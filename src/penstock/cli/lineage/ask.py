@@ -7,7 +7,7 @@ import typer
 
 from penstock.cli.lineage.asking import Since, Until, What, asks, subject, window
 from penstock.cli.lineage.rows import show_origins
-from penstock.cli.output import Json, print_json, print_table, say
+from penstock.cli.output import Json, moment, print_json, print_table, say
 from penstock.errors import BadInput, NotFound
 from penstock.wording import plural
 
@@ -152,7 +152,7 @@ def runs(
         seconds = (run.ended_at - run.started_at).total_seconds() if run.ended_at and run.started_at else None
         rows.append(
             [
-                f"{run.created_at:%Y-%m-%d %H:%M:%S}",
+                moment(run.created_at.timestamp()),
                 each.job.name if each.job else "",
                 run.status,
                 "" if seconds is None else f"{seconds:,.1f}",
