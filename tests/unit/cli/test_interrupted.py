@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import tomllib
+from pathlib import Path
 
 import pytest
 import typer
@@ -26,6 +28,30 @@ def test_ctrl_c_while_the_commands_are_put_together_is_one_line_and_130(
         cli.main()
     assert ended.value.code == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_ctrl_c_while_the_commands_are_imported_is_one_line_and_130() -> None:
+    program = """
+        import sys
+
+        class Interrupting:
+            def find_spec(self, name, *_):
+                if name == "penstock.cli":
+                    raise KeyboardInterrupt
+
+        sys.meta_path.insert(0, Interrupting())
+        from penstock.__main__ import main
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+
+    assert (130, "", "interrupted\n") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_the_command_that_is_installed_begins_where_ctrl_c_is_caught() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+
+    assert {"penstock": "penstock.__main__:main"} == project["scripts"]
 
 
 def test_ctrl_c_while_the_options_are_read_is_one_line_and_130(
