@@ -149,6 +149,19 @@ def test_a_pipeline_with_metrics_is_refused_before_anything_starts(tmp_path: Pat
     assert [file] == list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("sink", "extra"), [("{type: iceberg, path: orders}", "iceberg"), ("{type: lineage, store: a.db}", "lineage")]
+)
+def test_check_says_what_a_sink_needs_that_is_not_installed(tmp_path: Path, sink: str, extra: str) -> None:
+    file, decode = tmp_path / "orders.yaml", "openlineage" if extra == "lineage" else "text"
+    file.write_text(f"name: orders\nsource: {{topics: [orders]}}\ndecode: {{type: {decode}}}\nsinks: [{sink}]\n")
+    ((exit_code, stdout, stderr),) = cli_without_extras(tmp_path, ["pipeline", "check", str(file)])
+
+    assert (7, "") == (exit_code, stdout)
+    assert stderr.startswith(f"error: sink '{extra}' needs ")
+    assert stderr.endswith(f"Nothing was started. Run: pip install 'penstock[{extra}]'\n")
+
+
 def test_an_iceberg_table_is_neither_written_nor_shown_without_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "orders" / "metadata").mkdir(parents=True)
     (tmp_path / "orders" / "metadata" / "00000-1.metadata.json").touch()

@@ -24,6 +24,7 @@ class Lineage(StoreAddress, SinkModel, frozen=True):
     """The lineage store, which takes OpenLineage's events. Exactly once."""
 
     target_key = "store"
+    needs_extra = "lineage"
 
     type: Literal["lineage"] = Field("lineage", description="The lineage store, for OpenLineage's events.")
 

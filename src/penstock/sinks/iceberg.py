@@ -45,6 +45,8 @@ _ATTEMPTS = 10
 class Iceberg(TableFolder, frozen=True):
     """An Iceberg table on a disk that all workers share. Exactly once."""
 
+    needs_extra = "iceberg"
+
     type: Literal["iceberg"] = Field("iceberg", description="An Iceberg table.")
     table: str | None = Field(
         None,

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 
 from penstock.config.problem import PipelineView, Problem
 from penstock.errors import BadInput, Conflict
+from penstock.extras import Extra
 from penstock.kafka.connection import Connection
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError
@@ -124,6 +125,8 @@ class SinkModel(BaseModel, frozen=True, extra="forbid"):
     """Whether it takes the results of a stateful pipeline (`open_merge`)."""
     target_key: ClassVar[str | None] = None
     """The key that says what it writes to, and that a replay may change; None if there is none."""
+    needs_extra: ClassVar[Extra | None] = None
+    """What has to be installed besides a plain Penstock, which `pipeline check` looks for."""
 
     type: str = Field(description="What kind of sink it is; each model has a literal of its own, which is the default.")
     name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")

@@ -14,6 +14,7 @@ from penstock.cli.progress import bar
 from penstock.cli.session import session
 from penstock.errors import BadInput, Conflict, NotFound
 from penstock.example_files import example_pipelines
+from penstock.extras import require
 from penstock.wording import nearest, plural
 
 if TYPE_CHECKING:
@@ -116,6 +117,9 @@ def check(
 
     settings = session(context).settings  # a broken project file fails a run as much as a broken pipeline file
     spec, warnings = load_with_warnings(file, import_code=True)
+    for sink, called in zip(spec.sinks, spec.sink_names, strict=True):
+        if sink.needs_extra is not None:
+            require(sink.needs_extra, f"sink '{called}'")
     looked_at: list[str] = []
     if online:
         from penstock.operate.online_check import look
