@@ -132,7 +132,7 @@ def _start_kafka(current: Session, said: "LocalCluster") -> dict[str, Any]:
             known = cluster.state()
             alive = [str(node.id) for node in cluster.running(known)] if known else []
             say(
-                f"node {', '.join(alive)} goes on starting. Stop with: penstock down; wait for it with: penstock up"
+                f"node {', '.join(alive)} is still starting. Stop with: penstock down; wait for it with: penstock up"
                 if alive
                 else "nothing was started"
             )

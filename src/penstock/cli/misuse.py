@@ -63,8 +63,8 @@ def misused(error: TyperException, command: str, *, as_json: bool) -> Exception:
         message = _unknown_option(error, context, path)
     elif message.startswith("Missing argument") and context is not None:
         message = f"{message.rstrip('.')}; write: {_usage(context)}"
-    ending = "" if message.endswith("?") else "."
     see = "" if "See: " in message else f" See: {path} --help"
+    ending = "" if message.endswith("?") or not see else "."  # whoever copies a command would copy the dot, too
     text = f"{message[0].lower()}{message[1:].rstrip('.')}{ending}{see}"
     say_error(text, exit_code=error.exit_code, as_json=as_json)
     return typer.Exit(error.exit_code)

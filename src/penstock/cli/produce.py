@@ -22,6 +22,7 @@ from penstock.wording import nearest_file, plural
 
 if TYPE_CHECKING:
     from penstock.cli.progress import Bar
+    from penstock.kafka.admin import Admin
     from penstock.kafka.connection import Connection
     from penstock.kafka.producer import Producer
 
@@ -53,15 +54,11 @@ def produce(
     as_json: Json = False,
 ) -> None:
     """Send every line as one record; ends when all are acknowledged."""
-    from penstock.kafka import topics
-
     if key is not None and key_field is not None:
         raise BadInput("give --key or --key-field, not both")
     headers = list(key_values(header or [], "--header").items()) or None
     current = session(context)
-    count = topics.partition_count(current.admin(), topic)
-    if partition >= count:
-        raise NotFound(f"topic '{topic}' has no partition {partition}; it has 0 to {count - 1}")
+    _look_for(current.admin(), topic, partition)
     encoding = Encoding.of(current, topic, schema, key_schema, registry)
     empty = 0
     with (
@@ -97,11 +94,26 @@ def produce(
         print_json({"topic": topic, "sent": producer.sent, "acknowledged": acks != "0", "empty_lines": empty})
 
 
+def _look_for(admin: "Admin", topic: str, partition: int) -> None:
+    """Raise `NotFound` unless the topic and the partition are there."""
+    from penstock.kafka import topics
+
+    try:
+        count = topics.partition_count(admin, topic)
+    except (NotFound, BadInput):  # a path is no name that a topic can have
+        if not Path(topic).is_file():
+            raise
+        fix = f"Name the topic first: penstock produce TOPIC {topic}"
+        raise NotFound(f"'{topic}' is a file, and there is no topic of that name", fix=fix) from None
+    if partition >= count:
+        raise NotFound(f"topic '{topic}' has no partition {partition}; it has 0 to {count - 1}")
+
+
 @contextmanager
 def _shown(source: BinaryIO, topic: str) -> "Iterator[Bar | None]":
     """Show how far it is; whoever types the records is told how instead, and nothing is drawn over what they type."""
     if source.isatty():
-        say(f"type records for '{topic}', one a line; Ctrl-D ends")
+        say(f"type records for '{topic}', one per line; Ctrl-D ends")
         yield None
         return
     with bar(f"sending to {topic}", "bytes") as shown:

@@ -79,6 +79,8 @@ def _in_words(error: yaml.MarkedYAMLError) -> str:
         return "a colon does not belong here; indent as the lines above, and put text that has a colon in quotes"
     if said == "expected <block end>, but found '<scalar>'":
         return "text stands behind a closing quote; put text that has quotes in the other kind of quotes"
+    if said.startswith("expected <block end>"):
+        return "this line is indented differently from the lines above that it belongs to"
     return _QUOTED.sub(_unquoted, said)
 
 

@@ -1,5 +1,6 @@
 """Topics: making, looking, changing, emptying, deleting."""
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -24,9 +25,12 @@ from penstock.kafka.failures import who
 from penstock.kafka.positions import bounds
 from penstock.kafka.security import Plaintext
 from penstock.kafka.topic_spec import TopicSpec
-from penstock.wording import nearest
+from penstock.wording import nearest, plural
 
 _DESCRIBING = "describing"
+_NAME_LENGTH = 249
+_NAME = re.compile(rf"(?!\.{{1,2}}$)[a-zA-Z0-9._-]{{1,{_NAME_LENGTH}}}")
+"""What Kafka takes as the name of a topic."""
 _SPREADING_S = 1.0
 _LOOK_EVERY_S = 0.05
 NO_IDS = frozenset({"", "None", "AAAAAAAAAAAAAAAAAAAAAA"})
@@ -143,7 +147,8 @@ def create(admin: Admin, name: str, spec: TopicSpec) -> None:
     try:
         admin.results(futures, f"creating topic '{name}'")
     except BadInput as error:
-        raise _unknown_setting(admin, spec.kafka_config(), f"topic '{name}' was not created") or error from None
+        safe = f"topic '{name}' was not created"
+        raise _unusable(admin, name, spec) or _unknown_setting(admin, spec.kafka_config(), safe) or error from None
     except Conflict:
         raise Conflict(
             f"there is a topic '{name}' already",
@@ -151,6 +156,26 @@ def create(admin: Admin, name: str, spec: TopicSpec) -> None:
             fix=f"See: penstock topic describe {name}",
         ) from None
     admin.settle(lambda: bool(_led_partitions(admin, name)), f"creating topic '{name}'")
+
+
+def _unusable(admin: Admin, name: str, spec: TopicSpec) -> BadInput | None:
+    """Say what Kafka refuses in a new topic, and what to write instead; None if it is neither name nor replicas."""
+    if _NAME.fullmatch(name) is None:
+        plain = re.sub("[^a-zA-Z0-9._-]+", "-", name).strip("-.")[:_NAME_LENGTH]
+        return BadInput(
+            f"no topic can be called '{name}': a name has letters, digits, dots, underscores and dashes, at most"
+            f" {_NAME_LENGTH}",
+            safe="Nothing was created",
+            fix=f"Write it as: penstock topic create {plain}" if plain else "",
+        )
+    nodes = len(admin.metadata("counting nodes").brokers)
+    if spec.replication is not None and spec.replication > nodes:
+        return BadInput(
+            f"topic '{name}' cannot have {spec.replication} replicas: the cluster has {plural(nodes, 'node')}",
+            safe="It was not created",
+            fix=f"Leave the replicas out, or ask for {nodes} at most",
+        )
+    return None
 
 
 def ensure(admin: Admin, name: str, spec: TopicSpec, *, wishes: Mapping[str, str | int | bool] | None = None) -> int:

@@ -62,12 +62,15 @@ def count_rows(table: Any) -> int:
 
 
 def _parsed(sql: str, otherwise: str) -> exp.Query:
+    is_query = _QUERY.match(sql) is not None
+    if not is_query and (words := sql.split(maxsplit=1)):
+        otherwise = f"{otherwise}; this begins with '{one_line(words[0])}'"
     try:
         statements = sqlglot.parse(sql, dialect=_DIALECT)
     except RecursionError:
         raise BadInput("this is not SQL: it is nested too deeply") from None
     except SqlglotError as error:
-        if _QUERY.match(sql) is None:
+        if not is_query:
             raise BadInput(otherwise) from None
         said = one_line(str(error).splitlines()[0]).partition(" for <class")[0].rstrip(".")
         said = "it is incomplete" if said.startswith("Required keyword") else said

@@ -138,7 +138,7 @@ def _parsed(expression: str) -> exp.Expr | None:
 def _expression(text: str, tokens: list[Token]) -> str:
     """Return the text of one row-local expression, to the letter."""
     if not tokens:
-        raise ValueError("an expression is missing: before or behind a comma, or behind SELECT or WHERE")
+        raise ValueError("an expression is missing: before or after a comma, or after SELECT or WHERE")
     part = _cut(text, tokens)
     query = _parsed(part)
     if query is None:

@@ -6,15 +6,18 @@ from penstock.errors import BadInput, NotFound
 from penstock.wording import nearest
 
 
-def in_order(needs: Mapping[str, Sequence[str]], wanted: Iterable[str] | None = None) -> list[str]:
+def in_order(
+    needs: Mapping[str, Sequence[str]], wanted: Iterable[str] | None = None, also: Sequence[str] = ()
+) -> list[str]:
     """Return the wanted parts, all of them if none are named, and what they need, each behind what it needs.
 
-    Otherwise the order is that of `needs`. Raise `NotFound` for a name that is no part, `BadInput` for a circle.
+    Otherwise the order is that of `needs`. Raise `NotFound` for a name that is no part, which may be meant to be one of
+    `also`, and `BadInput` for a circle.
     """
     names = list(needs) if wanted is None else list(wanted)
     for name in names:
         if name not in needs:
-            close = nearest(name, needs)
+            close = nearest(name, [*needs, *also])
             known = f"Its parts are: {', '.join(needs)}" if needs else "It has none: name them in penstock.yaml"
             fix = f"Did you mean '{close}'?" if close else known
             raise NotFound(f"the project has no part '{name}'", fix=fix)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from penstock.config.service_names import SERVICE_NAMES
 from penstock.config.services import Services
 from penstock.config.settings import Settings
 from penstock.errors import Conflict, PenstockError
@@ -18,6 +19,8 @@ from penstock.system.parts import Parts
 from penstock.system.pipeline_part import PipelinePart
 
 Tell = Callable[[str], None]
+_KAFKA = "kafka"
+"""What commands call the cluster; it is no part, and stands beside them."""
 
 
 class Outcome(BaseModel):
@@ -56,7 +59,9 @@ class System:
         stopped, unless names were given. Files of pipelines are read first: a mistake in one changes nothing.
         """
         known = record.load(self._home)
-        chosen = order.in_order({name: part.needs for name, part in self.parts.items()}, names)
+        chosen = order.in_order(
+            {name: part.needs for name, part in self.parts.items()}, names, (_KAFKA, *SERVICE_NAMES)
+        )
         steps = [] if names is not None else self._leftovers(known)
         for name in chosen:
             part, before = self.parts[name], known.parts.get(name)
@@ -118,7 +123,7 @@ class System:
         """Stop the parts that run, those that need others first; pipelines finish their batches at the same time."""
         parts = self._with_former()
         chosen = list(parts) if names is None else list(names)
-        order.in_order(dict.fromkeys(parts, ()), chosen)  # names that are no parts are refused
+        order.in_order(dict.fromkeys(parts, ()), chosen, (_KAFKA,))  # names that are no parts are refused
         back = reversed(order.in_order({name: part.needs for name, part in parts.items()}))
         # Connectors end with their worker, and go on with it.
         meant = [parts[name] for name in back if name in chosen and (names or parts[name].kind != "connector")]

@@ -190,4 +190,4 @@ def test_ctrl_c_in_up_says_what_goes_on_starting(home: Path, jar_folder: Path) -
         said = starting.communicate(timeout=240)[1]
 
     assert 130 == starting.returncode
-    assert "node 1 goes on starting. Stop with: penstock down; wait for it with: penstock up" in said
+    assert "node 1 is still starting. Stop with: penstock down; wait for it with: penstock up" in said

@@ -223,6 +223,17 @@ def test_values_that_look_framed_by_a_registry_are_told_once_with_what_decodes_t
     assert 2 == said.out.count("value")
 
 
+def test_a_file_in_the_place_of_the_topic_is_answered_with_the_order_of_both(
+    kafka: RunningKafka, cli: Cli, tmp_path: Path
+) -> None:
+    file = tmp_path / "orders.jsonl"
+    file.touch()
+
+    said = one_clear_line(cli("produce", str(file), home=kafka.home), 3)
+
+    assert said.endswith(f"Name the topic first: penstock produce TOPIC {file}")
+
+
 def test_files_that_cannot_be_read_are_told_apart(kafka: RunningKafka, cli: Cli, tmp_path: Path) -> None:
     topic = kafka.topic()
 

@@ -14,7 +14,7 @@ def test_whoever_types_records_is_told_how_and_after_ctrl_c_how_many_were_acknow
     topic = kafka.topic()
 
     with terminal(sys.executable, "-m", "penstock", "--home", str(kafka.home), "produce", topic) as seen:
-        seen.read_until("one a line; Ctrl-D ends")
+        seen.read_until("one per line; Ctrl-D ends")
         seen.type(b"ada\ngrace\n")
         until(lambda: 2 == len(read_all(kafka.connection, topic)))
         seen.type(CTRL_C)

@@ -82,6 +82,11 @@ def test_an_illegal_name_is_bad_input(kafka: RunningKafka, name: str) -> None:
         topics.create(kafka.admin(), name, TopicSpec())
 
 
+def test_an_illegal_name_is_answered_with_a_legal_one(kafka: RunningKafka) -> None:
+    with pytest.raises(BadInput, match=r"Write it as: penstock topic create my-topic$"):
+        topics.create(kafka.admin(), "my topic!", TopicSpec())
+
+
 def test_a_topic_that_is_there_already_is_a_conflict(kafka: RunningKafka) -> None:
     topic = kafka.topic()
 
@@ -90,7 +95,7 @@ def test_a_topic_that_is_there_already_is_a_conflict(kafka: RunningKafka) -> Non
 
 
 def test_more_copies_than_nodes_is_bad_input(kafka: RunningKafka) -> None:
-    with pytest.raises(BadInput, match="eplication"):
+    with pytest.raises(BadInput, match=r"cannot have 3 replicas: the cluster has 1 node\..* Leave the replicas out"):
         topics.create(kafka.admin(), "too-many-copies", TopicSpec(replication=3))
 
 

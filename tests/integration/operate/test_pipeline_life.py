@@ -228,9 +228,9 @@ def test_ctrl_c_in_start_says_whether_the_pipeline_goes_on(tmp_path: Path, cli: 
     # Whether its supervisor ran by then, only the machine's speed says; the answer is true either way.
     was_started = "pipeline 'left' was not started" not in said_early
     assert (130, 0 if was_started else 6) == (early.returncode, stopped_early.code)
-    assert was_started == ("pipeline 'left' goes on in the background." in said_early)
+    assert was_started == ("pipeline 'left' keeps running in the background." in said_early)
     assert (130, 0) == (late.returncode, stopped.code)
-    assert "pipeline 'left' goes on in the background." in goes_on
+    assert "pipeline 'left' keeps running in the background." in goes_on
     assert "stop it with: penstock pipeline stop left" in goes_on
     until(lambda: not processes_with(file))
 

@@ -101,6 +101,19 @@ def test_a_name_that_no_pipeline_can_have_is_answered_with_one_that_it_can() -> 
     assert said.stderr.endswith("Write it as: penstock pipeline new my-orders\n")
 
 
+def test_the_name_of_a_file_is_answered_with_the_name_of_its_pipeline() -> None:
+    said = CliRunner().invoke(app, ["pipeline", "new", "orders.yaml"], prog_name="penstock")
+
+    assert said.stderr.endswith("Write it as: penstock pipeline new orders\n")
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("help", "penstock --help"), ("version", "penstock --version")])
+def test_a_command_that_is_named_at_the_end_can_be_copied_without_a_dot(typed: str, meant: str) -> None:
+    said = CliRunner().invoke(app, [typed], prog_name="penstock")
+
+    assert f"error: no such command '{typed}'. See: {meant}\n" == said.stderr
+
+
 def test_json_before_the_command_is_answered_with_its_place() -> None:
     said = CliRunner().invoke(app, ["--json", "topic", "list"], prog_name="penstock")
 
@@ -223,6 +236,8 @@ def test_below_the_folder_of_a_cluster_its_pipelines_are_looked_for_there(tmp_pa
         ("logs ordrs", "no pipeline 'ordrs' has run here. Did you mean 'orders'?"),
         ("connect list", "this project has no Kafka Connect. Start one with: penstock up connect"),
         ("up order", "the project has no part 'order'. It has none: name them in penstock.yaml"),
+        ("up regstry", "the project has no part 'regstry'. Did you mean 'registry'?"),
+        ("up kafkaa", "the project has no part 'kafkaa'. Did you mean 'kafka'?"),
         ("lineage runs", "Fill one from Kafka with: penstock lineage start; or create an empty one with: penstock"),
         ("cdc status shop", "this project has no Kafka Connect"),
     ],

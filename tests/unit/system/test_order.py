@@ -20,6 +20,11 @@ def test_a_name_that_is_no_part_is_told_with_the_one_that_was_probably_meant() -
         in_order(NEEDS, ["consle"])
 
 
+def test_a_name_that_may_be_meant_for_what_is_no_part_yet_is_told_with_it() -> None:
+    with pytest.raises(NotFound, match=r"no part 'gatway'\. Did you mean 'gateway'"):
+        in_order({}, ["gatway"], ("kafka", "gateway"))
+
+
 def test_parts_that_need_each_other_are_refused_with_the_circle() -> None:
     with pytest.raises(BadInput, match="'a' needs 'b' needs 'a'"):
         in_order({"a": ("b",), "b": ("a",)})

@@ -41,7 +41,7 @@ def new(
     from penstock.pipeline.template import template
 
     if NAME.fullmatch(name) is None:
-        plain = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:63]
+        plain = re.sub("[^a-z0-9]+", "-", re.sub(r"\.(ya?ml|py)$", "", name.lower())).strip("-")[:63]
         fix = f"Write it as: penstock pipeline new {plain}" if plain else ""
         raise BadInput("a pipeline's name has lower-case letters, digits and dashes, at most 63", fix=fix)
     if topic and from_topic:

@@ -62,11 +62,12 @@ def start(
             done = supervisor.wait_for_first_batch(
                 spec.name,
                 settings,
-                lambda status: shown.describe(": ".join(filter(None, (status.state, status.reason)))),
+                # How it ended is said below.
+                lambda status: None if status.has_ended else shown.describe(_state(status)),
             )
     except KeyboardInterrupt as interrupt:
         interrupt.add_note(
-            f"pipeline '{spec.name}' goes on in the background. {watch};"
+            f"pipeline '{spec.name}' keeps running in the background. {watch};"
             f" stop it with: penstock pipeline stop {spec.name}"
         )
         raise
@@ -80,6 +81,10 @@ def start(
         print_account(done)
         return
     say(f"pipeline '{spec.name}' is running: {plural(done.events, 'event')} so far, lag {done.lag or 0:,}. {watch}")
+
+
+def _state(status: "Status") -> str:
+    return ": ".join(filter(None, (status.state, status.reason)))
 
 
 def _outcome(done: "Status", watch: str) -> str:

@@ -52,7 +52,7 @@ class GatewayOptions(BaseModel, frozen=True, extra="forbid"):
     @model_validator(mode="after")
     def _no_open_door(self) -> Self:
         if self.token is None and not is_loopback(self.host):
-            raise ValueError(f"a gateway at {self.host} is open to others and needs a token")
+            raise ValueError(f"a gateway at {self.host} is open to others and needs a token: --token-file FILE")
         if (self.certificate is None) != (self.key is None):
             raise ValueError("a certificate and its key go together")
         if not TOPIC_NAME.fullmatch(self.topic):
