@@ -82,10 +82,10 @@ def make_app(console: Console) -> FastAPI:
     app.state.console = console
     app.state.actions = Actions(ActionLog(console.settings.home / "console" / "actions.db"))
     answer_errors(app)
-    v1 = APIRouter(prefix=PREFIX, responses=REFUSALS)
+    v1 = APIRouter(responses=REFUSALS)
     for resource in _RESOURCES:
         v1.include_router(resource.router)
-    app.include_router(v1)
+    app.include_router(v1, prefix=PREFIX)  # not in the router: FastAPI then builds every route twice, to see its path
     app.add_middleware(Entrance, console=console)
     app.add_middleware(Guard, only_loopback=console.sign_in is None)
     return app

@@ -37,7 +37,7 @@ def make_app(service: Service) -> FastAPI:
     app.state.service = service
     app.state.requests = Requests()
     answer_errors(app)
-    v1 = APIRouter(prefix="/v1", responses=REFUSALS)
+    v1 = APIRouter(responses=REFUSALS)
     for resource in (
         auth,
         datasets,
@@ -51,7 +51,7 @@ def make_app(service: Service) -> FastAPI:
         users,
     ):
         v1.include_router(resource.router)
-    app.include_router(v1)
+    app.include_router(v1, prefix="/v1")  # not in the router: FastAPI then builds every route twice, to see its path
     app.include_router(monitoring.router)
     app.add_middleware(Guard, requests=app.state.requests, only_loopback=service.sign_in is None)
     return app
