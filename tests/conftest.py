@@ -1,5 +1,6 @@
 """One server of each kind for a whole run: started when the first test asks, stopped by process id at the end."""
 
+import gc
 import itertools
 import json
 import os
@@ -53,6 +54,18 @@ _numbers = itertools.count(1)
 # Brokers under test live for seconds: half of their start is the compiling of code that never gets hot.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 keep_to_own_ports()
+# What is made while tests are collected stays until the end: looking through all of it for garbage, again and again,
+# took a quarter of the CPU of the tests of console and lineage.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # Hypothesis, if it is first imported for the summary, asks who refers to its dice
 
 
 def pytest_configure() -> None:
