@@ -16,10 +16,11 @@ _IMPORTED_LATE = (
     "alembic",
     "deltalake",
     "psycopg",
+    "pyiceberg.catalog.rest",
     "pyiceberg.catalog.sql",
     "pyiceberg.io.pyarrow",
     "pytest",
-    "sqlalchemy",
+    "sqlalchemy.dialects.sqlite",
 )
 _KNOWN = ("model", "folder", "pipeline", "connection", "source_partitions")
 
@@ -42,10 +43,13 @@ def staged_elsewhere(driving: SinkDriving, sink: Sink, offset_range: OffsetRange
 
 def _elsewhere(driving: SinkDriving, does: Any, *arguments: Any) -> tuple[Any, int | None]:
     """Run a function in another process; give what it sent, and how it ended."""
-    # Each is forked from one that has no threads and knows all modules: starting Python anew takes far longer.
+    # Each is forked from one that has no threads and knows all modules: starting Python anew takes far longer. That
+    # one serves the whole run, so it also gets what sinks need that come later, or import it when they are opened;
+    # and pandas, for Arrow imports it when it makes the first array.
     context = multiprocessing.get_context("forkserver")
-    late = [name for name in _IMPORTED_LATE if name in sys.modules]
-    context.set_forkserver_preload([__name__, type(driving.model).__module__, *late])
+    late = [name for name in _IMPORTED_LATE if name.partition(".")[0] in sys.modules]
+    sinks = [name for name in sys.modules if name.startswith("penstock.sinks.")]
+    context.set_forkserver_preload(["pandas", __name__, type(driving.model).__module__, *late, *sinks])
     known = {**{name: getattr(driving, name) for name in _KNOWN}, "_checkpoint": driving.checkpoint}
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(known, does, arguments, sender))
