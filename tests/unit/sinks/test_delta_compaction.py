@@ -296,7 +296,7 @@ def test_a_version_whose_files_are_gone_is_not_brought_back(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "partitions", [50, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])], ids=str
+    "partitions", [20, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])], ids=str
 )
 def test_a_reader_sees_whole_batches_only_while_many_partitions_are_written_and_compacted(
     tmp_path: Path, partitions: int

@@ -244,7 +244,8 @@ def test_a_table_that_is_partitioned_otherwise_is_refused_and_left_alone(
     assert 0 == DeltaTable(str(tmp_path)).version()
 
 
-def test_a_thousand_partitions_are_written_with_few_open_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("partitions", [200, pytest.param(1000, marks=pytest.mark.soak)], ids=str)
+def test_many_partitions_are_written_with_few_open_files(tmp_path: Path, partitions: int) -> None:
     columns = schema("shop int, text string")
     sink = opened(tmp_path, columns, "shop")
     most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -252,14 +253,14 @@ def test_a_thousand_partitions_are_written_with_few_open_files(tmp_path: Path) -
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 40, hard))
     try:
         for batch in range(2):
-            rows = [{"shop": number % 1000, "text": "x" * 10} for number in range(3000)]
-            write(sink, columns, rows, batch * 3000)
+            rows = [{"shop": number % partitions, "text": "x" * 10} for number in range(3 * partitions)]
+            write(sink, columns, rows, batch * 3 * partitions)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
     table = DeltaTable(str(tmp_path))
-    assert (2000, 6000) == (len(table.file_uris()), table.to_pyarrow_table().num_rows)
-    assert {A: 6000} == opened(tmp_path, columns, "shop").positions([A])
+    assert (2 * partitions, 6 * partitions) == (len(table.file_uris()), table.to_pyarrow_table().num_rows)
+    assert {A: 6 * partitions} == opened(tmp_path, columns, "shop").positions([A])
 
 
 def test_rows_of_a_partitioned_table_are_replaced_in_their_partitions(tmp_path: Path) -> None:
