@@ -51,7 +51,7 @@ def rest_catalog(folder: Path, token: str) -> Iterator[str]:
             self.wfile.write(said.encode())
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

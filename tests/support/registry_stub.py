@@ -144,7 +144,7 @@ def registry_stub(tls: ssl.SSLContext | None = None) -> Iterator[RegistryStub]:
         if tls is not None:
             # The handshake belongs to the connection's own thread: one that fails must not end the server.
             server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
         thread.start()
         try:
             yield stub

@@ -63,7 +63,7 @@ def tls_front(files: SecretsFolder, host: str, port: int) -> Iterator[str]:
 
     with _Server(("127.0.0.1", 0), Handler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
         thread.start()
         try:
             yield f"https://127.0.0.1:{server.server_port}"

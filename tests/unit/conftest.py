@@ -1,9 +1,11 @@
-"""Unit tests start no JVM, and so no broker: they find a Java that only says so."""
+"""Unit tests start no JVM, and so no broker: they find a Java that only says so, and wait for no Kafka."""
 
 import os
 from pathlib import Path
 
 import pytest
+
+from penstock.kafka import failures
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +21,9 @@ def folder_of_no_java(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def no_java(folder_of_no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", f"{folder_of_no_java}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.fixture(autouse=True)
+def no_patience_with_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Believe at once that no broker is there: no unit test has one."""
+    monkeypatch.setattr(failures, "_PATIENCE_S", 0.05)

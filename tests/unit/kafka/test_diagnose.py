@@ -17,6 +17,7 @@ from penstock.broker.ports import find_free
 from penstock.cli import app
 from penstock.cli.session import Session
 from penstock.errors import BrokerUnavailable
+from penstock.kafka import diagnose
 from penstock.kafka.diagnose import require_kafka
 
 
@@ -43,7 +44,7 @@ def http_server(port: int = 0) -> Iterator[int]:
             pass
 
     with HTTPServer(("127.0.0.1", port), Quiet) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.05})
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.005})
         thread.start()
         yield running.server_port
         running.shutdown()
@@ -52,7 +53,8 @@ def http_server(port: int = 0) -> Iterator[int]:
 
 @contextmanager
 def silent_server() -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diagnose, "_TIMEOUT_S", 0.2)
         yield listener.getsockname()[1]
 
 
@@ -97,7 +99,8 @@ def test_another_server_on_the_projects_port_is_reported_with_how_to_take_anothe
     assert "set another cluster.port in penstock.yaml, and run: penstock up" in said.stderr
 
 
-def test_a_kafka_that_says_nothing_yet_is_waited_for() -> None:
+def test_a_kafka_that_says_nothing_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnose, "_TIMEOUT_S", 0.2)
     program = "import socket, signal; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True)"
     command = [sys.executable, "-c", f"{program}; signal.pause()", "kafka.Kafka", "server.properties"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as starting:

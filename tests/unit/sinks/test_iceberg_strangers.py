@@ -96,7 +96,7 @@ def test_a_rest_catalog_does_not_say_which_code_runs(tmp_path: Path) -> None:
             self.wfile.write(json.dumps(said).encode())
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
     thread.start()
     try:
         url = f"http://127.0.0.1:{server.server_port}"

@@ -61,4 +61,4 @@ def test_one_that_takes_too_long_is_ended(forker: Forker, tmp_path: Path) -> Non
     command = ["pipeline", "check", "slow.py"]
 
     with pytest.raises(TimeoutError):
-        forker.run(command, cwd=tmp_path, env=dict(os.environ), stdin=b"", timeout_s=2)
+        forker.run(command, cwd=tmp_path, env=dict(os.environ), stdin=b"", timeout_s=0.5)

@@ -230,7 +230,8 @@ def test_no_server_at_all_is_an_error_that_says_what_is_missing(tmp_path: Path) 
         pass
 
 
-def test_disk_is_counted_in_blocks_and_holes_are_none(tmp_path: Path) -> None:
+def test_disk_is_counted_in_blocks_and_holes_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "_STILL_S", 0.05)
     (tmp_path / "full").write_bytes(os.urandom(40_000))
     with (tmp_path / "holes").open("wb") as file:
         file.truncate(10_000_000)

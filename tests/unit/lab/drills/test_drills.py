@@ -129,7 +129,10 @@ def test_a_wait_asks_again_after_an_outage_and_names_the_last_one_if_it_runs_out
         stage.wait("it", away, timeout_s=0.1)
 
 
-def test_a_wait_of_more_than_two_seconds_is_shown_until_it_is_over(stage: Stage, listener: Listener) -> None:
+def test_a_long_wait_is_shown_until_it_is_over(
+    stage: Stage, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.lab.drills.drill._TELL_AFTER_S", 0.1)
     shown_while_waiting: list[bool] = []
 
     def look() -> bool:
