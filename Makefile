@@ -1,6 +1,7 @@
 # make up: everything, with games playing.   make demo: the main job, end to end.   make test: everything, on real servers.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE  # where it is set, each worker of the tests would compile all of them, in every run
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
