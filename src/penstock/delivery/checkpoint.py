@@ -179,6 +179,11 @@ class Checkpoint:
         ]
         write_versioned(self._planned, CHECKPOINT, {"batch": batch, "offset_ranges": rows})
 
+    def require_plan(self) -> None:
+        """Raise `CheckpointLost` if the plan of the last batch cannot be read."""
+        if self._planned.exists():
+            self._read(self._planned)
+
     def settled(self, committed: Committed, source_partitions: Iterable[SourcePartition]) -> frozenset[SourcePartition]:
         """Return the partitions at which every planned batch has ended, so that the sinks stand where this says."""
         planned = self._read(self._planned) if self._planned.exists() else None

@@ -209,6 +209,7 @@ class OpenedPipeline:
         committed = sink_progress.begin(
             self.checkpoint, self.stores, self.available, beginning, reported, is_replay=self.replay is not None
         )
+        self.checkpoint.require_plan()  # first of all: what another error advises would end here
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
             self.lag_report.report(committed.starts)

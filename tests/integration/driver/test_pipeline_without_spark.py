@@ -9,7 +9,15 @@ import pytest
 
 from penstock.delivery import gaps
 from penstock.driver.runner import Runner
-from penstock.errors import Conflict, Discontinuity, PositionLost, Refused, RetentionPassed, TopicRecreated
+from penstock.errors import (
+    CheckpointLost,
+    Conflict,
+    Discontinuity,
+    PositionLost,
+    Refused,
+    RetentionPassed,
+    TopicRecreated,
+)
 from penstock.kafka import groups, topics
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
@@ -109,6 +117,20 @@ def test_what_retention_took_of_a_recreated_topic_is_a_gap_too(lab: Lab) -> None
 
     assert ["topic recreated", "retention"] == [gap.reason for gap in planned]
     assert (0, 5) == (planned[1].start, planned[1].end)
+
+
+def test_a_damaged_plan_is_reported_before_a_recreated_topic_whose_remedy_would_fail_at_it(lab: Lab) -> None:
+    spec = landed(lab, "damaged-plan")
+    (lab.home(spec.name).checkpoint / "planned.json").write_text("{")
+    recreate_the_topic(lab, spec.name)
+
+    with pytest.raises(CheckpointLost, match=r"planned\.json is damaged.*penstock pipeline rebuild"):
+        run_without_spark(lab, spec)
+    with Runner(spec, lab.connection, lab.home(spec.name), no_spark, lab.folder) as runner:
+        repair.rebuild(runner)
+
+    assert 0 == run_without_spark(lab, spec)
+    assert ["topic recreated"] == [gap.reason for gap in gaps.read(lab.home(spec.name).folder)]
 
 
 def test_a_kafka_sink_whose_topic_was_recreated_is_noticed_even_if_kafka_forgot_its_positions(lab: Lab) -> None:
