@@ -34,7 +34,9 @@ class KnownTopics:
         """Put on record what a checkpoint has, before anything new of it is read."""
         starts = {source_partition: 0 for source_partition in committed.starts if source_partition.in_kafka}
         known = Committed(0, starts, cluster_id=committed.cluster_id)
-        if known == (self._kept or self.load()):
+        if self._kept is None:
+            self._kept = self.load()
+        if known == self._kept:
             return
         rows = [[each.topic, each.topic_id, each.partition] for each in starts]
         write_versioned(self._path, PIPELINE_FILES, {"cluster_id": known.cluster_id, "partitions": rows})

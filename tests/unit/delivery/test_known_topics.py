@@ -35,6 +35,16 @@ def test_nothing_is_written_while_the_same_is_read(tmp_path: Path) -> None:
     assert before == (tmp_path / "topics.json").stat().st_ino
 
 
+def test_the_record_is_read_once_however_many_batches_follow(tmp_path: Path) -> None:
+    KnownTopics(tmp_path).keep(Committed(1, {ORDERS: 0}))
+    again = KnownTopics(tmp_path)
+    again.keep(Committed(2, {ORDERS: 0}))
+    (tmp_path / "topics.json").unlink()
+    again.keep(Committed(3, {ORDERS: 0}))
+
+    assert not (tmp_path / "topics.json").exists()
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"format": 1}', '{"format": 1, "cluster_id": "x", "partitions": [1]}']
 )
