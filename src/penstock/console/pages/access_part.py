@@ -1,11 +1,15 @@
 """What the parts of the access page have in common: tools and a table, or the reason why there are none."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from nicegui import ui
 
 from penstock.console.pages.frame import Frame, heading
+from penstock.console.pages.paging import Paging
+
+_SIZE = 25
 
 
 class AccessPart:
@@ -29,3 +33,17 @@ class AccessPart:
         self._reason.set_visibility(bool(problem))
         self.shown.set_visibility(not problem)
         return not problem
+
+
+class PagedPart(AccessPart):
+    """A part whose table has pages."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.paging = Paging(_SIZE)
+        self.reload: Callable[[], Any]
+
+    def follow(self, reload: Callable[[], Any]) -> None:
+        """Say what loads the page."""
+        self.reload = reload
+        self.paging.follow(reload)

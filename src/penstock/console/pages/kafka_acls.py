@@ -6,13 +6,10 @@ from typing import Any
 
 from nicegui import ui
 
-from penstock.console.pages.access_part import AccessPart
+from penstock.console.pages.access_part import PagedPart
 from penstock.console.pages.dialogs import ask
-from penstock.console.pages.frame import Frame
-from penstock.console.pages.paging import Paging
 from penstock.kafka.acls import OPERATIONS
 
-_SIZE = 25
 _RULE = [
     {"name": "user", "label": "User", "field": "user", "align": "left", "classes": "mono"},
     {"name": "permission", "label": "Rule", "field": "permission", "align": "left"},
@@ -32,13 +29,8 @@ _CHANGE = """
 _MAY = {"produce": "What a producer needs", "consume": "What a consumer needs", "": "Single operations"}
 
 
-class AclsPart(AccessPart):
+class AclsPart(PagedPart):
     """One part of an open page."""
-
-    def __init__(self, frame: Frame) -> None:
-        super().__init__(frame)
-        self.paging = Paging(_SIZE)
-        self.reload: Callable[[], Any]
 
     def draw(self) -> None:
         """Draw the list and what can be done."""
@@ -51,11 +43,6 @@ class AclsPart(AccessPart):
             self.table.classes("acts").props("hide-pagination").add_slot("body-cell-change", _CHANGE)
             self.table.on("remove", lambda event: self.ask_removal(event.args["rule"]))
             self.paging.draw_turning()
-
-    def follow(self, reload: Callable[[], Any]) -> None:
-        """Say what loads the page."""
-        self.reload = reload
-        self.paging.follow(reload)
 
     async def load(self, problem: str) -> None:
         """Show the rules, or why there are none to show."""

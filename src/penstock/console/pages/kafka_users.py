@@ -1,18 +1,13 @@
 """Users of Kafka on the access page: adding one, another password, removing one."""
 
 import secrets
-from collections.abc import Callable
-from typing import Any
 
 from nicegui import ui
 
-from penstock.console.pages.access_part import AccessPart
+from penstock.console.pages.access_part import PagedPart
 from penstock.console.pages.dialogs import ask, ends
-from penstock.console.pages.frame import Frame
-from penstock.console.pages.paging import Paging
 from penstock.console.pages.paths import kafka_user_path
 
-_SIZE = 25
 _USERS = [
     {"name": "user", "label": "User", "field": "user", "align": "left", "classes": "mono"},
     {"name": "mechanism", "label": "Signs in by", "field": "mechanism", "align": "left"},
@@ -26,13 +21,8 @@ _CHANGE = """
 """
 
 
-class UsersPart(AccessPart):
+class UsersPart(PagedPart):
     """One part of an open page."""
-
-    def __init__(self, frame: Frame) -> None:
-        super().__init__(frame)
-        self.paging = Paging(_SIZE)
-        self.reload: Callable[[], Any]
 
     def draw(self) -> None:
         """Draw the list and what can be done."""
@@ -46,11 +36,6 @@ class UsersPart(AccessPart):
             self.table.on("password", lambda event: self.ask_password(event.args["user"]))
             self.table.on("remove", lambda event: self.ask_removal(event.args["user"]))
             self.paging.draw_turning()
-
-    def follow(self, reload: Callable[[], Any]) -> None:
-        """Say what loads the page."""
-        self.reload = reload
-        self.paging.follow(reload)
 
     async def load(self, problem: str) -> None:
         """Show the users, or why there are none to show."""
