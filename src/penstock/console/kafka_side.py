@@ -11,8 +11,6 @@ from penstock.errors import Conflict
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 
-_ANSWER_S = 5.0
-
 
 class KafkaSide:
     """Clients and looks at one cluster, shared by all who ask. It may be away, go, and come back."""
@@ -38,7 +36,7 @@ class KafkaSide:
         connection = self.connection()
         with self._lock:
             if self._admin is None or self._admin.connection != connection:
-                self._admin = Admin(connection, timeout_s=_ANSWER_S)
+                self._admin = Admin(connection)
             return self._admin
 
     def require_own(self) -> None:

@@ -1,5 +1,6 @@
 """The admin connection that topics, groups, users and ACLs work through."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -15,6 +16,7 @@ from penstock.kafka.failures import Causes, logger, opening, translate
 
 Result = TypeVar("Result")
 _LOOK_EVERY_S = 0.1
+_REPLACE_EVERY_S = 1.0
 
 
 def require_whole(*names: str) -> None:
@@ -31,27 +33,43 @@ class Admin:
         self.connection = connection
         self.timeout_s = timeout_s
         self._causes = Causes(connection)
+        self._replacing = threading.Lock()
+        self._former: list[tuple[float, AdminClient]] = []
+        self._opened_s = 0.0
         self.client = self._open()
 
     def _open(self) -> AdminClient:
+        self._opened_s = time.monotonic()
         settings = {**self.connection.librdkafka(), "error_cb": self._causes}
         with opening(self.connection):
             return AdminClient(settings, logger=logger)
 
+    def _replace(self, failed: AdminClient) -> None:
+        """Go on with a new client: one whose controller died waits for that node for minutes, a new one asks around.
+
+        Other threads may still wait for answers to the old one, and a client that is let go answers nobody.
+        """
+        with self._replacing:
+            now = time.monotonic()
+            if self.client is not failed or now - self._opened_s < _REPLACE_EVERY_S:
+                return
+            self._former = [each for each in self._former if each[0] > now - self.timeout_s]
+            self._former.append((now, failed))
+            self.client = self._open()
+
     def result(self, future: "Future[Result]", doing: str) -> Result:
         """Wait for one answer."""
-        deadline = time.monotonic() + self.timeout_s
+        client, deadline = self.client, time.monotonic() + self.timeout_s
         while True:
             try:
                 answer = future.result(timeout=_LOOK_EVERY_S)
             except NotYet:
-                self._raise_if_hopeless(deadline, doing)
+                self._raise_if_hopeless(client, deadline, doing)
             except KafkaException as failure:
-                self.client.poll(0)
+                client.poll(0)
                 error = self._causes.decisive() or translate(failure, self.connection, doing)
                 if isinstance(error, Transient):
-                    # A client whose controller died waits for that one node for minutes; a new one asks around.
-                    self.client = self._open()
+                    self._replace(client)
                 raise error from None
             else:
                 self._causes.forget_outage()
@@ -63,24 +81,35 @@ class Admin:
 
     def metadata(self, doing: str) -> ClusterMetadata:
         """Ask for nodes, topics and partitions; all of them, for asking for one may make it (`auto.create.topics`)."""
-        deadline = time.monotonic() + self.timeout_s
+        client, deadline = self.client, time.monotonic() + self.timeout_s
         while True:
             try:
                 wait_s = max(0.1, min(1.0, deadline - time.monotonic()))
-                answer: ClusterMetadata = self.client.list_topics(timeout=wait_s)
+                answer: ClusterMetadata = client.list_topics(timeout=wait_s)
             except KafkaException:
-                self._raise_if_hopeless(deadline, doing)
+                self._raise_if_hopeless(client, deadline, doing)
             else:
                 self._causes.forget_outage()
                 return answer
 
     def settle(self, is_done: Callable[[], bool], doing: str) -> None:
-        """Wait until a change that Kafka accepted is visible, so that the next call sees it."""
+        """Wait until a change that Kafka accepted is visible, so that the next call sees it; a look may fail."""
         deadline = time.monotonic() + self.timeout_s
-        while not is_done():
+        while not self._is_seen(is_done):
             if time.monotonic() > deadline:
-                raise BrokerUnavailable(f"{doing}: accepted by Kafka, but not visible after {self.timeout_s:.0f} s")
+                raise BrokerUnavailable(
+                    f"{doing}: accepted by Kafka, but not visible after {self.timeout_s:.0f} s",
+                    safe="Kafka will do it",
+                    fix="Look with: penstock status",
+                )
             time.sleep(_LOOK_EVERY_S / 5)
+
+    @staticmethod
+    def _is_seen(is_done: Callable[[], bool]) -> bool:
+        try:
+            return is_done()
+        except Transient:
+            return False
 
     def when_ready(self, ask: Callable[[], Result]) -> Result:
         """Ask again, within `timeout_s`, while a leader or a coordinator is new: a young cluster moves them about."""
@@ -93,11 +122,11 @@ class Admin:
                     raise
                 time.sleep(_LOOK_EVERY_S)
 
-    def _raise_if_hopeless(self, deadline: float, doing: str) -> None:
-        self.client.poll(0)
+    def _raise_if_hopeless(self, client: AdminClient, deadline: float, doing: str) -> None:
+        client.poll(0)
         cause = self._causes.decisive()
         if cause is not None:
             raise cause
         if time.monotonic() > deadline:
-            self.client = self._open()
+            self._replace(client)
             raise self._causes.timeout(doing)
