@@ -149,7 +149,7 @@ def _fetch(jars: list[Jar], folder: Path, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as place:
         aside = Path(place)
         wanted = "".join(jar.dependency() for jar in jars)
-        complaint = resolve_with_ivy(wanted, aside, lambda steps: progress(steps, 2 * len(jars)))
+        complaint = resolve_with_ivy(wanted, aside, lambda steps: progress(steps, 2 * len(jars)), alone=True)
         for jar in jars:
             if is_sound(jar, aside):
                 (aside / jar.file_name).replace(folder / jar.file_name)
