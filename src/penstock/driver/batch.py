@@ -26,6 +26,7 @@ from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.sink import Sink, Staged
 from penstock.sources.source import Source
 from penstock.steps.code_line import in_brackets
+from penstock.wording import plural
 from penstock.worker.assembly import tasks_of
 from penstock.worker.tasks import RECORDED, RejectedRecords
 
@@ -111,6 +112,7 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progr
                 )
                 rejected[index].setdefault(offset, {})[None] = problem
             continue
+        _require_all(manifests, len(offset_ranges))
         _require_rules_kept(parts.spec, manifests, offset_ranges)
         done = time.monotonic()
         staged = _staged(parts, offset_ranges, progress, manifests)
@@ -167,6 +169,15 @@ def _require_first_time(
             safe="Nothing of this batch was written",
             fix=f"To go on without it, run: penstock pipeline skip {pipeline}"
             f" {source_partition.topic}:{source_partition.partition}:{offset} --reason 'why'",
+        )
+
+
+def _require_all(manifests: list[Manifest], count: int) -> None:
+    """Raise if Spark says that the job is done, and an offset range has no report or two."""
+    if sorted(each.index for each in manifests) != list(range(count)):
+        raise BatchAborted(
+            f"of {plural(count, 'task')} Spark brought {plural(len(manifests), 'report')}",
+            safe="Nothing of this batch was written",
         )
 
 
