@@ -12,6 +12,7 @@ from penstock.broker.cluster import Cluster
 
 _BLOCK_BYTES = 512
 """What `st_blocks` counts in, whatever the file system does."""
+_PARTITION = re.compile(r"(.+)-\d+")
 
 
 class LocalNode(BaseModel, frozen=True):
@@ -63,16 +64,15 @@ def disk_of(cluster: Cluster, node_id: int) -> Disk | None:
     return Disk(data_bytes=_bytes_in(data), free_bytes=usage.free, total_bytes=usage.total)
 
 
-def topic_bytes(cluster: Cluster, topic: str) -> int:
-    """Return the bytes that all replicas of a topic take on this machine."""
+def topic_bytes(cluster: Cluster) -> dict[str, int]:
+    """Return the bytes that all replicas of each topic take on this machine."""
     known = cluster.state()
-    partition = re.compile(rf"{re.escape(topic)}-\d+")
-    return sum(
-        _bytes_in(folder)
-        for node in (known.nodes if known else ())
-        for folder in cluster.node(node.id).data.glob("*-*")
-        if partition.fullmatch(folder.name)
-    )
+    found: dict[str, int] = {}
+    for node in known.nodes if known else ():
+        for folder in cluster.node(node.id).data.glob("*-*"):
+            if partition := _PARTITION.fullmatch(folder.name):
+                found[partition[1]] = found.get(partition[1], 0) + _bytes_in(folder)
+    return found
 
 
 def _bytes_in(folder: Path) -> int:

@@ -207,9 +207,12 @@ def load(path: Path, model: type[Model]) -> Model:
     return load_with_lines(path, model)[0]
 
 
-def load_with_lines(path: Path, model: type[Model]) -> tuple[Model, dict[KeyPath, int]]:
-    """As `load`; also give the line of every key, for checks that look at the document as a whole."""
-    text = _read(path)
+def load_with_lines(path: Path, model: type[Model], text: str | None = None) -> tuple[Model, dict[KeyPath, int]]:
+    """As `load`; also return the line of every key, for checks that look at the document as a whole.
+
+    With `text`, that is read as if it were what the file holds.
+    """
+    text = _read(path) if text is None else text
     try:
         # A subclass of SafeLoader: no YAML tag can build a Python object.
         node = yaml.compose(text, Loader=_PlainLoader)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 
+from penstock.console.group_history import GroupHistory
 from penstock.console.masks import Masks
 from penstock.console.rates import Rates
 from penstock.console.searches import Searches
@@ -21,6 +22,7 @@ class KafkaSide:
         self.connection = connection
         self.masks = masks
         self.rates = Rates(self.admin)
+        self.group_history = GroupHistory(self.admin)
         self.searches = Searches(connection, self.admin, masks)
         self.tails = Tails(connection, masks)
         self._lock = threading.Lock()
@@ -50,5 +52,6 @@ class KafkaSide:
     def end(self) -> None:
         """Stop looking."""
         self.rates.end()
+        self.group_history.end()
         self.searches.end()
         self.tails.end_all()

@@ -8,6 +8,7 @@ from penstock.broker.cluster import Cluster
 from penstock.config.settings import Settings
 from penstock.console.audit import TOPIC as AUDIT
 from penstock.console.audit import Audit
+from penstock.console.commands import Commands
 from penstock.console.decoding import Decoding
 from penstock.console.favourites import Favourites
 from penstock.console.kafka_side import KafkaSide
@@ -18,8 +19,8 @@ from penstock.console.letters import Letters
 from penstock.console.masks import Masks
 from penstock.console.quotas import Quotas
 from penstock.console.records import content_of
-from penstock.console.replays import Replays
 from penstock.console.simulator import BackgroundGames
+from penstock.console.sizes import Sizes
 from penstock.console.users import Role, Users
 from penstock.errors import Conflict, NotFound
 from penstock.kafka.admin import Admin
@@ -27,6 +28,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.topic_spec import CONNECT_GROUP, connect_topics
 from penstock.lineage.sign_in.tokens import TokenKey
 from penstock.lineage.sign_in.tries import Tries
+from penstock.operate.range_replay import RangeReplay
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,13 @@ class Console:
         }
         """Further clusters, by name."""
         self.letters = Letters(self.connection, self.admin, self.masks)
+        self.sizes = Sizes(self.cluster)
         self.audit = Audit(self.connection, self.admin)
         self.favourites = Favourites(settings.home / "console")
         self.quotas = Quotas(self.admin, settings.jars)
-        self.replays = Replays(settings, root)
+        self.commands = Commands(settings, root)
+        self.planned_replays: dict[str, RangeReplay] = {}
+        """Plans that nobody has carried out yet, the newest last."""
         self.lab_catalog = Catalog()
         self.lab_runs = LabRuns(settings, self.lab_catalog)
         self.lab_clusters = RunClusters(settings.jars)

@@ -259,6 +259,14 @@ def death_named() -> Iterator[None]:
         ) from None
 
 
+def ui_address() -> str:
+    """Return where Spark shows its jobs; empty before it runs, and without spark.ui.enabled."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context  # noqa: SLF001 - nothing public has it
+    return "" if context is None else context.uiWebUrl or ""
+
+
 def has_died() -> bool:
     """Return whether the JVM of this process was there and is gone."""
     process = _jvm()

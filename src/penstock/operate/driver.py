@@ -84,10 +84,13 @@ def run(
     status = Status(pipeline=spec.name, state="starting", pid=os.getpid(), file=str(file.resolve()))
     runner: AnyRunner | None = None
     is_open = False
+    shows_jobs = spec.spark.get("spark.ui.enabled") == "true"
     listeners: list[Callable[[Progress], None]] = []
 
     def on_progress(progress: Progress) -> None:
         account(status, progress)
+        if shows_jobs and not status.spark_ui:
+            status.spark_ui = session.ui_address()
         status.save(paths.folder)
         show(status)
         paths.roll_logs_over()

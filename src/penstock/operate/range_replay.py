@@ -77,6 +77,15 @@ def begin(
     settings: "Settings", file: Path, since: str, until: str, into: dict[str, str], *, replace: bool
 ) -> RangeReplay:
     """Fix the range under a new id."""
+    replay = plan(settings, file, since, until, into, replace=replace)
+    keep(settings, replay)
+    return replay
+
+
+def plan(
+    settings: "Settings", file: Path, since: str, until: str, into: dict[str, str], *, replace: bool
+) -> RangeReplay:
+    """Work out which records a replay would read, and refuse what it cannot do; nothing is written."""
     spec = load(file)
     require_no_changes(spec)
     if not spec.source.in_kafka:
@@ -93,15 +102,18 @@ def begin(
     if replace:
         _require_not_compacted(settings, parts)
         parts = _landed(parts, Checkpoint(paths_of(settings, spec.name).checkpoint, spec.name), spec.sink_names)
-    replay = RangeReplay(
+    return RangeReplay(
         pipeline=spec.name,
         file=str(file.resolve()),
         into={str(sink.name): str(getattr(sink, _target_key(sink))) for sink in changed.sinks} if into else {},
         range=Range(id=secrets.token_hex(4), parts=parts, replaces=replace),
     )
-    paths = paths_of(settings, spec.name).replay(replay.range.id)
+
+
+def keep(settings: "Settings", replay: RangeReplay) -> None:
+    """Put a planned replay on the disk, so that it can be run to its end, also after a crash."""
+    paths = paths_of(settings, replay.pipeline).replay(replay.range.id)
     write_versioned(paths.folder / _FILE, REPLAY, replay.model_dump())
-    return replay
 
 
 def find(settings: "Settings", pipeline: str, replay_id: str, file: Path | None = None) -> RangeReplay:

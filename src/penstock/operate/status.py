@@ -57,6 +57,7 @@ class Status(BaseModel):
     rules: dict[str, int] = Field(default_factory=dict, description="Rows that broke each expectation.")
     repeated: int = Field(0, description="In real time: records that a crash made come twice, as counted at the start.")
     metrics: str = Field("", description="Where Prometheus finds its metrics; empty if nowhere.")
+    spark_ui: str = Field("", description="Where Spark shows its jobs; empty unless spark.ui.enabled is true.")
     reason: str = Field("", description="Why it waits or failed.")
     exit_code: int | None = Field(None, description="What the last driver ended with; none as long as it has not.")
     updated: float = Field(0.0, description="When this was written, in seconds since 1970.")

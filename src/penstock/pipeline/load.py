@@ -29,12 +29,12 @@ def load(path: str | Path) -> PipelineSpec:
 
 
 def load_with_warnings(
-    path: Path, *, once: bool = False, stream: bool = False, import_code: bool = False
+    path: Path, *, once: bool = False, stream: bool = False, import_code: bool = False, text: str | None = None
 ) -> tuple[PipelineSpec, list[str]]:
     """As `load`; also return what looks like a mistake but may be none.
 
     With `once` a stream ends when caught up; with `stream` a scheduled pipeline goes on. `import_code` looks for the
-    functions of steps, too.
+    functions of steps, too. `text` is looked at instead of what a YAML file holds.
     """
     lines: dict[document.KeyPath, int] = {}
     if not path.exists():
@@ -42,7 +42,7 @@ def load_with_warnings(
     if path.suffix == ".py":
         spec = _from_python(path)
     else:
-        spec, lines = document.load_with_lines(path, PipelineSpec)
+        spec, lines = document.load_with_lines(path, PipelineSpec, text)
     if once and spec.speed == "realtime":
         raise BadInput(f"pipeline '{spec.name}' runs in real time, and such a one never has caught up")
     if once:

@@ -147,7 +147,7 @@ def replay_letters(console: FromConsole, chosen: Chosen) -> Replayed:
         return Replayed(found=len(selection.letters), left_out=selection.left_out, replay=None)
     _require_count(chosen.count, len(selection.letters))
     begun = replays.begin(console.settings, selection.letters, path)
-    console.replays.start(begun.id)
+    console.commands.start(begun.id, ["dead", "replay", "--resume", begun.id])
     return Replayed(found=len(selection.letters), left_out=selection.left_out, replay=begun.id)
 
 
@@ -158,9 +158,9 @@ def get_replay(console: FromConsole, replay_id: ReplayId) -> ReplayState:
     state: Literal["running", "waiting", "done", "given up"] = "waiting"
     if found.state != "started":
         state = "done" if found.state == "done" else "given up"
-    elif console.replays.is_running(replay_id):
+    elif console.commands.is_running(replay_id):
         state = "running"
-    return ReplayState(replay=replay_id, letters=found.count, state=state, said=console.replays.said(replay_id))
+    return ReplayState(replay=replay_id, letters=found.count, state=state, said=console.commands.said(replay_id))
 
 
 def _require_count(expected: int, found: int) -> None:

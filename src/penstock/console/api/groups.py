@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from penstock.console.actions import ActionRoute
 from penstock.console.asking import NEEDS, FromConsole, FromKafka, require_typed
+from penstock.console.group_history import GroupChange, LagPoint
 from penstock.delivery.lag import require_not_a_report
 from penstock.errors import BadInput
 from penstock.kafka import groups
@@ -49,6 +50,13 @@ class ResetPlan(BaseModel, frozen=True):
     is_done: bool = Field(description="Whether it was done; without a confirmation it is only planned.")
 
 
+class GroupPast(BaseModel, frozen=True):
+    """A group over the last quarter of an hour, from when it was first asked for."""
+
+    points: list[LagPoint] = Field(description="Its lag every few seconds, the oldest first.")
+    changes: list[GroupChange] = Field(description="Rebalances as they were seen, the oldest first.")
+
+
 class GroupDeleted(BaseModel, frozen=True):
     """A group that was, or would be, deleted."""
 
@@ -70,6 +78,13 @@ def list_groups(
     shown = fitting[page * size : (page + 1) * size]
     lags = groups.lags(admin, [each.group for each in shown])
     return GroupPage(total=len(fitting), groups=[GroupRow(**vars(each), lag=lags[each.group]) for each in shown])
+
+
+@router.get("/{group:path}/history", summary="A group of late", dependencies=NEEDS["viewer"])
+def get_history(kafka: FromKafka, group: Group) -> GroupPast:
+    """Return lag and rebalances since somebody first asked for this group, of the last quarter of an hour."""
+    points, changes = kafka.group_history.of(group)
+    return GroupPast(points=points, changes=changes)
 
 
 @router.get("/{group:path}", summary="One group", dependencies=NEEDS["viewer"])

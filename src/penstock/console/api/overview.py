@@ -5,17 +5,25 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from penstock.clock import clock
+from penstock.config import local_services
+from penstock.config.service_names import SERVICE_NAMES
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.rates import Point
+from penstock.console.service import Console
 from penstock.errors import PenstockError
 from penstock.kafka import cluster
 from penstock.kafka.cluster import ClusterDetail
+from penstock.operate import history
 from penstock.operate import status as states
 from penstock.operate.status import Status
+from penstock.services import status
 from penstock.wording import plural
 
 router = APIRouter(tags=["overview"])
 _MOST_NAMED = 5
+_OF_LATE_S = 20.0
+_MOST_BATCHES = 200
 
 
 class Concern(BaseModel, frozen=True):
@@ -27,6 +35,16 @@ class Concern(BaseModel, frozen=True):
     about: str = Field("", description="What it is about, such as pipeline:orders or topic:orders.")
 
 
+class ServiceRow(BaseModel, frozen=True):
+    """A service of the project."""
+
+    service: str = Field(description="Its name.")
+    state: str = Field(description="starting, running, restarting, stopped, unsupervised or crashed.")
+    address: str = Field(description="Where it answers.")
+    restarts: int = Field(description="How often one of its programs died and was started again.")
+    reason: str = Field(description="How the last one that died ended.")
+
+
 class Overview(BaseModel, frozen=True):
     """The whole system at a glance."""
 
@@ -34,6 +52,8 @@ class Overview(BaseModel, frozen=True):
     cluster: ClusterDetail | None = Field(description="The cluster; none while it does not answer.")
     records_per_s: float | None = Field(description="Records written a second, of late; none before the second look.")
     rate: list[Point] = Field(description="The same over the last quarter of an hour.")
+    landed_per_s: float = Field(description="Events that running pipelines have landed a second, of late.")
+    services: list[ServiceRow] = Field(description="Services that were started here.")
     pipelines: list[Status] = Field(description="Pipelines that have run here.")
 
 
@@ -48,13 +68,17 @@ def overview(console: FromConsole) -> Overview:
     except PenstockError as error:
         concerns.append(Concern(level="error", what=error.what, fix=error.fix, about="cluster"))
     pipelines = states.load_all(console.settings.home)
-    concerns += [each for status in pipelines for each in _of_pipeline(status)]
-    history = [Point(at=at, records_per_s=rate) for at, rate in console.own.rates.history()]
+    concerns += [each for pipeline in pipelines for each in _of_pipeline(pipeline)]
+    services = _services(console)
+    concerns += [each for service in services for each in _of_service(service)]
+    points = [Point(at=at, records_per_s=rate) for at, rate in console.own.rates.history()]
     return Overview(
         concerns=sorted(concerns, key=lambda each: each.level),
         cluster=found,
         records_per_s=console.own.rates.per_s(),
-        rate=history,
+        rate=points,
+        landed_per_s=sum(_landed_per_s(console, each.pipeline) for each in pipelines if each.state == "running"),
+        services=services,
         pipelines=pipelines,
     )
 
@@ -71,18 +95,50 @@ def _of_cluster(found: ClusterDetail) -> list[Concern]:
     return concerns
 
 
-def _of_pipeline(status: Status) -> list[Concern]:
-    about, name = f"pipeline:{status.pipeline}", status.pipeline
-    if status.state in {"failed", "crashed"}:
-        why = f": {status.reason}" if status.reason else ""
-        return [Concern(level="error", what=f"pipeline '{name}' {status.state}{why}", about=about)]
+def _of_pipeline(found: Status) -> list[Concern]:
+    about, name = f"pipeline:{found.pipeline}", found.pipeline
+    if found.state in {"failed", "crashed"}:
+        why = f": {found.reason}" if found.reason else ""
+        return [Concern(level="error", what=f"pipeline '{name}' {found.state}{why}", about=about)]
     concerns = []
-    if status.state == "waiting":
-        concerns.append(Concern(level="warning", what=f"pipeline '{name}' is waiting: {status.reason}", about=about))
-    if status.dead:
-        what = f"pipeline '{name}' has written {plural(status.dead, 'dead letter')} since it started"
+    if found.state == "waiting":
+        concerns.append(Concern(level="warning", what=f"pipeline '{name}' is waiting: {found.reason}", about=about))
+    if found.dead:
+        what = f"pipeline '{name}' has written {plural(found.dead, 'dead letter')} since it started"
         concerns.append(Concern(level="warning", what=what, about=f"dead-letters:{name}"))
     return concerns
+
+
+def _landed_per_s(console: Console, pipeline: str) -> float:
+    since = clock().now().timestamp() - _OF_LATE_S
+    batches = history.batches(console.settings.home, pipeline, _MOST_BATCHES)
+    return sum(each.events for each in batches if each.at >= since) / _OF_LATE_S
+
+
+def _services(console: Console) -> list[ServiceRow]:
+    home, found = console.settings.home, []
+    for name in SERVICE_NAMES:
+        known = local_services.load(home, name)
+        if known is not None:
+            state = status.load(local_services.folder_of(home, name))
+            found.append(
+                ServiceRow(
+                    service=name,
+                    state=state.state,
+                    address=f"{known.host}:{known.port}",
+                    restarts=state.restarts,
+                    reason=state.reason,
+                )
+            )
+    return found
+
+
+def _of_service(service: ServiceRow) -> list[Concern]:
+    if service.state in {"running", "stopped", "starting"}:
+        return []
+    level: Literal["error", "warning"] = "error" if service.state == "crashed" else "warning"
+    what = f"service '{service.service}' is {service.state}: {service.reason}"
+    return [Concern(level=level, what=what, fix="Start it with: penstock up", about=f"service:{service.service}")]
 
 
 def _named(partitions: list[str]) -> str:

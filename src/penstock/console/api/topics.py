@@ -6,13 +6,14 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from penstock.broker.local_nodes import topic_bytes
 from penstock.console.actions import ActionRoute
 from penstock.console.asking import NEEDS, FromConsole, FromKafka, Viewer, require_typed
+from penstock.console.kafka_side import KafkaSide
 from penstock.console.rates import Point
 from penstock.console.service import Console
 from penstock.errors import BadInput, Refused
 from penstock.kafka import groups, topics
+from penstock.kafka.retention import Retention, retention_of
 from penstock.kafka.topic_spec import NO_TOPIC_NAME, TOPIC_NAME, TopicSpec, is_own
 from penstock.kafka.topics import PartitionDetail, TopicSummary
 from penstock.operate.known_specs import known_specs
@@ -20,6 +21,7 @@ from penstock.record.target import Target
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=ActionRoute)
 _MOST_GROUPS = 500
+_MOST_WATCHED = 10
 Topic = Annotated[str, Path(max_length=249, description="The topic's name.")]
 
 
@@ -28,6 +30,7 @@ class TopicRow(TopicSummary, frozen=True):
 
     records: int | None = Field(description="Offsets between the first and the end; none before the first look.")
     records_per_s: float | None = Field(description="Written a second, of late; none before the second look.")
+    bytes: int | None = Field(description="What its replicas take on disk; none if they are on other machines.")
     is_favourite: bool = Field(description="Whether it is a favourite of whoever asks.")
 
 
@@ -61,6 +64,13 @@ class GroupLag(BaseModel, frozen=True):
 
     group: str = Field(description="The group.")
     lag: int = Field(description="Records between it and the ends of this topic.")
+
+
+class TopicLag(BaseModel, frozen=True):
+    """How far groups were behind at a moment."""
+
+    at: float = Field(description="When, in seconds since 1970.")
+    lag: int = Field(description="Records between the groups and the ends, of all groups together.")
 
 
 class TopicUse(BaseModel, frozen=True):
@@ -122,11 +132,13 @@ def list_topics(
 ) -> list[TopicRow]:
     """Return every topic with what it holds and how fast it grows, by name."""
     favourites = console.favourites.of(asker.name, kafka.name)
+    sizes = _sizes(console, kafka)
     return [
         TopicRow(
             **vars(each),
             records=kafka.rates.records(each.topic),
             records_per_s=kafka.rates.per_s(each.topic),
+            bytes=None if sizes is None else sizes.get(each.topic, 0),
             is_favourite=each.topic in favourites,
         )
         for each in topics.list_topics(kafka.admin(), internal=internal)
@@ -154,20 +166,34 @@ def get_rate(kafka: FromKafka, topic: Topic) -> list[Point]:
     return [Point(at=at, records_per_s=rate) for at, rate in kafka.rates.history(topic)]
 
 
+@router.get("/{topic}/lag", summary="How far groups were behind in a topic", dependencies=NEEDS["viewer"])
+def get_lag(kafka: FromKafka, topic: Topic) -> list[TopicLag]:
+    """Return the lag here of the groups that somebody looks at, over the last quarter of an hour."""
+    return [TopicLag(at=at, lag=lag) for at, lag in kafka.group_history.lags_in(topic)]
+
+
+@router.get("/{topic}/retention", summary="What retention deletes next", dependencies=NEEDS["viewer"])
+def get_retention(kafka: FromKafka, topic: Topic) -> Retention:
+    """Return how long records are kept, and how many go now and within a day."""
+    return retention_of(kafka.admin(), topic)
+
+
 @router.get("/{topic}/use", summary="Who reads and writes a topic", dependencies=NEEDS["viewer"])
 def get_use(console: FromConsole, kafka: FromKafka, topic: Topic) -> TopicUse:
     """Return groups with their lag, pipelines of this project, and what the topic takes on disk."""
     admin, target = kafka.admin(), Target("topic", topic)
     names = [each.group for each in groups.list_groups(admin)]
     lags = groups.lags_in(admin, topic, names[:_MOST_GROUPS])
+    for name in list(lags)[:_MOST_WATCHED]:
+        kafka.group_history.of(name)  # from now on they are looked at, for the lag over time
     specs = list(known_specs(console.settings)) if kafka.is_own else []
-    is_here = kafka.is_own and console.settings.external is None
+    sizes = _sizes(console, kafka)
     return TopicUse(
         groups=[GroupLag(group=name, lag=lag) for name, lag in lags.items()],
         groups_left_out=max(0, len(names) - _MOST_GROUPS),
         read_by=[each.name for each in specs if each.source.reads(target)],
         written_by=[each.name for each in specs if any(sink.target() == target for sink in each.sinks)],
-        bytes=topic_bytes(console.cluster(), topic) if is_here else None,
+        bytes=None if sizes is None else sizes.get(topic, 0),
     )
 
 
@@ -234,6 +260,11 @@ def delete_topic(
         require_typed("topic", topic, confirm)
         topics.delete(admin, topic)
     return Deleted(topic=topic, records=records, is_done=confirm is not None)
+
+
+def _sizes(console: Console, kafka: KafkaSide) -> dict[str, int] | None:
+    """Return the bytes of each topic; None for a cluster whose disks are elsewhere."""
+    return console.sizes.of_all() if kafka.is_own and console.settings.external is None else None
 
 
 def require_not_own(console: Console, topic: str) -> None:

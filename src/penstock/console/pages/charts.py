@@ -28,6 +28,11 @@ def lag_chart() -> Any:
     return _chart([{"type": "line", "name": "records"}, {"type": "line", "name": "lag", "color": _WARN}])
 
 
+def group_chart() -> Any:
+    """Draw an empty chart of a group's lag over time."""
+    return _chart([{"type": "line", "name": "lag", "color": _WARN, "areaStyle": {"color": _WARN, "opacity": 0.12}}])
+
+
 def _chart(series: list[dict[str, Any]]) -> Any:
     colours = [each.pop("color", _ACCENT) for each in series]
     drawn = [
@@ -98,3 +103,8 @@ def show_lag(chart: Any, points: list[dict[str, float | None]], zone: datetime.t
     """Put what was seen so far into a chart of records and lag, the oldest first."""
     times = [moment(each["at"], zone)[11:] for each in points]
     _put(chart, times, [each["records"] for each in points], [each["lag"] for each in points])
+
+
+def show_group(chart: Any, points: list[dict[str, Any]], zone: datetime.tzinfo) -> None:
+    """Put a group's lag into its chart, the oldest first; without any it says so."""
+    _put(chart, [moment(each["at"], zone)[11:] for each in points], [each["lag"] for each in points])

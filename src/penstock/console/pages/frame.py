@@ -58,6 +58,8 @@ class Frame:
         self._problem: Any = None
         self._tables: list[tuple[Any, int, str]] = []
         self._knows_zone = False
+        self.on_theme: list[Callable[[bool], None]] = []
+        """Called with whether it is dark, when somebody chooses another theme."""
 
     def may(self, role: Role) -> bool:
         """Return whether whoever looks may do what takes this role."""
@@ -92,6 +94,8 @@ class Frame:
             def turn() -> None:
                 theme.value = not theme.value
                 ui.run_javascript(_KEEP_THEME.format("dark" if theme.value else "light"))
+                for each in self.on_theme:
+                    each(bool(theme.value))
 
             ui.run_javascript(_SHOW_PLACE)
             ui.button(icon="contrast", on_click=turn).props('flat round dense color=grey aria-label="Light or dark"')
@@ -139,6 +143,13 @@ class Frame:
 
         ui.timer(every_s, load_or_say)
         return load_or_say
+
+    async def is_dark(self) -> bool:
+        """Ask the browser whether it shows the dark theme, which may be that of its system."""
+        try:
+            return bool(await ui.run_javascript("return document.body.classList.contains('body--dark')", timeout=5.0))
+        except TimeoutError:
+            return False
 
     def load_once(self, load: Callable[[], Awaitable[None]]) -> None:
         """Load as soon as the browser is there, and not again by itself."""

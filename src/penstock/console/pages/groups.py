@@ -6,11 +6,12 @@ from typing import Any
 
 from nicegui import ui
 
-from penstock.console.pages.cells import LINK, NUMBER, STATE
+from penstock.console.pages.cells import LINK, NUMBER, STATE, TIME
+from penstock.console.pages.charts import group_chart, show_group
 from penstock.console.pages.frame import Frame, figures_in, heading
 from penstock.console.pages.paging import Paging
 from penstock.console.pages.paths import group_path
-from penstock.console.pages.wording import count
+from penstock.console.pages.wording import count, exactly, moment
 
 _SIZE = 50
 _LOOKS = {"stable": "good", "preparing_rebalancing": "warn", "completing_rebalancing": "warn", "dead": "bad"}
@@ -33,6 +34,16 @@ _MEMBERS = [
     {"name": "host", "label": "Host", "field": "host", "align": "left"},
     {"name": "partitions", "label": "Partitions", "field": "partitions", "align": "left"},
 ]
+_CHANGES = [
+    {"name": "at", "label": "Seen", "field": "at", "align": "left"},
+    {"name": "what", "label": "What has changed", "field": "what", "align": "left", "classes": "words"},
+]
+_ASKED = {"to": "To", "by": "Records", "like": "Group"}
+_HINTS = {
+    "to": "earliest, latest, an offset (42), a time (2026-01-31T12:00) or how long ago (15m)",
+    "by": "forward, or back with a minus: -100",
+    "like": "to the positions of this other group",
+}
 _STEPS = [
     {"name": "topic", "label": "Topic", "field": "topic", "align": "left"},
     {"name": "partition", "label": "Partition", "field": "partition", "align": "right"},
@@ -87,11 +98,18 @@ async def draw(frame: Frame, group: str) -> None:
                     ui.button("Delete", on_click=lambda: _delete(frame, group)).props("flat color=negative no-caps")
         figures = ui.element("section").classes("figures")
         with ui.element("section").classes("part"):
+            heading("Lag", 2)
+            chart = group_chart()
+        with ui.element("section").classes("part"):
             heading("Partitions", 2)
             partitions = frame.table(_PARTITIONS, "id", "No positions yet")
         with ui.element("section").classes("part"):
             heading("Members", 2)
             members = frame.table(_MEMBERS, "member_id", "Nobody is in it now")
+        with ui.element("section").classes("part"):
+            heading("Rebalances", 2)
+            changes = frame.table(_CHANGES, "id", "None since this page was first opened", rows_per_page=10)
+            changes.add_slot("body-cell-at", TIME)
 
     async def load() -> None:
         found = await frame.client.get(group_path(group))
@@ -103,6 +121,12 @@ async def draw(frame: Frame, group: str) -> None:
             ("Members", count(len(found["members"]))),
         ]
         figures_in(figures, shown)
+        past = await frame.client.get(f"{group_path(group)}/history")
+        show_group(chart, past["points"], frame.zone)
+        changes.rows = [
+            {"id": number, "at": moment(each["at"], frame.zone), "exactly": exactly(each["at"]), "what": each["what"]}
+            for number, each in reversed(list(enumerate(past["changes"])))
+        ]
 
     reload: Callable[[], Any] = frame.keep_fresh(load)
 
@@ -115,14 +139,19 @@ def _move(frame: Frame, group: str, reload: Callable[[], Any]) -> None:
     with dialog, ui.card():
         heading("Move the group", 2)
         ui.label("Kafka moves only groups without members. The plan comes first.").classes("soft")
-        to = ui.input("To", placeholder="earliest, latest, 42, 2026-01-31T12:00, 15m").props("outlined dense autofocus")
+        how = ui.toggle({"to": "To a position", "by": "By so many", "like": "Like a group"}, value="to")
+        how.props("dense no-caps unelevated toggle-color=primary")
+        to = ui.input("To").props("outlined dense autofocus")
+        to.bind_label_from(how, "value", _ASKED.__getitem__)
+        hint = ui.label().classes("soft small")
+        hint.bind_text_from(how, "value", _HINTS.__getitem__)
         topic = ui.input("Topic", placeholder="all of the group's").props("outlined dense")
         plan = ui.table(columns=_STEPS, rows=[], pagination=10).props("flat dense")
         plan.set_visibility(False)
 
         def body(confirm: str | None) -> dict[str, Any]:
             named = [topic.value.strip()] if topic.value else []
-            return {"to": to.value or "", "topics": named, "confirm": confirm}
+            return {how.value: (to.value or "").strip(), "topics": named, "confirm": confirm}
 
         async def show() -> None:
             path = f"{group_path(group)}/reset"

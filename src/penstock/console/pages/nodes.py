@@ -9,6 +9,7 @@ from nicegui import ui
 from penstock.console.pages.cells import LINK, NUMBER, STATE
 from penstock.console.pages.dialogs import ask, ends
 from penstock.console.pages.frame import Frame, figures_in, heading
+from penstock.console.pages.rebalance import RebalanceDialog
 from penstock.console.pages.wording import count, size
 
 _NODES = [
@@ -40,8 +41,11 @@ async def draw_list(frame: Frame) -> None:
     with frame.main():
         with ui.element("div").classes("head"):
             heading("Nodes", 1)
-            add = ui.button("Add a node", on_click=lambda: _add(frame, reload)).props("outline color=primary no-caps")
-            add.set_visibility(False)
+            with ui.element("div").classes("tools") as tools:
+                move = ui.button("Rebalance", on_click=lambda: RebalanceDialog(frame, reload).open())
+                move.props("flat color=primary no-caps")
+                ui.button("Add a node", on_click=lambda: _add(frame, reload)).props("outline color=primary no-caps")
+            tools.set_visibility(False)
         problem = ui.element("div")
         table = frame.table(_NODES, "node", "No node is known")
         table.add_slot("body-cell-node", LINK)
@@ -52,7 +56,7 @@ async def draw_list(frame: Frame) -> None:
 
     async def load() -> None:
         found = await frame.client.get("/nodes")
-        add.set_visibility(found["is_local"] and frame.may("admin"))
+        tools.set_visibility(found["is_local"] and frame.may("admin"))
         rows = [node_row(each) for each in found["nodes"]]
         table.rows = [{**each, "path": frame.address(each["path"])} for each in rows]
         lacking.rows = [{"partition": each, "what": "a leader"} for each in found["offline"]]

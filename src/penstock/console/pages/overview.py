@@ -4,10 +4,20 @@ from typing import Any
 
 from nicegui import ui
 
+from penstock.console.pages.cells import NUMBER, STATE
 from penstock.console.pages.charts import rate_chart, show_rate
 from penstock.console.pages.frame import Frame, figures_in, heading
 from penstock.console.pages.pipelines import pipeline_row, pipeline_table
 from penstock.console.pages.wording import count, rate
+
+_LOOKS = {"running": "good", "starting": "warn", "restarting": "warn", "unsupervised": "warn", "stopped": ""}
+_SERVICES = [
+    {"name": "service", "label": "Service", "field": "service", "align": "left"},
+    {"name": "state", "label": "State", "field": "state", "align": "left"},
+    {"name": "address", "label": "Address", "field": "address", "align": "left", "classes": "mono"},
+    {"name": "restarts", "label": "Restarts", "field": "restarts", "align": "right", ":format": NUMBER},
+    {"name": "reason", "label": "Last ended", "field": "reason", "align": "left", "classes": "words"},
+]
 
 
 async def draw(frame: Frame) -> None:
@@ -23,6 +33,10 @@ async def draw(frame: Frame) -> None:
         with ui.element("section").classes("part"):
             heading("Pipelines", 2)
             table = pipeline_table(frame)
+        with ui.element("section").classes("part"):
+            heading("Services", 2)
+            services = frame.table(_SERVICES, "service", "None was started here. Name them in penstock.yaml")
+            services.add_slot("body-cell-state", STATE)
 
     async def load() -> None:
         found = await frame.client.get("/overview")
@@ -30,6 +44,7 @@ async def draw(frame: Frame) -> None:
         _show_figures(figures, found)
         show_rate(chart, found["rate"], frame.zone)
         table.rows = [pipeline_row(each, frame.zone) for each in found["pipelines"]]
+        services.rows = [{**each, "look": _LOOKS.get(each["state"], "bad")} for each in found["services"]]
 
     frame.keep_fresh(load)
 
@@ -60,5 +75,6 @@ def _show_figures(place: Any, found: dict[str, Any]) -> None:
         ("Without a leader", count(len(cluster["offline"]))),
         ("Replica missing", count(len(cluster["under_replicated"]))),
         ("Written", rate(found["records_per_s"])),
+        ("Landed", rate(found["landed_per_s"])),
     ]
     figures_in(place, shown)

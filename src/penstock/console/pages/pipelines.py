@@ -1,4 +1,4 @@
-"""Pipelines: the list; one with its batches as a chart, sinks, runs, gaps and log; start, stop and check."""
+"""Pipelines: the list; one with its batches, sinks, expectations, file, runs, gaps and log; start, stop, replay."""
 
 import datetime
 import secrets
@@ -9,7 +9,9 @@ from nicegui import ui
 from penstock.console.pages.cells import LINK, NUMBER, STATE, TIME
 from penstock.console.pages.charts import batch_chart, show_batches
 from penstock.console.pages.frame import Frame, figures_in, heading
-from penstock.console.pages.wording import count, exactly, moment
+from penstock.console.pages.pipeline_definition import DefinitionPart
+from penstock.console.pages.pipeline_replay import ReplayDialog
+from penstock.console.pages.wording import count, exactly, moment, share
 
 LOOKS = {
     "running": "good",
@@ -33,6 +35,13 @@ _SINKS = [
         {"name": name, "label": name.capitalize(), "field": name, "align": "right", ":format": NUMBER}
         for name in ("read", "written", "dead", "dropped")
     ),
+]
+_EXPECTATIONS = [
+    {"name": "name", "label": "Expectation", "field": "name", "align": "left"},
+    {"name": "that", "label": "Condition", "field": "that", "align": "left", "classes": "mono"},
+    {"name": "otherwise", "label": "Otherwise", "field": "otherwise", "align": "left"},
+    {"name": "broken", "label": "Not met", "field": "broken", "align": "right", ":format": NUMBER},
+    {"name": "pass_rate", "label": "Met", "field": "pass_rate", "align": "right"},
 ]
 _RUNS = [
     {"name": "started", "label": "Started", "field": "started", "align": "left"},
@@ -108,7 +117,11 @@ class _Pipeline:
             heading(self.name, 1)
             if self.frame.may("operator"):
                 with ui.element("div").classes("tools"):
+                    self.spark = ui.link("Spark's UI", "", new_tab=True).classes("plain")
+                    self.spark.set_visibility(False)
                     ui.button("Check", on_click=self.check).props("flat color=primary no-caps")
+                    replay = ui.button("Replay", on_click=lambda: ReplayDialog(self.frame, self.name, self.path).open())
+                    replay.props("flat color=primary no-caps")
                     self.stop = ui.button("Stop", on_click=self.end).props("outline color=primary no-caps")
                     self.start = ui.button("Start", on_click=self.begin).props("unelevated color=primary no-caps")
                     for button in (self.stop, self.start):
@@ -125,6 +138,11 @@ class _Pipeline:
         with ui.element("section").classes("part"):
             heading("Sinks since the start", 2)
             self.sinks = frame.table(_SINKS, "sink", "Nothing has been written yet")
+        with ui.element("section").classes("part"):
+            heading("Expectations, in the newest 200 batches", 2)
+            self.expectations = frame.table(_EXPECTATIONS, "name", "Its file has none")
+        if frame.may("operator"):
+            DefinitionPart(frame, self.path).draw()
         with ui.element("section").classes("part"):
             heading("Runs", 2)
             self.runs = frame.table(_RUNS, "id", "No run is on record", rows_per_page=10)
@@ -145,6 +163,10 @@ class _Pipeline:
         self._show_state(status)
         show_batches(self.chart, (await client.get(f"{self.path}/batches", count=200))[::-1], zone)
         self.sinks.rows = [{"sink": sink, **each} for sink, each in status["sinks"].items()]
+        self.expectations.rows = [
+            {**each, "otherwise": each["otherwise"].replace("_", " "), "pass_rate": share(each["pass_rate"])}
+            for each in await client.get(f"{self.path}/expectations")
+        ]
         self.runs.rows = [
             {**each, "started": moment(each["started"], zone), "ended": moment(each["ended"], zone)}
             for each in await client.get(f"{self.path}/runs")
@@ -182,6 +204,8 @@ class _Pipeline:
             is_up = status["state"] in {"starting", "running", "waiting"}
             self.stop.set_visibility(is_up)
             self.start.set_visibility(not is_up)
+            self.spark.set_visibility(is_up and bool(status["spark_ui"]))
+            self.spark.props["href"] = status["spark_ui"]
 
     async def begin(self) -> None:
         """Start it; a double click starts one."""

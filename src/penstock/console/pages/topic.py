@@ -7,7 +7,7 @@ from typing import Any
 from nicegui import ui
 
 from penstock.console.pages.cells import LINK, NUMBER
-from penstock.console.pages.charts import rate_chart, show_rate
+from penstock.console.pages.charts import group_chart, rate_chart, show_group, show_rate
 from penstock.console.pages.dialogs import ask, ends
 from penstock.console.pages.frame import Frame, figures_in, heading
 from penstock.console.pages.paths import group_path, pipeline_path, topic_path
@@ -55,9 +55,14 @@ async def draw(frame: Frame, topic: str) -> None:
                         ui.menu_item("Purge records", lambda: _purge(frame, topic, reload))
                         ui.menu_item("Delete topic", lambda: _delete(frame, topic))
         figures = ui.element("section").classes("figures")
-        with ui.element("section").classes("part"):
-            heading("Records written a second", 2)
-            chart = rate_chart()
+        going = ui.label().classes("soft")
+        with ui.element("div").classes("columns"):
+            with ui.element("section").classes("part"):
+                heading("Records written a second", 2)
+                chart = rate_chart()
+            with ui.element("section").classes("part"):
+                heading("Lag of its groups", 2)
+                behind = group_chart()
         with ui.element("section").classes("part"):
             heading("Read and written by", 2)
             users = frame.table(_USERS, "id", "No group and no pipeline of this project")
@@ -92,6 +97,8 @@ async def draw(frame: Frame, topic: str) -> None:
         users.rows = _users(frame, use)
         _show_figures(figures, found, use["bytes"])
         show_rate(chart, await frame.client.get(f"{path}/rate"), frame.zone)
+        show_group(behind, await frame.client.get(f"{path}/lag"), frame.zone)
+        going.text = _what_goes(await frame.client.get(f"{path}/retention"))
 
     reload: Callable[[], Any] = frame.keep_fresh(load)
     own_only.on_value_change(reload)
@@ -120,6 +127,19 @@ def _show_figures(place: Any, found: dict[str, Any], on_disk: int | None) -> Non
     ]
     shown += [("On disk", size(on_disk))] if on_disk is not None else []
     figures_in(place, shown)
+
+
+def _what_goes(retention: dict[str, Any]) -> str:
+    """Say what retention deletes next."""
+    if not retention["deletes"]:
+        return "Retention deletes nothing: the topic is compacted."
+    if retention["keeps_ms"] is None and retention["keeps_bytes"] is None:
+        return "Retention deletes nothing: records are kept for ever."
+    if retention["keeps_ms"] is None:
+        return f"Retention deletes the oldest records of a partition beyond {size(retention['keeps_bytes'])}."
+    due, later = count(retention["due"]), count(retention["due_within_day"])
+    also = f", or beyond {size(retention['keeps_bytes'])} a partition" if retention["keeps_bytes"] is not None else ""
+    return f"Retention deletes {due} records next, and {later} more within a day{also}."
 
 
 def _kept(retention_ms: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from nicegui import ui
 
-from penstock.console.pages.cells import LINK, NUMBER
+from penstock.console.pages.cells import LINK, NUMBER, SIZE
 from penstock.console.pages.frame import Frame, heading
 from penstock.console.pages.paths import topic_path
 
@@ -16,6 +16,7 @@ _COLUMNS = [
     {"name": "topic", "label": "Topic", "field": "topic", "align": "left", "sortable": True},
     {"name": "partitions", "label": "Partitions", "field": "partitions", "align": "right", "sortable": True},
     {"name": "records", "label": "Records", "field": "records", "align": "right", "sortable": True, ":format": NUMBER},
+    {"name": "bytes", "label": "On disk", "field": "bytes", "align": "right", "sortable": True, ":format": SIZE},
     {
         "name": "rate",
         "label": "Written",

@@ -70,3 +70,11 @@ def size(number: float | None) -> str:
             return f"{number:,.0f} {unit}" if unit == "B" or number >= _FEW else f"{number:,.1f} {unit}"
         number /= _THOUSAND
     return f"{number:,.1f} TB"
+
+
+def share(part: float | None) -> str:
+    """Write a share of one in percent; what is not all of it is never written as 100 %."""
+    if part is None:
+        return "—"
+    shown = f"{100 * part:.2f}"
+    return "100 %" if part >= 1 else f"{'99.99' if shown == '100.00' else shown} %"

@@ -1,0 +1,70 @@
+"""Take the pictures of the console that the documentation shows, from a console that runs: `make up`, then this.
+
+Usage: .venv/bin/python scripts/console_pictures.py http://127.0.0.1:8080 [FOLDER]. What there is to see is looked up by
+its REST interface, so any project will do; a page about something that the project lacks is left out.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+_FOLDER = Path(__file__).parent.parent / "docs" / "images"
+_WIDTH, _HEIGHT = 1280, 800
+_SETTLED_S = 8.0
+_FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
+
+
+def main(address: str, folder: Path) -> None:
+    """Look at each page until it has loaded, and keep what it shows."""
+    options = webdriver.ChromeOptions()
+    with tempfile.TemporaryDirectory() as profile:
+        for flag in (*_FLAGS, f"--window-size={_WIDTH},{_HEIGHT}", f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        browser = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver", log_output=os.devnull))
+        try:
+            for name, path in _pages(address).items():
+                browser.get(address + path)
+                time.sleep(_SETTLED_S)  # charts need two looks
+                browser.save_screenshot(str(folder / f"console-{name}.png"))
+                print(f"console-{name}.png: {path}")
+        finally:
+            browser.quit()
+
+
+def _pages(address: str) -> dict[str, str]:
+    """Return the address of each page by the name of its picture."""
+    pages = {"overview": "/", "topics": "/topics", "groups": "/groups", "pipelines": "/pipelines"}
+    pages |= {"dead-letters": "/dead-letters", "tables": "/tables", "schemas": "/schemas", "connectors": "/connectors"}
+    pages |= {"nodes": "/nodes", "lab": "/lab", "access": "/access"}
+    topics = sorted(_ask(address, "/topics"), key=lambda each: -(each["records"] or 0))
+    own = [each["topic"] for each in topics if not each["topic"].startswith(("__", "connect-", "penstock"))]
+    if own:
+        pages |= {"topic": f"/topics/{quote(own[0], safe='')}"}
+        pages |= {"messages": f"/topics/{quote(own[0], safe='')}/messages"}
+    groups = [each["group"] for each in _ask(address, "/groups")["groups"] if each["state"] == "stable"]
+    pages |= {"group": f"/groups/{quote(groups[0], safe='')}"} if groups else {}
+    pipelines = sorted(_ask(address, "/pipelines"), key=lambda each: -each["events"])
+    pages |= {"pipeline": f"/pipelines/{pipelines[0]['pipeline']}"} if pipelines else {}
+    tables = [each["table"] for each in _ask(address, "/tables")]
+    pages |= {"table": f"/tables/{quote(tables[0], safe='')}"} if tables else {}
+    datasets = _ask(address, "/lineage/datasets")
+    if datasets and datasets["items"]:
+        pages |= {"lineage": f"/lineage?of={quote(datasets['items'][0]['key'], safe='')}"}
+    return pages
+
+
+def _ask(address: str, path: str) -> Any:
+    answer = httpx.get(f"{address}/api/v1{path}", trust_env=False, timeout=60.0)
+    return answer.json() if answer.is_success else []
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else _FOLDER)  # noqa: PLR2004

@@ -1,0 +1,78 @@
+"""Replaying a range of a pipeline's past: where from, the plan, the name typed once more, and what came of it."""
+
+import secrets
+from typing import Any
+
+from nicegui import ui
+
+from penstock.console.pages.cells import NUMBER
+from penstock.console.pages.dialogs import ask
+from penstock.console.pages.frame import Frame
+from penstock.console.pages.wording import count
+
+_PARTS = [
+    {"name": "topic", "label": "Topic", "field": "topic", "align": "left"},
+    {"name": "partition", "label": "Partition", "field": "partition", "align": "right"},
+    {"name": "start", "label": "From", "field": "start", "align": "right", ":format": NUMBER},
+    {"name": "end", "label": "To", "field": "end", "align": "right", ":format": NUMBER},
+]
+_TOLD = "Records that have landed go through the pipeline again, and their rows are replaced. The plan comes first."
+_EVERY_S = 2.0
+
+
+class ReplayDialog:
+    """One replay, from the question to its end."""
+
+    def __init__(self, frame: Frame, name: str, path: str) -> None:
+        self._frame, self._name, self._path = frame, name, path
+        self._action_id = secrets.token_hex(16)
+        self._replay = ""
+
+    def open(self) -> None:
+        """Ask where from."""
+        dialog, card = ask("Replay a range", _TOLD)
+        with card:
+            self._since = ui.input("From", placeholder="2h, 2026-01-31T12:00, 42").props("outlined dense autofocus")
+            self._until = ui.input("To", value="latest").props("outlined dense")
+            self._told = ui.label().classes("number")
+            self._plan = ui.table(columns=_PARTS, rows=[], pagination=10).props("flat dense").classes("planned")
+            self._typed = ui.input(f"Type {self._name} to confirm").props("outlined dense autocomplete=off")
+            self._said = ui.label().classes("panel mono whole").style("padding: 12px 16px")
+            with ui.element("div").classes("ends"):
+                ui.button("Close", on_click=dialog.close).props("flat color=grey no-caps")
+                self._show = ui.button("Show the plan", on_click=self._planned).props("outline color=primary no-caps")
+                self._do = ui.button("Replay", on_click=self._started).props("unelevated color=primary no-caps")
+        for each in (self._plan, self._typed, self._do, self._said):
+            each.set_visibility(False)
+
+    async def _planned(self) -> None:
+        body = {"since": (self._since.value or "").strip(), "until": (self._until.value or "latest").strip()}
+        found = await self._frame.act(lambda: self._frame.client.act("POST", f"{self._path}/replays", body), "")
+        if found is None:
+            return
+        self._replay = found["replay"]
+        self._told.text = f"{count(found['offsets'])} offsets"
+        self._plan.rows = found["parts"]
+        for each in (self._plan, self._typed, self._do):
+            each.set_visibility(True)
+
+    async def _started(self) -> None:
+        path, body = f"{self._path}/replays/{self._replay}", {"confirm": self._typed.value or "-"}
+        sent = lambda: self._frame.client.act("POST", path, body, action_id=self._action_id)  # noqa: E731 - asked once
+        if await self._frame.act(sent, f"Replay {self._replay} is running") is None:
+            return
+        for each in (self._plan, self._typed, self._do, self._show, self._since, self._until):
+            each.set_visibility(False)
+        self._said.set_visibility(True)
+        self._watch = ui.timer(_EVERY_S, self._look)
+
+    async def _look(self) -> None:
+        path = f"{self._path}/replays/{self._replay}"
+        found: dict[str, Any] | None = await self._frame.act(lambda: self._frame.client.get(path), "")
+        if found is None:
+            self._watch.cancel()
+            return
+        self._told.text = f"Replay {self._replay}: {found['state']}"
+        self._said.text = "\n".join(found["said"]) or "It is starting."
+        if found["state"] != "running":
+            self._watch.cancel()
