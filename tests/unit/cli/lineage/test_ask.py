@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 import uvicorn
-from fastapi import FastAPI
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
+from penstock.lineage.api.app import make_app
 from penstock.lineage.api.service import Service
 from penstock.lineage.graph import Edge, Graph, Node
 from penstock.lineage.keys import NO_HOST
@@ -52,11 +52,11 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def service(stored: Rows, app_of_this_machine: FastAPI) -> Iterator[str]:
-    app_of_this_machine.state.service = Service(stored.engine, sign_in=None)
+def service(stored: Rows) -> Iterator[str]:
+    answering = make_app(Service(stored.engine, sign_in=None))
     listener = listen("127.0.0.1", 0, "lineage")
     ready = threading.Event()
-    server = Server(uvicorn.Config(app_of_this_machine, log_config=None, access_log=False), ready.set)
+    server = Server(uvicorn.Config(answering, log_config=None, access_log=False), ready.set)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     assert ready.wait(120)
