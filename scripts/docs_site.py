@@ -1,7 +1,7 @@
 """Build the documentation as a site that needs no network: `make docs`.
 
 Pages are those of the repository, so that they read the same there: README, DESIGN and their fellows become pages
-beside those of `docs`, and each example becomes a page of its files. Links are written anew for these places.
+beside those of `docs`, and each example becomes a page of its files. Links are rewritten for these places.
 """
 
 import os

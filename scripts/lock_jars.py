@@ -1,4 +1,4 @@
-"""Resolve every jar set anew and write src/penstock/jvm/jars.lock.json.
+"""Resolve every jar set again and write src/penstock/jvm/jars.lock.json.
 
 Run it by hand after changing a version here; users and CI only ever read the lock.
 """

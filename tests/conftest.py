@@ -35,7 +35,7 @@ from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.lab.bench.throwaway_rabbitmq import RunningRabbitMQ
 from penstock.lab.bench.throwaway_redis import RunningRedis
 from penstock.services import control
-from penstock.services.surroundings import Surroundings
+from penstock.services.context import ServiceContext
 
 from support.forked_commands import Forker
 from support.leftovers import Watcher
@@ -220,10 +220,10 @@ def postgres() -> Iterator[RunningPostgres]:
 
 @contextmanager
 def _service(home: Path, jar_folder: Path, connection: Connection, wished: Services) -> Iterator[ServiceAddress]:
-    around = Surroundings(home, jar_folder, connection, nodes=1, secure=False)
+    context = ServiceContext(home, jar_folder, connection, nodes=1, secure=False)
     (name,) = wished.named()
     try:
-        yield control.LocalServices(around).up(wished)[name]
+        yield control.LocalServices(context).up(wished)[name]
     finally:
         control.stop(home, name)
 

@@ -1,4 +1,4 @@
-"""Pauses before something that ended is started again: they grow, and begin anew after it has run well for a while."""
+"""Pauses before something that ended is started again: they grow, and start over after it has run well for a while."""
 
 _FIRST_S = 1.0
 _LONGEST_S = 60.0

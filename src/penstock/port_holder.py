@@ -54,7 +54,7 @@ def require_own_listener(url: str) -> None:
 
 
 def _listeners(table: Path, port: int) -> Iterator[tuple[str, int]]:
-    """Give the places and owners of who listens on a port; they stand before all connections."""
+    """Yield address and owner of each socket that listens on a port; the kernel lists them before all connections."""
     with suppress(FileNotFoundError), table.open(encoding="ascii") as lines:
         next(lines)
         for line in lines:

@@ -79,7 +79,7 @@ def make_missing_public(folder: Path) -> None:
 
 
 def distrust(place: Path) -> str | None:
-    """Say why somebody else could have put this there or can change it; None if only this user and root can.
+    """Return why somebody else could have put this there or can change it; None if only this user and root can.
 
     Of a link both count, the link and what it leads to. In a folder with the sticky bit, such as /tmp, nobody moves
     what belongs to others, so everybody may write to it. A group of the user's name without other members is the user.
@@ -116,7 +116,7 @@ def _is_strangers(found: os.stat_result) -> bool:
 
 
 def distrust_way(place: Path) -> str | None:
-    """Say which folder or link on the way to a place, or the place itself, is not to be trusted, and why.
+    """Return which folder or link on the way to a place, or the place itself, is not to be trusted, and why.
 
     For programs: whoever may rename one of the folders above can put another program in their place.
     """

@@ -92,7 +92,7 @@ class Secret:
 
     @property
     def source(self) -> str:
-        """Say where the value is kept: `env:NAME` or `file:PATH`."""
+        """Return where the value is kept: `env:NAME` or `file:PATH`."""
         return self._source
 
     def reveal(self) -> str:

@@ -101,16 +101,16 @@ def test_a_topic_with_too_few_replicas_in_sync_refuses_writes_instead_of_risking
     until(lambda: not in_sync(three_nodes))
 
     producer = Producer(three_nodes.connection, ProducerOptions(delivery_timeout_ms=2000))
-    producer.send(topic, "too few copies")
+    producer.send(topic, "too few replicas")
     with pytest.raises(DeliveryFailed):
         producer.flush()
     three_nodes.cluster.up(LocalCluster())
     until(lambda: in_sync(three_nodes))
     with Producer(three_nodes.connection) as producer:
-        producer.send(topic, "enough copies")
+        producer.send(topic, "enough replicas")
 
     # A leader that has not noticed yet takes a record, and then does not acknowledge it.
-    assert b"enough copies" in [each.value() for each in read_all(three_nodes.connection, topic)]
+    assert b"enough replicas" in [each.value() for each in read_all(three_nodes.connection, topic)]
 
 
 def test_the_default_of_three_nodes_is_three_replicas_of_which_two_must_be_in_sync(three_nodes: RunningKafka) -> None:

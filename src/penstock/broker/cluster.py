@@ -33,7 +33,7 @@ from penstock.wording import plural
 _STOP_TIMEOUT_S = 30.0
 _REMOVAL_ROUNDS = 20
 
-Talk = Callable[[str], None]
+OnProgress = Callable[[str], None]
 """Called with a line whenever something that takes time begins."""
 
 
@@ -46,14 +46,14 @@ class Cluster:
         jar_folder: Path,
         *,
         kafka: jars.JarSet = jars.KAFKA,
-        talk: Talk = lambda _line: None,
+        on_progress: OnProgress = lambda _line: None,
         java_options: Sequence[str] | None = None,
     ) -> None:
         self.folder = folder
         self._jar_folder = jar_folder
         self._kafka = kafka
         self._version = kafka.removeprefix("kafka-")
-        self._talk = talk
+        self._on_progress = on_progress
         self._java_options = java_options
         self.files = SecretsFolder.of(folder)
 
@@ -121,7 +121,7 @@ class Cluster:
         with self._locked():
             running = self.running(self.existing())
             if running:
-                self._talk(f"stopping {plural(len(running), 'node')}")
+                self._on_progress(f"stopping {plural(len(running), 'node')}")
             do_all(partial(self.node(node.id).stop, timeout_s) for node in running)
             return [node.id for node in running]
 
@@ -138,7 +138,7 @@ class Cluster:
             chosen = [self._node_state(known, node_id)] if node_id is not None else list(known.nodes)
             classpath = self.classpath()
             for node in chosen:
-                self._talk(f"restarting node {node.id}")
+                self._on_progress(f"restarting node {node.id}")
                 self.node(node.id).stop(_STOP_TIMEOUT_S)
                 self._start(known, [node], classpath)
                 self._probe(known, [node])
@@ -240,7 +240,7 @@ class Cluster:
                         rebalance.unregister(admin, node_id, classpath)
                         if not rebalance.held_by(admin, node_id):
                             return self._strike_off(known, node)
-                    self._talk(f"node {node_id} was given new partitions: starting it again to move them, too")
+                    self._on_progress(f"node {node_id} was given new partitions: starting it again to move them, too")
                     self._start(known, [node], classpath)
                     self._wait_for_node(known, node_id)
                 moves = [
@@ -274,7 +274,7 @@ class Cluster:
         return jars.ensure(
             self._kafka,
             self._jar_folder,
-            lambda step, steps: self._talk(f"fetching Kafka's jars: step {step} of {steps}"),
+            lambda step, steps: self._on_progress(f"fetching Kafka's jars: step {step} of {steps}"),
         )
 
     def connection(self) -> Connection:
@@ -297,14 +297,14 @@ class Cluster:
             place = self.node(node.id)
             place.configure(server_properties(known, node, place.data, self.files))
         if nodes:
-            self._talk(f"starting {plural(len(nodes), 'Kafka node')}")
+            self._on_progress(f"starting {plural(len(nodes), 'Kafka node')}")
         with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as pool:
             list(pool.map(lambda node: self.node(node.id).format(known.cluster_id, classpath), nodes))
         for node in nodes:
             self.node(node.id).start(classpath, known.heap_bytes, self._java_options)
 
     def _make_admin(self, known: ClusterState) -> None:
-        """Give a secure cluster its administrator. Made over the nodes' own listener, so no command line holds it."""
+        """Create the administrator of a secure cluster, over the nodes' own listener, so no command line holds it."""
         if not known.secure:
             return
         admin = Admin(internal_connection(self.folder, known), timeout_s=10.0)
@@ -323,7 +323,7 @@ class Cluster:
 
     def _probe(self, known: ClusterState, nodes: list[NodeState] | None = None) -> None:
         chosen = [node.id for node in (nodes if nodes is not None else known.nodes)]
-        self._talk("waiting until every node has stored and returned a record")
+        self._on_progress("waiting until every node has stored and returned a record")
         probe_every_node(self.connection(), chosen, lambda: self._still_alive(known))
 
     def _wait_for_node(self, known: ClusterState, node_id: int) -> None:
@@ -340,7 +340,7 @@ class Cluster:
             place = self.node(node.id)
             if node != besides and place.process() is None:
                 raise EnvironmentNotReady(
-                    f"node {node.id} stopped by itself: {place.last_words()}",
+                    f"node {node.id} stopped unexpectedly: {place.last_words()}",
                     safe="Its data are kept",
                     fix=f"Read its log with: penstock logs --node {node.id}; then: penstock up",
                 )

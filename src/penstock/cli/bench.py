@@ -65,7 +65,7 @@ def broker(
             rounds=rounds,
             step=step,
         )
-    _tell(lines, output, as_json=as_json)
+    _print_results(lines, output, as_json=as_json)
     say(f"{events:,} events of {size} bytes, median of {rounds} rounds, ratio beside the Java tool of the same role")
 
 
@@ -103,7 +103,7 @@ def pipeline(
             schemas=schemas,
             step=step,
         )
-    _tell(lines, output, as_json=as_json)
+    _print_results(lines, output, as_json=as_json)
     _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
     say(f"{events:,} events of about 230 bytes on 2 cores, median of {rounds} rounds, ratio beside plain PySpark")
 
@@ -121,7 +121,7 @@ def start(
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, events=events, rounds=rounds, step=step)
-    _tell(lines, output, as_json=as_json)
+    _print_results(lines, output, as_json=as_json)
     say(f"{events:,} events of about 230 bytes into Delta, whole processes, median of {rounds} rounds")
 
 
@@ -139,7 +139,7 @@ def growth(
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, sizes=sorted(events), step=step)
-    _tell(lines, output, as_json=as_json)
+    _print_results(lines, output, as_json=as_json)
     say("events of about 230 bytes on 2 cores, exactly once into Delta; ratio beside the smallest topic, 1 is linear")
 
 
@@ -157,7 +157,7 @@ def batching(
 
     with workplace(session(context).settings.home, "bench") as (_, step):
         lines = run(events=events, rounds=rounds, step=step)
-    _tell(lines, output, as_json=as_json)
+    _print_results(lines, output, as_json=as_json)
     _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
     say(f"{events:,} events, median of {rounds} rounds, ratio beside one INSERT and one commit an event")
 
@@ -183,7 +183,7 @@ def lineage(
     with workplace(settings.home, "bench") as (place, step):
         peer = DataRentgen(settings.cache, python, lambda line: step(line, 0, 0)) if python else None
         lines, mean_bytes = run(place, settings.jars, events=events, rounds=rounds, peer=peer, step=step)
-    _tell(lines, output, as_json=as_json)
+    _print_results(lines, output, as_json=as_json)
     _draw({line.contender: line.events_per_s for line in lines}, "events a second", plot)
     say(
         f"{events:,} events of {mean_bytes:,} bytes on 2 cores, median of {rounds} rounds, into a PostgreSQL that syncs"
@@ -203,7 +203,7 @@ def realtime(
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, rate=rate, seconds=seconds, step=step)
-    _tell(lines, output, as_json=as_json)
+    _print_results(lines, output, as_json=as_json)
     say(f"{rate:,} events a second for {seconds} s; from the moment of sending to the moment of reading the result")
 
 
@@ -242,7 +242,7 @@ def logging_cost(
 
     with workplace(session(context).settings.home, "bench") as (place, step):
         lines = run(place, session(context).settings.jars, records=records, rate=rate, step=step)
-    _tell(lines, output, as_json=as_json)
+    _print_results(lines, output, as_json=as_json)
     say(f"{records:,} records with five extras, {rate:,} a second; microseconds in the thread that logs")
 
 
@@ -261,9 +261,9 @@ def lineage_growth(
 
     settings = session(context).settings
     with workplace(settings.home, "bench") as (place, step):
-        stretches = run(place, settings.jars, events=events, step=step)
-    _tell(stretches, output, as_json=as_json)
-    say(f"{events:,} events in one pass, in batches of 50,000; memory at most within each stretch")
+        intervals = run(place, settings.jars, events=events, step=step)
+    _print_results(intervals, output, as_json=as_json)
+    say(f"{events:,} events in one pass, in batches of 50,000; memory at most within each interval")
 
 
 @app.command("lineage-sending")
@@ -349,7 +349,7 @@ def brokers(
     )
 
 
-def _tell(lines: Sequence["BaseModel"], output: Path | None, *, as_json: bool) -> None:
+def _print_results(lines: Sequence["BaseModel"], output: Path | None, *, as_json: bool) -> None:
     _write(lines, output)
     print_rows(lines, as_json=as_json)
 

@@ -45,8 +45,8 @@ def up(
     current = session(context)
     said = _said({"nodes": nodes, "port": port, "host": host, "secure": secure, "heap": heap})
     flags = [name for name, is_meant in {"registry": registry, "connect": connect}.items() if is_meant]
-    talking = system.Talking()
-    whole = system.make(current, system.wished(current, [*(names or ()), *flags]), talking)
+    relay = system.ProgressRelay()
+    whole = system.make(current, system.wished(current, [*(names or ()), *flags]), relay)
     _warn_of_connectors(current, whole)
     chosen = [*(name for name in names if name != system.KAFKA), *flags] if names else None
     steps = whole.plan(chosen)
@@ -70,7 +70,7 @@ def up(
     else:
         started = {"bootstrap_servers": current.settings.external.bootstrap_servers}
     with bar("looking at the parts") as shown:
-        talking.to = shown.describe
+        relay.to = shown.describe
         outcome = whole.carry_out(steps, say)
     addresses = _addresses(current, outcome)
     if as_json:
@@ -163,7 +163,7 @@ def _make_topics(current: Session, *, yes: bool) -> None:
     admin = current.admin()
     todo = [change for change in apply.plan(admin, wanted) if change.action != "keep"]
     if risky := [change.topic for change in todo if change.deletes_records]:
-        confirm(f"Records of {', '.join(risky)} may be deleted by the new settings. Go on?", yes=yes)
+        confirm(f"Records of {', '.join(risky)} may be deleted by the new settings. Continue?", yes=yes)
     for change in todo:
         say(f"topic '{change.topic}': {change.action}, {change.detail}")
     apply.carry_out(admin, todo, wanted)
@@ -213,7 +213,7 @@ def down(
 
 
 def _left_running(current: Session) -> str:
-    """Say what an interrupted `down` leaves, some of it about to end, and what to type."""
+    """Return what an interrupted `down` leaves, some of it about to end, and what to type."""
     left = system.make(current, system.known(current), lambda _line: None).running()
     left += [f"node {row['node']} of Kafka" for row in parts.nodes(current) if row["state"] == "running"]
     if not left:

@@ -48,7 +48,7 @@ def postgres(
     from penstock.sinks.postgres_server import Server
 
     if NAME.fullmatch(name) is None:
-        raise BadInput(f"'{name}' is no name: small letters, digits and underscores, and a letter first")
+        raise BadInput(f"'{name}' is not a valid name: lowercase letters, digits and underscores, a letter first")
     captures = _captures(context)
     captures.require_new(name)
     try:
@@ -62,7 +62,7 @@ def postgres(
     listed = [each.strip() for given in tables for each in given.split(",") if each.strip()]
     capture = Capture(name=name, server=server, tables=listed)
     with server.connect() as connection:
-        found = database_.lacks(connection, listed, capture.slot)
+        found = database_.capture_problems(connection, listed, capture.slot)
         for each in found:
             say(str(each))
         if found:
@@ -89,16 +89,16 @@ def postgres(
         say(f"changes of {table} go to the topic {topic}")
 
 
-def _with_plugin(context: typer.Context, coordinates: str, talk: Any) -> None:
+def _with_plugin(context: typer.Context, coordinates: str, on_progress: Any) -> None:
     """Have a plugin in the worker, which is started again if it has not got it."""
     from penstock.cli import system
     from penstock.config.local_services import folder_of
     from penstock.services import connect_plugins
 
     current = session(context)
-    talk(f"fetching {coordinates}")
+    on_progress(f"fetching {coordinates}")
     if connect_plugins.ensure(coordinates, folder_of(current.settings.home, "connect"), current.settings.jars):
-        system.restart(current, "connect", talk)
+        system.restart(current, "connect", on_progress)
 
 
 @app.command()
@@ -146,7 +146,7 @@ def remove(context: typer.Context, name: Name, yes: Yes = False, as_json: Json =
     """Stop capturing: connector, slot and publication go; topics stay."""
     captures = _captures(context)
     captures.load(name)
-    confirm(f"'{name}' will no longer be captured; to begin again takes a new snapshot. Go on?", yes=yes)
+    confirm(f"'{name}' will no longer be captured; to begin again takes a new snapshot. Continue?", yes=yes)
     with bar(f"removing '{name}'"):
         captures.remove(name)
     if as_json:

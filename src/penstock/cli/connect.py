@@ -87,7 +87,7 @@ def add(
         except FileNotFoundError:
             raise BadInput(f"there is no file {file}") from None
         except ValueError as error:
-            raise BadInput(f"{file} is no JSON: {error}") from None
+            raise BadInput(f"{file} is not valid JSON: {error}") from None
         inner = read.get("config", read) if isinstance(read, dict) else None
         if not isinstance(inner, dict):
             raise BadInput(f"{file} holds no settings: a JSON object belongs there")
@@ -147,10 +147,10 @@ def show(
     from penstock.connect.connectors import shown
 
     client = client_for(context)
-    found, told = client.connector(name), _restarts(context).get(name)
+    found, restarts = client.connector(name), _restarts(context).get(name)
     config = {key: shown(key, value) for key, value in client.config(name).items()}
     if as_json:
-        print_json({**found.model_dump(), "config": config, "restarts": told})
+        print_json({**found.model_dump(), "config": config, "restarts": restarts})
         return
     say(f"{found.type} connector '{name}' is {found.state}, {found.tasks} tasks run")
     if trace and found.trace:
@@ -158,8 +158,8 @@ def show(
         return
     if found.trace:
         say(f"it has failed: {found.cause}. The whole trace: penstock connect show {name} --trace")
-    if told is not None:
-        say(_in_words(told))
+    if restarts is not None:
+        say(_in_words(restarts))
     print_table(["setting", "value"], sorted(config.items()))
 
 
@@ -170,10 +170,12 @@ def _restarts(context: typer.Context) -> "dict[str, Restarts]":
     return restarts.load(folder_of(session(context).settings.home, "connect"))
 
 
-def _in_words(told: "Restarts") -> str:
-    times = "not yet" if told.count == 0 else "once" if told.count == 1 else f"{told.count} times"
-    then = f"the next time at {moment(told.again_at)}" if told.again_at else f"the failure was: {told.reason}"
-    return f"it failed at {moment(told.failed_at)} and was started again {times}; {then}"
+def _in_words(restarts: "Restarts") -> str:
+    times = "not yet" if restarts.count == 0 else "once" if restarts.count == 1 else f"{restarts.count} times"
+    then = (
+        f"the next time at {moment(restarts.again_at)}" if restarts.again_at else f"the failure was: {restarts.reason}"
+    )
+    return f"it failed at {moment(restarts.failed_at)} and was started again {times}; {then}"
 
 
 @app.command()
@@ -187,7 +189,7 @@ def pause(context: typer.Context, name: Name, as_json: Json = False) -> None:
 def resume(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """Let a connector that was paused or stopped go on."""
     client_for(context).resume(name)
-    _done(name, "goes on", {"resumed": True}, as_json=as_json)
+    _done(name, "is resumed", {"resumed": True}, as_json=as_json)
 
 
 @app.command()
@@ -234,13 +236,13 @@ def offsets(
     if reset:
         if (state := client.connector(name).state) != "STOPPED":
             raise Conflict(
-                f"connector '{name}' is {state.lower()}, and only one that is stopped can begin anew",
+                f"connector '{name}' is {state.lower()}, and only a stopped one can start over",
                 safe="Nothing was changed",
                 fix=f"Run: penstock connect stop {name}",
             )
-        confirm(f"Connector '{name}' will begin anew. Go on?", yes=yes)
+        confirm(f"Connector '{name}' will start over: its offsets are deleted. Continue?", yes=yes)
         client.reset_offsets(name)
-        _done(name, "begins anew when it is resumed", {"reset": True}, as_json=as_json)
+        _done(name, "starts over when it is resumed", {"reset": True}, as_json=as_json)
         return
     found = client.offsets(name)
     if as_json:
@@ -261,11 +263,11 @@ def remove(context: typer.Context, name: Name, yes: Yes = False, as_json: Json =
     client.connector(name)
     if name in Captures(home, client).names():
         raise Conflict(
-            f"connector '{name}' captures a database, which would keep its log for it for good",
+            f"connector '{name}' captures a database, which would keep its log for it forever",
             safe="Nothing was changed",
             fix=f"Run: penstock cdc remove {name}",
         )
-    confirm(f"Connector '{name}' will be deleted. Go on?", yes=yes)
+    confirm(f"Connector '{name}' will be deleted. Continue?", yes=yes)
     client.remove(name)
     forget_secrets(name, home)
     _done(name, "is deleted", {"deleted": True}, as_json=as_json)

@@ -117,7 +117,7 @@ class _Output:
     committed: int = 0
     decoded: "DecodedRecords | None" = None
     _last: float = field(default_factory=time.monotonic)
-    _is_told: bool = False
+    _has_explained: bool = False
     _is_told_of_schemas: bool = False
 
     @property
@@ -153,7 +153,7 @@ class _Output:
         )
 
     def about_schemas(self) -> str:
-        """Say which schemas the values were written with, and how many say nothing of it."""
+        """Return which schemas the values were written with, and how many say nothing of it."""
         if self.decoded is None:
             return ""
         ids = ", ".join(map(str, sorted(self.decoded.schema_ids)))
@@ -161,9 +161,9 @@ class _Output:
         return written + (f", {self.decoded.undecoded:,} as they are" if self.decoded.undecoded else "")
 
     def say_if_quiet(self) -> None:
-        """Tell a person, once, why nothing more appears."""
-        if not self._is_told and sys.stderr.isatty() and time.monotonic() - self._last > _QUIET_S:
-            self._is_told = True
+        """Explain once, at a terminal, why nothing more appears."""
+        if not self._has_explained and sys.stderr.isatty() and time.monotonic() - self._last > _QUIET_S:
+            self._has_explained = True
             say("waiting for records; Ctrl-C ends")
 
 

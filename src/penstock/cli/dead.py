@@ -195,7 +195,7 @@ def replay(
         letters = selection.letters
         confirm(f"Replay {plural(len(letters), 'dead letter')} through {path}?", yes=yes)
         chosen = replays.begin(settings, letters, path)
-        say(f"replay {chosen.id} started. If it is interrupted, go on with: penstock dead replay --resume {chosen.id}")
+        say(f"replay {chosen.id} started. If interrupted, continue with: penstock dead replay --resume {chosen.id}")
     with run_display() as show:
         status = replays.run(settings, chosen, file, show=show)
     written = {name: each.written for name, each in status.sinks.items()}
@@ -217,7 +217,7 @@ def give_up(
     """Give up a replay that cannot finish; letters become open again for the sinks that have not received them."""
     from penstock.operate import replay as replays
 
-    confirm(f"Nobody will be able to go on with the replay {replay}. Give it up?", yes=yes)
+    confirm(f"Nobody will be able to continue the replay {replay}. Give it up?", yes=yes)
     found = replays.give_up(session(context).settings, replay, file)
     if as_json:
         print_json(found)

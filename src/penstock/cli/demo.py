@@ -16,7 +16,7 @@ _NOT_RIGHT = 1
 _NEXT = {
     "penstock scenario kill-worker": "the driver is killed with -9 again and again; podium = truth all the same",
     "penstock drill acks": "what acks 0, 1 and all lose when a leader dies",
-    "penstock up": "a Kafka of your own; README.md goes on from there to your first pipeline",
+    "penstock up": "a Kafka of your own; README.md continues from there to your first pipeline",
 }
 
 

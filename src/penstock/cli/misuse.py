@@ -48,7 +48,7 @@ _METAVARS = {"--bootstrap": "HOST:PORT", "--home": "FOLDER", "--project": "FILE"
 
 
 def misused(error: TyperException, command: str, *, as_json: bool) -> Exception:
-    """Say what is wrong with a command line in one line, instead of Typer's box; `command` if it names none."""
+    """Return what is wrong with a command line, in one line instead of Typer's box; `command` if it names none."""
     message, context = error.format_message().replace("Value error, ", ""), getattr(error, "ctx", None)
     if not message or "\n" in message:
         return error  # a group that was called without a command: its help is printed, or is the message
@@ -71,7 +71,7 @@ def misused(error: TyperException, command: str, *, as_json: bool) -> Exception:
 
 
 def _unknown_command(typed: str, context: Any) -> str:
-    """Say which command is meant: by another word for it, by its spelling, or one of those that there are."""
+    """Return which command is meant: by another word for it, by its spelling, or one of those that there are."""
     missing, is_root = f"{_NO_COMMAND}'{typed}'", context.parent is None
     if is_root and typed in _CALLED_ELSEWHERE:
         return f"{missing}. {_CALLED_ELSEWHERE[typed]}"
@@ -87,7 +87,7 @@ def _unknown_command(typed: str, context: Any) -> str:
 
 
 def _unknown_option(error: TyperException, context: Any, path: str) -> str:
-    """Say which option is meant, by its spelling or by another word for it, or where it stands."""
+    """Return which option is meant, by its spelling or by another word for it, or where it stands."""
     typed = str(getattr(error, "option_name", ""))
     missing = f"{_NO_OPTION}{typed}"
     if context is None:

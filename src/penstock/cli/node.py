@@ -71,7 +71,7 @@ def replace(
         if gone
         else f"every partition of node {node} has a leader elsewhere"
     )
-    confirm(f"Format node {node} anew?", yes=yes)
+    confirm(f"Format node {node} again, as an empty one?", yes=yes)
     with bar(f"filling node {node}"):
         cluster.replace_node(node)
     say(f"node {node} runs again, every replica in sync")

@@ -35,10 +35,10 @@ def services(current: Session) -> list[Row]:
     home, found = current.settings.home, []
     for name in SERVICE_NAMES:
         known, folder = local_services.load(home, name), local_services.folder_of(home, name)
-        told = status.load(folder)
-        if name not in current.settings.project.services.named() and (known is None or told.state == "stopped"):
+        last = status.load(folder)
+        if name not in current.settings.project.services.named() and (known is None or last.state == "stopped"):
             continue
-        state = told.state
+        state = last.state
         if known is not None and state == "running" and not answers(known.address(home)):
             state = "starting"
         found.append(
@@ -46,16 +46,16 @@ def services(current: Session) -> list[Row]:
                 "service": name,
                 "state": state,
                 "url": known.address(home).url if known else None,
-                "pid": next(iter(told.pids.values()), None),
-                "restarts": told.restarts,
-                "reason": (_failing(folder) if state == "running" else "") or told.reason or None,
+                "pid": next(iter(last.pids.values()), None),
+                "restarts": last.restarts,
+                "reason": (_failing(folder) if state == "running" else "") or last.reason or None,
             }
         )
     return found
 
 
 def _failing(folder: Path) -> str:
-    """Say which connectors have failed and wait to be started again; nothing if none has, or it is no Connect."""
+    """Return which connectors have failed and wait to be started again; nothing if none has, or it is no Connect."""
     from penstock.connect import restarts
 
     failing = [name for name, each in restarts.load(folder).items() if each.again_at is not None]
@@ -91,22 +91,22 @@ def pipelines(current: Session) -> list[Row]:
     names = [*settings.project.pipelines, *(name for name in seen if name not in settings.project.pipelines)]
     found = []
     for name in names:
-        told = seen.get(name)
-        if name not in meant and (told is None or told.has_ended or told.state == "crashed"):
+        last = seen.get(name)
+        if name not in meant and (last is None or last.has_ended or last.state == "crashed"):
             continue
         again = restarts.load(paths_of(settings, name).folder)
-        runs = told is not None and not told.has_ended
+        runs = last is not None and not last.has_ended
         found.append(
             {
                 "pipeline": name,
-                "state": told.state if told else "stopped",
-                "lag": told.lag if told and runs else None,
-                "events": told.events if told else 0,
-                "events_per_s": told.events_per_s if told and runs else None,
-                "dead": told.dead if told else 0,
-                "pid": told.pid if told and runs else None,
+                "state": last.state if last else "stopped",
+                "lag": last.lag if last and runs else None,
+                "events": last.events if last else 0,
+                "events_per_s": last.events_per_s if last and runs else None,
+                "dead": last.dead if last else 0,
+                "pid": last.pid if last and runs else None,
                 "restarts": again.count,
-                "reason": (told.reason if told else "") or again.reason or None,
+                "reason": (last.reason if last else "") or again.reason or None,
             }
         )
     return found

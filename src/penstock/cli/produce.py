@@ -41,7 +41,7 @@ def produce(
     header: Annotated[list[str] | None, typer.Option(help="Header of every record, NAME=VALUE.")] = None,
     partition: Annotated[int, typer.Option(min=-1, help="Write to this partition; by key if left out.")] = -1,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Records a second, at most.")] = None,
-    skip: Annotated[int, typer.Option(min=0, help="Leave out the first lines, to go on after an error.")] = 0,
+    skip: Annotated[int, typer.Option(min=0, help="Skip the first lines, to continue after an error.")] = 0,
     acks: Annotated[Literal["0", "1", "all"], typer.Option(help="Replicas that must have a record.")] = "all",
     schema: Annotated[
         Path | None,
@@ -80,7 +80,7 @@ def produce(
                 raise BadInput(
                     f"line {number} {_complaint(problem, key_field)}",
                     safe=f"Before it, {plural(producer.sent, 'record')} acknowledged; after it, nothing was sent",
-                    fix=f"Fix the line, then go on with: --skip {number - 1}"
+                    fix=f"Fix the line, then continue with: --skip {number - 1}"
                     if number > 1
                     else "Fix the line, then run it again",
                 ) from None

@@ -9,7 +9,7 @@ import typer
 from penstock.errors import Conflict
 
 if TYPE_CHECKING:
-    from penstock.broker.cluster import Cluster, Talk
+    from penstock.broker.cluster import Cluster, OnProgress
     from penstock.config.settings import Settings
     from penstock.kafka.admin import Admin
     from penstock.kafka.connection import Connection
@@ -56,13 +56,15 @@ class Session:
         }
         return [part for option, value in named.items() if value is not None for part in (option, str(value))]
 
-    def cluster(self, talk: "Talk | None" = None) -> "Cluster":
+    def cluster(self, on_progress: "OnProgress | None" = None) -> "Cluster":
         """Return the local cluster, whether or not it runs."""
         from penstock.broker.cluster import Cluster
 
-        return Cluster(self.settings.home / "broker", self.settings.jars, talk=talk or (lambda _line: None))
+        return Cluster(
+            self.settings.home / "broker", self.settings.jars, on_progress=on_progress or (lambda _line: None)
+        )
 
-    def own_cluster(self, talk: "Talk | None" = None, *, may_make: bool = False) -> "Cluster":
+    def own_cluster(self, on_progress: "OnProgress | None" = None, *, may_make: bool = False) -> "Cluster":
         """Return the local cluster for a command that starts or stops it, or makes it."""
         if self.settings.external is not None:
             raise Conflict(
@@ -72,7 +74,7 @@ class Session:
             )
         if not may_make:
             self.settings.require_no_cluster_above()
-        return self.cluster(talk)
+        return self.cluster(on_progress)
 
     def connection(self) -> "Connection":
         """Return the way into the cluster that is meant."""
@@ -83,14 +85,14 @@ class Session:
 
         A client of Kafka would find that out, too, and take longer: elsewhere a server may just be slow.
         """
-        from penstock.kafka.diagnose import explain_silence, is_reachable, require_kafka
+        from penstock.kafka.diagnose import explain_outage, is_reachable, require_kafka
         from penstock.loopback import is_loopback
 
         found = self.connection()
         hosts = [server.rpartition(":")[0].strip("[]") for server in found.bootstrap_servers.split(",")]
         if all(map(is_loopback, hosts)):
             if not is_reachable(found):
-                raise explain_silence(found, "").error
+                raise explain_outage(found, "").error
             if self.settings.external is not None:  # of one that is ours, more than that has been looked at
                 require_kafka(found.bootstrap_servers)
         return found

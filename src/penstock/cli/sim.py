@@ -15,7 +15,7 @@ from penstock.errors import BadInput
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from penstock.lab.simulator.sending import Outlet
+    from penstock.lab.simulator.sending import Destination
     from penstock.lab.simulator.simulation import SimulationResult
 
     Model = TypeVar("Model", bound=BaseModel)
@@ -64,9 +64,9 @@ def run(
         bots={"mistakes": mistakes, "think_s": think_s},
         truth=truth or session(context).settings.home / "superhero" / "truth.jsonl",
     )
-    outlet = _outlet(context, to, topic, by_module=by_module)
+    destination = _destination(context, to, topic, by_module=by_module)
     with bar("playing") as shown:
-        done = simulate_to(options, outlet, show=shown.update)
+        done = simulate_to(options, destination, show=shown.update)
     if as_json:
         print_json(done)
     else:
@@ -122,7 +122,7 @@ def serve(
     if share_port and state == IN_MEMORY:
         raise BadInput("--share-port takes games that all servers see: name --state redis://HOST:PORT/0")
     service = Service(
-        _outlet(context, to, topic, by_module=by_module),
+        _destination(context, to, topic, by_module=by_module),
         _checked(ServerOptions, host=host, port=port, shares_port=share_port, origins=tuple(origin or ())),
         _checked(
             LobbyOptions,
@@ -178,11 +178,11 @@ def players_(
         print_table(["outcome", "seats"], [[outcome, outcomes[outcome]] for outcome in ("won", "lost", "timed out")])
 
 
-def _outlet(context: typer.Context, address: str, topic: str, *, by_module: bool = False) -> "Outlet":
-    from penstock.lab.simulator.sending import PROJECT_KAFKA, Outlet
+def _destination(context: typer.Context, address: str, topic: str, *, by_module: bool = False) -> "Destination":
+    from penstock.lab.simulator.sending import PROJECT_KAFKA, Destination
 
     connection = session(context).connection() if address == PROJECT_KAFKA else None
-    return Outlet(address, topic=topic, by_module=by_module, connection=connection)
+    return Destination(address, topic=topic, by_module=by_module, connection=connection)
 
 
 def _checked(model: "Callable[..., Model]", **given: Any) -> "Model":

@@ -16,8 +16,8 @@ from penstock.wording import nearest
 
 if TYPE_CHECKING:
     from penstock.config.services import Services
+    from penstock.services.context import OnProgress
     from penstock.services.control import LocalServices
-    from penstock.services.surroundings import Talk
     from penstock.system.part import Step
     from penstock.system.system import System
 
@@ -43,7 +43,7 @@ _EXTRAS: dict[ServiceName, Extra] = {
 }
 
 
-class Talking:
+class ProgressRelay:
     """Hands on what is happening now to whoever shows it; nobody at first."""
 
     def __init__(self) -> None:
@@ -73,11 +73,13 @@ def known(current: Session) -> "Services":
     return wished(current, known_services(current.settings.home))
 
 
-def make(current: Session, services: "Services", talk: "Talk") -> "System":
+def make(current: Session, services: "Services", on_progress: "OnProgress") -> "System":
     """Return the system with these services; raise if one of them cannot be started here."""
     from penstock.system.system import System
 
-    return System(current.settings, current.arguments(), services, lambda: local_services(current, talk), talk)
+    return System(
+        current.settings, current.arguments(), services, lambda: local_services(current, on_progress), on_progress
+    )
 
 
 def require_extras(steps: "Iterable[Step]") -> None:
@@ -94,14 +96,14 @@ def show_plan(steps: "list[Step]") -> None:
     print_table(fields, [[getattr(step, field) for field in fields] for step in steps])
 
 
-def restart(current: Session, name: str, talk: "Talk") -> str | None:
+def restart(current: Session, name: str, on_progress: "OnProgress") -> str | None:
     """Restart one part with the settings of now; return its address if it has one."""
     if name in SERVICE_NAMES:
-        services = local_services(current, talk)
+        services = local_services(current, on_progress)
         address = services.restart(name, current.settings.project.services)
         say(f"{name} is ready at {address.shown}")
         return address.url
-    whole = make(current, current.settings.project.services, talk)
+    whole = make(current, current.settings.project.services, on_progress)
     if name not in whole.parts:
         close = nearest(name, [KAFKA, *SERVICE_NAMES, *whole.parts])
         fix = f"Did you mean '{close}'?" if close else f"Its parts are: {', '.join([KAFKA, *whole.parts])}"
@@ -134,9 +136,9 @@ def log(current: Session, name: str) -> Path:
     return said if said.is_file() else console_log(folder)
 
 
-def local_services(current: Session, talk: "Talk") -> "LocalServices":
+def local_services(current: Session, on_progress: "OnProgress") -> "LocalServices":
     """Return what starts services around the cluster, which has to run."""
+    from penstock.services.context import ServiceContext
     from penstock.services.control import LocalServices
-    from penstock.services.surroundings import Surroundings
 
-    return LocalServices(Surroundings.of(current.settings, current.arguments(), talk))
+    return LocalServices(ServiceContext.of(current.settings, current.arguments(), on_progress))

@@ -199,7 +199,7 @@ def apply_(
         return
     risky = [change.topic for change in todo if change.deletes_records]
     if risky:
-        confirm(f"Records of {', '.join(risky)} may be deleted by the new settings. Go on?", yes=yes)
+        confirm(f"Records of {', '.join(risky)} may be deleted by the new settings. Continue?", yes=yes)
     apply.carry_out(admin, todo, wanted)
     say(f"{plural(len(todo), 'change')} made")
 

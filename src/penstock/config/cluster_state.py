@@ -37,7 +37,7 @@ class ClusterState(BaseModel, frozen=True, extra="forbid"):
     host: str = Field(description="Address that the nodes listen on and announce.")
     secure: bool = Field(description="TLS, SCRAM users and ACLs.")
     heap_bytes: int = Field(description="Java heap of each node.")
-    replication: int = Field(description="Default copies of each partition.")
+    replication: int = Field(description="Default replicas of each partition.")
     first_nodes: int = Field(description="How many nodes the cluster was made with.")
     next_node_id: int = Field(description="Id that the next added node gets.")
     nodes: tuple[NodeState, ...] = Field(description="The nodes, in order of their ids.")

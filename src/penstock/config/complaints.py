@@ -34,7 +34,7 @@ _WORDS = {
 
 
 def in_words(problem: Any) -> str:
-    """Say what is wrong with a value; of pydantic's errors without an input, so that no value is repeated."""
+    """Return what is wrong with a value; of pydantic's errors without an input, so that no value is repeated."""
     context = problem.get("ctx", {})
     if problem["type"] == "union_tag_invalid":
         known = [each.strip(" '") for each in context["expected_tags"].split(",")]

@@ -42,7 +42,7 @@ class _PlainLoader(yaml.SafeLoader):
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
             # PyYAML takes a tag's word for it: !!int "" is an IndexError, !!timestamp x an AttributeError.
             kind = str(node.tag).rpartition(":")[2]
-            raise _refuse(f"this is no {kind}", node.start_mark) from None
+            raise _refuse(f"this is not a valid {kind}", node.start_mark) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
         seen = set()
@@ -67,7 +67,7 @@ def _refuse(problem: str, mark: Any) -> _NotPlainError:
 
 
 def _in_words(error: yaml.MarkedYAMLError) -> str:
-    """Say what is most likely wrong, for the usual mistakes; for others what PyYAML says."""
+    """Return what is most likely wrong, for the usual mistakes; for others what PyYAML says."""
     said, begun = str(error.problem), error.context_mark.line + 1 if error.context_mark else 0
     if "flow " in str(error.context):
         return f"a bracket that line {begun} opens is not closed, or a comma is missing"
@@ -174,7 +174,7 @@ def _complaint(path: Path, lines: dict[KeyPath, int], model: type[BaseModel], pr
 
 
 def in_words_of_keys(model: type[BaseModel], problem: Any) -> str:
-    """Say what is wrong, and which of the model's keys is meant by one that it does not know."""
+    """Return what is wrong, and which of the model's keys is meant by one that it does not know."""
     if problem["type"] == "missing":
         return "this key is required"
     if problem["type"] != "extra_forbidden":

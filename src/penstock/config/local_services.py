@@ -75,7 +75,7 @@ def folder_of(home: Path, name: ServiceName) -> Path:
 
 
 def password_file(home: Path, name: ServiceName) -> Path:
-    """Say where the password of a service's login is kept."""
+    """Return where the password of a service's login is kept."""
     return folder_of(home, name) / "login.password"
 
 

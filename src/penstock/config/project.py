@@ -71,7 +71,7 @@ class Project(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True)
 
     @field_validator("cluster", mode="before")
     @classmethod
-    def _type_can_be_told(cls, value: Any) -> Any:
+    def _type_follows_from_keys(cls, value: Any) -> Any:
         """Servers to connect to mean an external cluster; without them it is a local one."""
         if isinstance(value, dict) and "type" not in value:
             return {"type": "external" if "bootstrap_servers" in value else "local", **value}
@@ -87,7 +87,7 @@ class Project(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True)
     def _clusters_can_be_named_in_addresses(cls, value: dict[str, ExternalCluster]) -> dict[str, ExternalCluster]:
         for name in value:
             if not _CLUSTER_NAME.fullmatch(name):
-                raise ValueError(f"'{name}' is no name: letters, digits, dot, dash and underscore, 63 at most")
+                raise ValueError(f"'{name}' is not a valid name: letters, digits, dot, dash and underscore, 63 at most")
         return value
 
     topics: dict[str, TopicSpec] = Field(
@@ -125,7 +125,7 @@ class Project(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True)
         }
 
     @model_validator(mode="after")
-    def _parts_are_told_apart(self) -> Self:
+    def _parts_have_distinct_names(self) -> Self:
         """Refuse two parts of one name, and a part that is needed and not there."""
         names = [*self.services.named(), *self.connectors, *self.pipelines]
         for name in names:

@@ -37,7 +37,7 @@ class SecretsFolder:
         return self.folder / f"node-{node_id}.pem"
 
     def password_file(self, user: str) -> Path:
-        """Say where a user's password is kept. The name is checked, so that it leads nowhere else."""
+        """Return where a user's password is kept. The name is checked, so that it leads nowhere else."""
         if not USER_NAME.fullmatch(user):
             raise BadInput(f"'{user}' is not a user name: letters, digits, dot, dash and underscore, 63 at most")
         return self.folder / "users" / f"{user}.password"

@@ -86,7 +86,7 @@ class Captures:
     def add(self, capture: Capture, admin: Admin) -> None:
         """Publish the tables, make the topics and the connector, and wait until it reads.
 
-        The database has been looked at (`postgres.lacks`). If the connector does not start, all is taken back.
+        The database has been looked at (`postgres.capture_problems`). If the connector does not start, all is undone.
         """
         self.require_new(capture.name)
         self._keep(capture)
@@ -196,9 +196,7 @@ class Captures:
             until = time.monotonic() + _READY_S
             while not postgres.drop_slot(connection, capture.slot):
                 if time.monotonic() > until:
-                    raise Conflict(
-                        f"the slot {capture.slot} is still read by somebody", safe="The connector is removed"
-                    )
+                    raise Conflict(f"the slot {capture.slot} is still in use", safe="The connector is removed")
                 time.sleep(_LOOK_EVERY_S)
             postgres.unpublish(connection, capture.slot)
         self._password_file(capture).unlink(missing_ok=True)

@@ -89,11 +89,11 @@ class ConnectClient:
     def tasks(self, name: str) -> list[Task]:
         """Return the tasks of a connector, by number."""
         found = self._ask("GET", f"/connectors/{_part(name)}/status").get("tasks", [])
-        told = [
+        tasks = [
             Task(task=each["id"], state=each["state"], worker=each.get("worker_id", ""), trace=each.get("trace", ""))
             for each in found
         ]
-        return sorted(told, key=lambda each: each.task)
+        return sorted(tasks, key=lambda each: each.task)
 
     def config(self, name: str) -> dict[str, str]:
         """Return its settings, with secrets as they are named."""
@@ -120,7 +120,7 @@ class ConnectClient:
         return secrets & config.keys()
 
     def _without_plugin(self, kind: str | None) -> str | None:
-        """Say why the worker has no such plugin; None if it has."""
+        """Return why the worker has no such plugin; None if it has."""
         if not kind:
             return "this key is required"
         known = [each["class"] for each in self.plugins()]
@@ -171,7 +171,7 @@ class ConnectClient:
         self._ask("POST", f"/connectors/{_part(name)}/tasks/{task}/restart")
 
     def reset_offsets(self, name: str) -> None:
-        """Let a connector that is stopped begin anew."""
+        """Let a stopped connector start over: its offsets are deleted."""
         self._ask("DELETE", f"/connectors/{_part(name)}/offsets")
 
     def remove(self, name: str) -> None:

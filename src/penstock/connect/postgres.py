@@ -44,7 +44,7 @@ FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()
 
 
 @dataclass(frozen=True)
-class Lack:
+class CaptureProblem:
     """Something that keeps a table from being captured."""
 
     what: str
@@ -67,13 +67,13 @@ class Slot:
     pid: int | None
 
 
-def lacks(connection: "psycopg.Connection[Any]", tables: list[str], slot: str) -> list[Lack]:
+def capture_problems(connection: "psycopg.Connection[Any]", tables: list[str], slot: str) -> list[CaptureProblem]:
     """Return all that is in the way; nothing is changed."""
-    found = list[Lack]()
+    found = list[CaptureProblem]()
     (wal_level,) = connection.execute("SHOW wal_level").fetchone() or ("",)
     if wal_level != "logical":
         what = f"the database logs too little to capture changes: wal_level is {wal_level}"
-        found.append(Lack(what, "Run: ALTER SYSTEM SET wal_level = logical; then restart PostgreSQL"))
+        found.append(CaptureProblem(what, "Run: ALTER SYSTEM SET wal_level = logical; then restart PostgreSQL"))
     may_replicate, is_super, may_create, user, database = connection.execute(_ROLE).fetchone() or (
         False,
         False,
@@ -82,46 +82,50 @@ def lacks(connection: "psycopg.Connection[Any]", tables: list[str], slot: str) -
         "",
     )
     if not may_replicate:
-        found.append(Lack(f"the user {user} may not replicate", f"Run: ALTER ROLE {user} REPLICATION"))
+        found.append(CaptureProblem(f"the user {user} may not replicate", f"Run: ALTER ROLE {user} REPLICATION"))
     if not may_create:
         what = f"the user {user} may make no publication in the database {database}"
-        found.append(Lack(what, f"Run: GRANT CREATE ON DATABASE {database} TO {user}"))
+        found.append(CaptureProblem(what, f"Run: GRANT CREATE ON DATABASE {database} TO {user}"))
     (most,) = connection.execute("SHOW max_replication_slots").fetchone() or ("0",)
     own, taken = connection.execute(_SLOTS, [slot]).fetchone() or (0, 0)
     if own:
         what = f"the replication slot {slot} is there already, and holds the log of the database"
-        found.append(Lack(what, f"If nobody reads it, run: SELECT pg_drop_replication_slot('{slot}')"))
+        found.append(CaptureProblem(what, f"If nobody reads it, run: SELECT pg_drop_replication_slot('{slot}')"))
     elif taken >= int(most):
         what = f"all {most} replication slots of the server are taken"
-        found.append(Lack(what, f"Run: ALTER SYSTEM SET max_replication_slots = {taken + 5}; then restart PostgreSQL"))
+        found.append(
+            CaptureProblem(what, f"Run: ALTER SYSTEM SET max_replication_slots = {taken + 5}; then restart PostgreSQL")
+        )
     for table in tables:
-        found += _lacks_of(connection, table, user, is_super=is_super)
+        found += _problems_of(connection, table, user, is_super=is_super)
     connection.rollback()
     return found
 
 
-def _lacks_of(connection: "psycopg.Connection[Any]", table: str, user: str, *, is_super: bool) -> list[Lack]:
+def _problems_of(
+    connection: "psycopg.Connection[Any]", table: str, user: str, *, is_super: bool
+) -> list[CaptureProblem]:
     known = connection.execute(_TABLE, [table]).fetchone()
     if known is None:
-        return [Lack(f"there is no table {table}", "Name it with its schema, such as public.orders")]
+        return [CaptureProblem(f"there is no table {table}", "Name it with its schema, such as public.orders")]
     kind, identity, owns, may_select, has_key, shown = known
     if kind not in {"r", "p"}:
-        return [Lack(f"{shown} is no table, but a view or a foreign one", "Name the table that the rows are in")]
-    found = list[Lack]()
+        return [CaptureProblem(f"{shown} is a view or a foreign table", "Name the table that the rows are in")]
+    found = list[CaptureProblem]()
     if not owns and not is_super:
         what = f"the user {user} does not own the table {shown}, and cannot publish it"
-        found.append(Lack(what, f"Run: ALTER TABLE {shown} OWNER TO {user}"))
+        found.append(CaptureProblem(what, f"Run: ALTER TABLE {shown} OWNER TO {user}"))
     if not may_select:
-        found.append(Lack(f"the user {user} may not read {shown}", f"Run: GRANT SELECT ON {shown} TO {user}"))
+        found.append(CaptureProblem(f"the user {user} may not read {shown}", f"Run: GRANT SELECT ON {shown} TO {user}"))
     if not has_key:
         what = f"the table {shown} has no primary key: which row a change is of could not be told"
-        found.append(Lack(what, f"Run: ALTER TABLE {shown} ADD PRIMARY KEY (...)"))
+        found.append(CaptureProblem(what, f"Run: ALTER TABLE {shown} ADD PRIMARY KEY (...)"))
     elif identity == "n":
         what = f"updates and deletes of {shown} do not say which row they are of: its replica identity is NOTHING"
-        found.append(Lack(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT"))
+        found.append(CaptureProblem(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT"))
     elif identity == "i" and (connection.execute(_IDENTITY_LACKS_KEY, [table]).fetchone() or (False,))[0]:
         what = f"deletes of {shown} do not say its primary key: its replica identity is another index"
-        found.append(Lack(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT, or FULL"))
+        found.append(CaptureProblem(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT, or FULL"))
     return found
 
 

@@ -1,6 +1,6 @@
 """The program beside a worker of Connect that starts what has failed again, for Connect itself never does.
 
-The pause before each try grows to a minute, and begins anew after a connector has run well for as long. One that
+The pause before each try grows to a minute, and starts over after a connector has run well for as long. One that
 somebody has paused or stopped is left alone. What was done is on record for `penstock connect list` and `show`.
 """
 
@@ -26,7 +26,7 @@ class _Watched:
 
     pauses: Pauses = field(default_factory=Pauses)
     started_at: float = 0.0
-    told: Restarts = field(default_factory=Restarts)
+    recorded: Restarts = field(default_factory=Restarts)
 
 
 class Watch:
@@ -35,31 +35,33 @@ class Watch:
     def __init__(self, client: ConnectClient, folder: Path) -> None:
         self._client = client
         self._folder = folder
-        self._watched = {name: _Watched(told=each) for name, each in restarts.load(folder).items()}
+        self._watched = {name: _Watched(recorded=each) for name, each in restarts.load(folder).items()}
 
     def look(self, now: float) -> None:
         """Start again what has failed and whose pause is over; `now` is the time in seconds since 1970."""
         there = self._client.connectors()
-        before = {name: each.told for name, each in self._watched.items()}
+        before = {name: each.recorded for name, each in self._watched.items()}
         for name in self._watched.keys() - {each.name for each in there}:
             del self._watched[name]
         for each in there:
             if each.has_failed and each.state in _MEANT_TO_RUN:
                 self._look_at(each, now)
-        told = {name: each.told for name, each in self._watched.items()}
-        if told != before:
-            restarts.save(self._folder, told)
+        recorded = {name: each.recorded for name, each in self._watched.items()}
+        if recorded != before:
+            restarts.save(self._folder, recorded)
 
     def _look_at(self, connector: Connector, now: float) -> None:
         watched = self._watched.setdefault(connector.name, _Watched())
-        told = watched.told
-        if told.again_at is None:
+        recorded = watched.recorded
+        if recorded.again_at is None:
             pause_s = watched.pauses.after(now - watched.started_at)
-            watched.told = Restarts(count=told.count, reason=connector.cause, failed_at=now, again_at=now + pause_s)
-        elif now >= told.again_at:
+            watched.recorded = Restarts(
+                count=recorded.count, reason=connector.cause, failed_at=now, again_at=now + pause_s
+            )
+        elif now >= recorded.again_at:
             self._client.restart(connector.name, only_failed=True)
             watched.started_at = now
-            watched.told = told.model_copy(update={"count": told.count + 1, "again_at": None})
+            watched.recorded = recorded.model_copy(update={"count": recorded.count + 1, "again_at": None})
 
 
 def main() -> int:

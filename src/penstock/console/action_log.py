@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS actions (
 
 
 @dataclass(frozen=True)
-class Kept:
+class RecordedAction:
     """An action that was begun before."""
 
     asked: str
@@ -34,14 +34,14 @@ class ActionLog:
         self._path = path
         self._is_made = False
 
-    def begin(self, who: str, action_id: str, asked: str) -> Kept | None:
+    def begin(self, who: str, action_id: str, asked: str) -> RecordedAction | None:
         """Put an action on record before it is done; return what there is if it was begun before."""
         with closing(self._open()) as log:
             found = log.execute(
                 "SELECT asked, status, body FROM actions WHERE who = ? AND action_id = ?", (who, action_id)
             ).fetchone()
             if found is not None:
-                return Kept(*found)
+                return RecordedAction(*found)
             log.execute("INSERT INTO actions (who, action_id, asked) VALUES (?, ?, ?)", (who, action_id, asked))
             log.execute("DELETE FROM actions WHERE number <= (SELECT max(number) FROM actions) - ?", (_MOST_KEPT,))
         return None

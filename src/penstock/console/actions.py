@@ -18,7 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
 from penstock.clock import clock
-from penstock.console.action_log import ActionLog, Kept
+from penstock.console.action_log import ActionLog, RecordedAction
 from penstock.console.asking import NEEDS, Asker, recognise, token_of
 from penstock.console.audit import Entry
 from penstock.console.errors import ApiError
@@ -80,7 +80,7 @@ def _require_same(known: str, asked: str) -> None:
         raise ApiError(HTTPStatus.CONFLICT, "conflict", f"{HEADER} was given to another request already")
 
 
-def _answer(known: Kept, asked: str) -> Response:
+def _answer(known: RecordedAction, asked: str) -> Response:
     _require_same(known.asked, asked)
     if known.status is None:
         told = "the console ended while this was being done, or another one is doing it: look what came of it, and"
@@ -102,8 +102,8 @@ class ActionRoute(APIRoute):
                 return await handle(request)
             action_id = request.headers.get(HEADER, "")
             if not _ACTION_ID.fullmatch(action_id):
-                told = f"the head needs {HEADER}: 8 to 64 letters, digits and . _ -, new for each action"
-                raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad_input", told)
+                message = f"the head needs {HEADER}: 8 to 64 letters, digits and . _ -, new for each action"
+                raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad_input", message)
             body = await asyncio.to_thread(self.digest, await request.body(), action_id)
             asked = f"{request.method} {_path(request)}?{request.url.query} {body}"
             actions: Actions = request.app.state.actions
@@ -166,7 +166,7 @@ def _path(request: Request) -> str:
 
 
 def _outcome(error: Exception) -> str:
-    """Say why nothing was done, without repeating what was sent."""
+    """Return why nothing was done, without repeating what was sent."""
     if isinstance(error, ApiError):
         return f"refused: {error.body.message}"
     if isinstance(error, PenstockError):

@@ -66,7 +66,7 @@ def answer(status: int, body: ErrorBody, headers: dict[str, str] | None = None) 
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Give every error its answer."""
+    """Register the answer to every error."""
     app.add_exception_handler(ApiError, _of_ours)
     app.add_exception_handler(PenstockError, _of_penstock)
     app.add_exception_handler(RequestValidationError, _of_request)
@@ -87,11 +87,11 @@ def _of_penstock(request: Request, error: Any) -> Response:
 
 
 def _of_request(_: Request, error: Any) -> Response:
-    """Say what is wrong with a request, and never repeat what was sent: it may have a password."""
-    told = [
+    """Return what is wrong with a request, and never repeat what was sent: it may have a password."""
+    problems = [
         f"{'.'.join(map(str, each['loc'][1:])) or each['loc'][0]}: {_words(each['msg'])}" for each in error.errors()
     ]
-    return answer(HTTPStatus.UNPROCESSABLE_ENTITY, ErrorBody(code="bad_input", message="; ".join(told)))
+    return answer(HTTPStatus.UNPROCESSABLE_ENTITY, ErrorBody(code="bad_input", message="; ".join(problems)))
 
 
 def _words(message: str) -> str:

@@ -46,11 +46,11 @@ class Guard:
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
-        told = self._refusal(scope, dict(scope["headers"]))
-        if told is not None and scope["type"] == "websocket":
+        reason = self._refusal(scope, dict(scope["headers"]))
+        if reason is not None and scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
-        elif told is not None:
-            await answer(HTTPStatus.FORBIDDEN, ErrorBody(code="forbidden", message=told))(scope, receive, send)
+        elif reason is not None:
+            await answer(HTTPStatus.FORBIDDEN, ErrorBody(code="forbidden", message=reason))(scope, receive, send)
         elif scope["type"] == "websocket":
             await self._app(scope, receive, send)
         else:

@@ -34,7 +34,7 @@ class KafkaSide:
         return not self.name
 
     def admin(self) -> Admin:
-        """Return the one admin client, opened when it is first needed, and anew if the address has changed."""
+        """Return the one admin client, opened when it is first needed, and reopened if the address has changed."""
         connection = self.connection()
         with self._lock:
             if self._admin is None or self._admin.connection != connection:

@@ -39,7 +39,7 @@ _SCALE = "scale.json"
 State = Literal["running", "right", "wrong", "failed", "stopped"]
 
 
-class Wish(BaseModel, frozen=True, extra="forbid"):
+class RunRequest(BaseModel, frozen=True, extra="forbid"):
     """What to start. What is left out is as the scenario has it; a drill takes no options."""
 
     kind: Kind = Field(description="scenario or drill.")
@@ -67,7 +67,7 @@ class RunScale(BaseModel, frozen=True, extra="forbid"):
 class _Started(BaseModel, frozen=True):
     """What is on the disk about a run."""
 
-    wish: Wish
+    wish: RunRequest
     at: float
     pid: int
     began: float
@@ -142,7 +142,7 @@ class LabRuns:
         folder = self._known(run_id)[0] / _PLACE
         return next((each for each in folder.glob("*-*") if each.is_dir()), None)
 
-    def start(self, wish: Wish) -> Run:
+    def start(self, wish: RunRequest) -> Run:
         """Start a run; raise `Conflict` while another one goes on."""
         offer = self._catalog.find(wish.kind, wish.name)
         if foreign := [name for name in wish.options() if name not in offer.options]:
@@ -174,22 +174,22 @@ class LabRuns:
         return self.get(run_id)
 
     def scale(self, run_id: str, wanted: RunScale) -> Run:
-        """Tell a run how many players and workers there should be; it looks by itself, and says so in its output."""
+        """Set how many players and workers a run should have; it looks by itself, and says so in its output."""
         folder = self._known(run_id)[0]
         run, place = self.get(run_id), self.place(run_id)
         chosen = wanted.model_dump(exclude_none=True)
         if not chosen:
             raise BadInput("say how many: players, workers", safe="Nothing was changed")
         if foreign := [name for name in chosen if name not in run.by_hand]:
-            told = "is over" if run.state != "running" else f"does not let {foreign[0]} be scaled"
-            raise Conflict(f"{run.kind} '{run.name}' {told}", safe="Nothing was changed")
+            refusal = "is over" if run.state != "running" else f"does not let {foreign[0]} be scaled"
+            raise Conflict(f"{run.kind} '{run.name}' {refusal}", safe="Nothing was changed")
         if place is None:
             raise Conflict(f"{run.kind} '{run.name}' is only starting", safe="Nothing was changed")
         with self._lock:
             write_private(place / _SCALE, _scale_in(place).model_copy(update=chosen).model_dump_json().encode())
         return self.get(folder.name)
 
-    def _begin(self, run_id: str, wish: Wish) -> None:
+    def _begin(self, run_id: str, wish: RunRequest) -> None:
         folder = self._folder / run_id
         place = folder / _PLACE
         make_missing_private(place)
@@ -280,8 +280,8 @@ def _end_all_in(folder: Path) -> None:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            told = [*process.cmdline(), f"{process.cwd()}{os.sep}"]
-            if process.uids().real == os.getuid() and any(inside in each for each in told):
+            words = [*process.cmdline(), f"{process.cwd()}{os.sep}"]
+            if process.uids().real == os.getuid() and any(inside in each for each in words):
                 process.kill()
                 found.append(process)
     psutil.wait_procs(found, timeout=_END_S)

@@ -42,9 +42,9 @@ def why_failed(said: Path) -> str:
     """Return the error of a command that came to no verdict: the last line that it said, a JSON object or not."""
     (last,) = last_lines(said, 1) or [""]
     try:
-        told = orjson.loads(last)
+        parsed = orjson.loads(last)
     except orjson.JSONDecodeError:
-        told = None
-    if isinstance(told, dict) and "error" in told:
-        return str(told["error"])
+        parsed = None
+    if isinstance(parsed, dict) and "error" in parsed:
+        return str(parsed["error"])
     return last or "it ended without a word"

@@ -1,4 +1,4 @@
-"""Open dead letters as many people look at them: they are read anew only when something was written in between."""
+"""Open dead letters as many people look at them: they are read again only when something was written in between."""
 
 import threading
 from collections import OrderedDict
@@ -20,7 +20,7 @@ _MOST_KEPT = 32
 
 
 @dataclass(frozen=True)
-class Looked:
+class OpenLetters:
     """What a look at the letters found."""
 
     reasons: list[Reason]
@@ -32,7 +32,7 @@ class Looked:
 @dataclass(frozen=True)
 class _Known:
     ends: object
-    looked: Looked
+    looked: OpenLetters
 
 
 class Letters:
@@ -45,7 +45,7 @@ class Letters:
         self._lock = threading.Lock()
         self._known: OrderedDict[Filter, _Known] = OrderedDict()
 
-    def look(self, which: Filter) -> Looked:
+    def look(self, which: Filter) -> OpenLetters:
         """Return the open letters that fit, counted by reason, as they may be shown."""
         with self._lock:
             ends = (self._ends(which), self._masks.rules())
@@ -74,7 +74,7 @@ class Letters:
         partitions = [(name, number) for name, (_, numbers) in known.items() for number in numbers]
         return {name: topic_id for name, (topic_id, _) in known.items()}, bounds(admin, partitions)
 
-    def _read(self, which: Filter) -> Looked:
+    def _read(self, which: Filter) -> OpenLetters:
         left_out: list[str] = []
 
         def pass_over(error: FormatNotUnderstood) -> None:
@@ -89,4 +89,4 @@ class Letters:
             return shown
 
         counted = reasons(map(noted, self.select(which, pass_over)))
-        return Looked(counted, first, left_out)
+        return OpenLetters(counted, first, left_out)

@@ -120,7 +120,7 @@ class _Running:
         self.now = Search(id=search_id, wanted=wanted, state="running", looked_at=0, total=0, found=[])
         self.cancelled = threading.Event()
 
-    def tell(self, **news: Any) -> None:
+    def update(self, **news: Any) -> None:
         self.now = self.now.model_copy(update=news)
 
 
@@ -139,7 +139,7 @@ class Searches:
         wanted.check()
         total, starts = self._extent(wanted)
         running = _Running(owner, secrets.token_hex(8), wanted)
-        running.tell(total=total)
+        running.update(total=total)
         with self._lock:
             if sum(each.now.state == "running" for each in self._known.values()) >= _MOST_AT_ONCE:
                 raise Conflict(f"{_MOST_AT_ONCE} searches are running", fix="Cancel one, or try again in a moment")
@@ -179,19 +179,19 @@ class Searches:
 
     def _run(self, running: _Running, starts: dict[tuple[str, int], int]) -> None:
         try:
-            running.tell(state=self._looked_through(running, starts))
+            running.update(state=self._looked_through(running, starts))
         except PenstockError as error:
-            running.tell(state="failed", problem=str(error))
+            running.update(state="failed", problem=str(error))
         except Exception:  # noqa: BLE001 - a search that stays "running" would keep the place of another for good
             _log.exception(A_DEFECT)
-            running.tell(state="failed", problem=A_DEFECT)
+            running.update(state="failed", problem=A_DEFECT)
 
     def _found(self, wanted: Wanted, batch: list[Message]) -> list[Record]:
         if wanted.json_path is None and not self._masks.applies_to(wanted.topic):
             taken = [each for each in batch if wanted.takes(each)]
             shown = [(self._masks.record_of(each), self._masks.applies_to_record(each)) for each in taken]
             return [record for record, is_masked in shown if not is_masked or wanted.takes_shown(record)]
-        # By what is shown alone: fields are there once a value is decoded, and a search must not tell what is hidden.
+        # By what is shown alone: fields are there once a value is decoded, and a search must not update what is hidden.
         return [each for each in map(self._masks.record_of, batch) if wanted.takes_shown(each)]
 
     def _looked_through(self, running: _Running, starts: dict[tuple[str, int], int]) -> str:
@@ -204,14 +204,14 @@ class Searches:
                 for each in batch:
                     reached[wanted.topic, int(each.partition() or 0)] = int(each.offset() or 0) + 1
                 looked_at = sum(reached[each] - starts[each] for each in starts)
-                running.tell(looked_at=looked_at, found=[*running.now.found, *found][: wanted.most])
+                running.update(looked_at=looked_at, found=[*running.now.found, *found][: wanted.most])
                 if running.cancelled.is_set():
                     return "cancelled"
                 if len(running.now.found) >= wanted.most:
                     return "enough"
                 if time.monotonic() > deadline:
                     return "too long"
-        running.tell(looked_at=running.now.total)
+        running.update(looked_at=running.now.total)
         return "done"
 
 

@@ -41,7 +41,7 @@ class SignIn:
 
 
 class Console:
-    """One console. Kafka may be away when it begins, go, and come back: each request looks anew."""
+    """One console. Kafka may be away when it begins, go, and come back: each request looks again."""
 
     def __init__(
         self,

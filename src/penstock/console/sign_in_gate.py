@@ -23,7 +23,7 @@ _SIGN_IN = {"/sign-in", "/sign-out"}
 _POLICY_VIOLATION = 1008
 
 
-class Entrance:
+class SignInGate:
     """The layer behind the guard."""
 
     def __init__(self, app: _App, console: Console) -> None:
@@ -32,14 +32,14 @@ class Entrance:
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         """Handle one request."""
-        if scope["type"] not in {"http", "websocket"} or self._may_enter(scope):
+        if scope["type"] not in {"http", "websocket"} or self._is_allowed(scope):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         else:
             await RedirectResponse("/sign-in", status_code=303)(scope, receive, send)
 
-    def _may_enter(self, scope: _Scope) -> bool:
+    def _is_allowed(self, scope: _Scope) -> bool:
         path = scope["path"]
         if scope["type"] == "http" and (path.startswith(_OPEN) or path in _SIGN_IN):
             return True

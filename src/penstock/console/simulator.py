@@ -15,10 +15,10 @@ from penstock.extras import require
 from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka.admin import Admin
 from penstock.services import control, status
+from penstock.services.context import ServiceContext
 from penstock.services.control import LocalServices
 from penstock.services.simulator import Crowd, crowd_of
 from penstock.services.status import State
-from penstock.services.surroundings import Surroundings
 
 _NAME: ServiceName = "simulator"
 
@@ -65,11 +65,11 @@ class BackgroundGames:
         )
 
     def start(self, scale: Scale) -> Simulation:
-        """Start it, or start it anew with another crowd; returns as soon as somebody looks after it."""
+        """Start it, or restart it with another crowd; returns as soon as somebody looks after it."""
         require("lab", "the simulator")
         wish = _checked({**self._project.model_dump(), **scale.model_dump(exclude_none=True)})
         kafka_cluster.cluster_id(self._admin())  # while Kafka is away there is nothing to play into
-        LocalServices(Surroundings.of(self._settings, self._root)).start(_NAME, wish)
+        LocalServices(ServiceContext.of(self._settings, self._root)).start(_NAME, wish)
         return self.look()
 
     def stop(self) -> Simulation:

@@ -134,7 +134,7 @@ class Checkpoint:
         """Return whether the pipeline has begun; raise `FormatNotUnderstood` if another version of Penstock says so."""
         self._require_understood()
         # Not by `committed.json` alone, which is what a driver leaves that dies while it makes the checkpoint. It has
-        # planned nothing yet, so it has read nothing, and beginning anew loses nothing.
+        # planned nothing yet, so it has read nothing, and starting over loses nothing.
         return self._metadata.exists() or self._planned.exists()
 
     def _require_understood(self) -> None:

@@ -168,8 +168,8 @@ class DeadLetters:
         try:
             letter = understand(message)
         except FormatNotUnderstood as error:
-            told = one_line(f"warning: passed over: {error.what}")  # what somebody else has written is in it
-            print(told, file=sys.stderr)  # noqa: T201 - this is the driver's process
+            warning = one_line(f"warning: passed over: {error.what}")  # what somebody else has written is in it
+            print(warning, file=sys.stderr)  # noqa: T201 - this is the driver's process
             return None
         if letter is None or letter.pipeline != self._pipeline:
             return None

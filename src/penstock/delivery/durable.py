@@ -104,7 +104,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def _not_ours(path: Path) -> Conflict:
     return Conflict(
-        f"the lock {path} is not this user's, and whoever made it could hold it for good",
+        f"the lock {path} belongs to another user, who could hold it forever",
         safe="Nothing was written",
         fix="Run the pipeline as the user who writes to that folder, or, if nobody else does, remove the file",
     )

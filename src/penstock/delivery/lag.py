@@ -72,7 +72,7 @@ class LagReport:
         except KafkaException as failure:
             error = translate(failure, self._connection, "reading the lag that was reported last")
             if isinstance(error, Transient):
-                # No answer is not "nothing was reported": whoever asks would begin anew.
+                # No answer is not "nothing was reported": whoever asks would start over.
                 raise error from None
             return {}
         reported: Positions = {}

@@ -120,7 +120,7 @@ class Outbox:
         return positions
 
     def _metadata(self, source_partition: SourcePartition) -> str:
-        """Say what a position is true of: the topic that was read, and the one that was written to."""
+        """Return what a position is true of: the topic that was read, and the one that was written to."""
         return metadata_of(source_partition.topic_id, self.target_id)
 
     @property

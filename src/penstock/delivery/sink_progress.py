@@ -213,7 +213,7 @@ def _require_found(
                 " has no position any more:"
                 " its table, folder or topic was dropped or replaced, or its group expired",
                 safe="Nothing was written",
-                fix="To go on behind what it holds, or else from the source's start, run:"
+                fix="To continue after what it holds, or else from the source's start, run:"
                 f" penstock pipeline rebuild {pipeline}",
             )
 
@@ -249,7 +249,7 @@ def _require_not_beyond(pipeline: str, forgotten: str, name: str, committed: Com
                 f" an old copy: by that, sink '{name}' had {source_partition} up to offset {known}, and by what it"
                 f" holds up to {at}",
                 safe="Nothing was written",
-                fix=f"To go on behind what the sinks hold, run: penstock pipeline rebuild {pipeline}",
+                fix=f"To continue after what the sinks hold, run: penstock pipeline rebuild {pipeline}",
             )
 
 
@@ -280,7 +280,7 @@ def require_readable(pipeline: str, progress: SinkProgress, available: list[Avai
         raise RetentionPassed(
             f"records were deleted before pipeline '{pipeline}' read them: {', '.join(map(str, gaps))}",
             safe="What was read before is in the sinks, and nothing was skipped yet",
-            fix=f"To go on without them, and have that recorded, run: penstock pipeline skip-gap {pipeline}",
+            fix=f"To continue without them, and have that recorded, run: penstock pipeline skip-gap {pipeline}",
         )
 
 
@@ -312,7 +312,7 @@ def require_not_replaced(pipeline: str, replaced: list[OffsetRange]) -> None:
             " has read,"
             f" which was up to {each.end}: a leader without the newest records was elected",
             safe="What was read is in the sinks, and nothing more was read",
-            fix=f"To go on from offset {each.end}, and have it recorded, run: penstock pipeline skip-gap {pipeline}",
+            fix=f"To continue from offset {each.end}, and have it recorded, run: penstock pipeline skip-gap {pipeline}",
         )
 
 

@@ -16,7 +16,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.delivery.dead_letters import SINK_NAME, DeadLetters
 from penstock.delivery.sink_progress import SinkProgress
 from penstock.driver.failures import cause_of, job_errors
-from penstock.driver.poison import Isolation
+from penstock.driver.poison import PoisonSearch
 from penstock.driver.spark_job import SparkJob
 from penstock.errors import BatchAborted, NotFound, PenstockError, PipelineHalted, RetentionPassed, TopicRecreated
 from penstock.pipeline.spec import PipelineSpec
@@ -106,7 +106,7 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progr
             if parts.stopping.is_set():
                 # Ctrl-C reaches the workers too: what they died of is no record's fault.
                 raise BatchAborted("stopped in the middle of a batch", safe="Nothing of it was written") from None
-            for index, offset, problem in Isolation(parts.job, read, write, parts.notes).poison_records(error):
+            for index, offset, problem in PoisonSearch(parts.job, read, write, parts.notes).poison_records(error):
                 _require_first_time(
                     parts.spec.name, offset_ranges[index].source_partition, offset, problem, rejected[index]
                 )
@@ -167,7 +167,7 @@ def _require_first_time(
             f"the record at {source_partition} offset {offset} makes the job fail even as a dead letter:"
             f" {problem['message']}{in_brackets(problem.get('line'))}",
             safe="Nothing of this batch was written",
-            fix=f"To go on without it, run: penstock pipeline skip {pipeline}"
+            fix=f"To continue without it, run: penstock pipeline skip {pipeline}"
             f" {source_partition.topic}:{source_partition.partition}:{offset} --reason 'why'",
         )
 

@@ -111,7 +111,7 @@ def _translated(frame: "DataFrame", texts: list[str]) -> list[Expression | str]:
 
 
 def _for_one_query(spark: "SparkSession", plan: Any, texts: list[str]) -> list[bool]:
-    """Tell which expressions give something else in the next query: only before the optimizer can that be seen."""
+    """Return which expressions give something else in the next query: only before the optimizer can that be seen."""
     jvm: Any = spark._jvm  # noqa: SLF001 - as above
     current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
     return [

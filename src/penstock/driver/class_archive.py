@@ -29,7 +29,7 @@ def options(java: Path) -> str:
 
 
 def make() -> Path:
-    """Make the archive anew: start Spark, let it do a bit of everything, and keep what it loaded."""
+    """Rebuild the archive: start Spark, let it do a bit of everything, and keep what it loaded."""
     path = archive(find_java()[0])
     with being_made(path, pyspark_folder()) as made:
         done = subprocess.run(

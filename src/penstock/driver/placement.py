@@ -77,7 +77,7 @@ def place(spec: PipelineSpec, schemas: list[pa.Schema], analysis: Analysis, tran
 
 
 def _forced(spec: PipelineSpec) -> str:
-    """Say why Spark runs all SQL of a pipeline, whatever it is; empty if nothing does."""
+    """Return why Spark runs all SQL of a pipeline, whatever it is; empty if nothing does."""
     if spec.sql_engine == "spark":
         return "`sql_engine: spark`"
     setting = next((name for name in spec.spark if name.startswith("spark.sql.")), None)

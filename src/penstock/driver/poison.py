@@ -20,7 +20,7 @@ _MOST_POISON = 100
 _DRAIN = DrainTask()
 
 
-class Isolation:
+class PoisonSearch:
     """One search, over the offset ranges of one batch."""
 
     def __init__(self, job: SparkJob, read: ReadTask, write: WriteTask, notes: Path) -> None:

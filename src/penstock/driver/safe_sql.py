@@ -74,7 +74,7 @@ def judge(
 
 
 def _error(spark: "SparkSession", stage: str, parts: list[str]) -> "Column":
-    """Say which expressions fail on a row; worked out only for rows that fail."""
+    """Return which expressions fail on a row; worked out only for rows that fail."""
     reasons = [
         F.when(_attempt(spark, f"named_struct('it', {part})").isNull(), F.lit(" ".join(part.split()))) for part in parts
     ]

@@ -254,7 +254,7 @@ def death_named() -> Iterator[None]:
             raise
         raise SparkDied(
             f"Spark's JVM ended while the pipeline ran: {ended}",
-            safe="Nothing is lost or doubled: the next start goes on where this one was",
+            safe="Nothing is lost or duplicated: the next start continues where this one stopped",
             fix="If it needs more memory, give it more with `spark.driver.memory` in the pipeline file",
         ) from None
 
@@ -287,7 +287,7 @@ def _jvm() -> "subprocess.Popen[bytes] | None":
 
 
 def _jvm_ended(error: Exception) -> str | None:
-    """Say how the JVM ended; None if it runs, or never did."""
+    """Return how the JVM ended; None if it runs, or never did."""
     from py4j.protocol import Py4JError
 
     process = _jvm()

@@ -1,7 +1,7 @@
 """The checkpoint that Spark's streaming query keeps: which batches it planned, from where to where, and which it ended.
 
 Spark writes `offsets/N` before it runs batch N and `commits/N` after it. A batch that runs again finds its `offsets/N`
-as it was; one that is planned anew, after an older copy was put back, gets another, if only for the time in it.
+as it was; one that is planned again, after an older copy was restored, gets another, if only for the time in it.
 """
 
 import hashlib

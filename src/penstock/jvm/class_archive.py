@@ -50,7 +50,7 @@ def is_own(path: Path) -> bool:
 
 @contextmanager
 def being_made(path: Path, place: Path) -> Iterator[Path]:
-    """Give the place where a JVM is to write the archive, put it in place whole, and remove those that are outdated."""
+    """Yield where a JVM is to write the archive, then put it in place whole, and remove outdated ones."""
     classes = path.parent.parent
     make_missing_public(classes.parent)
     make_private(classes)

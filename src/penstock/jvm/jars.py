@@ -94,7 +94,7 @@ def named(name: str) -> JarSet:
 
 
 def is_sound(jar: Jar, folder: Path) -> bool:
-    """Say whether the jar is in the folder, byte for byte as locked."""
+    """Return whether the jar is in the folder, byte for byte as locked."""
     try:
         with (folder / jar.file_name).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256

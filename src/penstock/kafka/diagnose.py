@@ -1,4 +1,4 @@
-"""Why nobody answers: a knock at the first server distinguishes an outage from a wrong protocol."""
+"""Why nobody answers: a connection to the first server tells an outage from a wrong protocol."""
 
 import socket
 import ssl
@@ -26,15 +26,15 @@ _HTTP = (b"HTTP/", b"<!DOCTYP", b"<html>")
 _KAFKA_MAIN = "kafka.Kafka"
 
 
-class Silence(NamedTuple):
-    """What a knock found out."""
+class Diagnosis(NamedTuple):
+    """What a connection of our own found out."""
 
     error: PenstockError
     is_there: bool
 
 
-def explain_silence(connection: Connection, doing: str) -> Silence:
-    """Say what is wrong with a cluster that librdkafka calls down, and whether anybody accepts connections there.
+def explain_outage(connection: Connection, doing: str) -> Diagnosis:
+    """Return what is wrong with a cluster that librdkafka calls down, and whether anybody accepts connections there.
 
     `doing` is what could not be done; empty while a client has not connected yet.
     """
@@ -48,20 +48,20 @@ def explain_silence(connection: Connection, doing: str) -> Silence:
             if all(is_loopback(server.rpartition(":")[0].strip("[]")) for server in servers.split(","))
             else "Check the address, the network, and whether it runs",
         )
-        return Silence(nobody, is_there=False)
+        return Diagnosis(nobody, is_there=False)
     # Refused is for good, so it takes a proof. A server that says nothing at all may only be busy.
     spoken = [_speaks_tls(server) for server in reachable]
     wants_tls = not isinstance(connection.security, Plaintext)
     if True in spoken and not wants_tls:
-        return Silence(_only_tls(servers), is_there=True)
+        return Diagnosis(_only_tls(servers), is_there=True)
     if wants_tls and True not in spoken and False in spoken:
-        return Silence(_no_tls(servers), is_there=True)
+        return Diagnosis(_no_tls(servers), is_there=True)
     undecided = BrokerUnavailable(
         f"{prefix}{servers} accepts connections but does not answer as Kafka to a client of security type"
         f" '{connection.security.type}': it is starting or busy, or expects another type",
         fix="Try again, or check the security setting",
     )
-    return Silence(undecided, is_there=True)
+    return Diagnosis(undecided, is_there=True)
 
 
 def require_kafka(servers: str, fix: str = "Check the address") -> None:
@@ -76,7 +76,7 @@ def require_kafka(servers: str, fix: str = "Check the address") -> None:
 
 
 def _stranger(server: str) -> str:
-    """Say what answers in place of Kafka; nothing if Kafka does, or TLS might be spoken, or nobody listens."""
+    """Return what answers in place of Kafka; nothing if Kafka does, or TLS might be spoken, or nobody listens."""
     try:
         with socket.create_connection(_address(server), timeout=_TIMEOUT_S) as raw:
             raw.sendall(_QUESTION)
@@ -134,7 +134,7 @@ def _accepts(server: str) -> bool:
 
 
 def _speaks_tls(server: str) -> bool | None:
-    """Say whether it speaks TLS; None if that is not known."""
+    """Return whether it speaks TLS; None if that is not known."""
     # Only asks whether TLS is spoken; nothing is sent, so there is nothing to verify.
     context = ssl.create_default_context()
     context.check_hostname = False

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import BadInput, BrokerUnavailable, Conflict, LeaderNotAvailable, NotFound, PenstockError, Refused
 from penstock.kafka.connection import Connection
-from penstock.kafka.diagnose import Silence, explain_silence
+from penstock.kafka.diagnose import Diagnosis, explain_outage
 from penstock.kafka.security import Plain, Plaintext, Scram
 
 logger = logging.getLogger("penstock.kafka")
@@ -151,7 +151,7 @@ class Causes:
         self._connection = connection
         self._login: PenstockError | None = None
         self._down_since: float | None = None
-        self._looked: tuple[float, Silence] | None = None
+        self._looked: tuple[float, Diagnosis] | None = None
 
     def __call__(self, error: KafkaError) -> None:
         """Take one report; librdkafka calls this from `poll`."""
@@ -171,7 +171,7 @@ class Causes:
     def refusal(self) -> PenstockError | None:
         """Return the reason why the cluster does not let this client in, if it does not; outages may pass.
 
-        One that has passed is forgotten as soon as a knock is heard: if it goes on, librdkafka reports it again.
+        One that has passed is forgotten once a server accepts a connection: if it goes on, librdkafka reports it again.
         """
         cause = self.decisive()
         if isinstance(cause, Refused):
@@ -193,9 +193,9 @@ class Causes:
         return self._login or self._look(doing)
 
     def _look(self, doing: str) -> PenstockError:
-        """Knock at the door ourselves, now and then: librdkafka reports a wrong protocol as a broker that is down."""
+        """Connect ourselves, now and then: librdkafka reports a wrong protocol as a broker that is down."""
         if self._looked is None or time.monotonic() - self._looked[0] > _LOOK_AGAIN_S:
-            self._looked = (time.monotonic(), explain_silence(self._connection, doing))
+            self._looked = (time.monotonic(), explain_outage(self._connection, doing))
         return self._looked[1].error
 
     def forget_outage(self) -> None:

@@ -33,4 +33,4 @@ def settle_headers(messages: Sequence[Message]) -> None:
     _, unreadable = read_headers(messages)
     for message in map(messages.__getitem__, unreadable):
         where = f"{message.topic()}/{message.partition()} offset {message.offset()}"
-        logger.warning("%s: the name of a header is no UTF-8: its headers are left out", where)
+        logger.warning("%s: the name of a header is not UTF-8: the headers are left out", where)

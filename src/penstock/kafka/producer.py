@@ -28,7 +28,7 @@ from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import FATAL, Causes, fatal_error, logger, opening, translate
-from penstock.kafka.transactions import Coordination, Transaction
+from penstock.kafka.transactions import CoordinatorClient, Transaction
 from penstock.wording import plural
 
 if TYPE_CHECKING:
@@ -147,12 +147,12 @@ class Producer:
         with opening(connection):
             self._client = Client(settings, logger=logger)
         is_transactional = options.transactional_id is not None
-        self._coordination = Coordination(self._client, connection, self._causes) if is_transactional else None
+        self._coordinator = CoordinatorClient(self._client, connection, self._causes) if is_transactional else None
 
     @property
     def hung(self) -> bool:
         """Whether a transaction got no answer: another producer with the same transactional id can settle it."""
-        return self._coordination is not None and self._coordination.hung
+        return self._coordinator is not None and self._coordinator.hung
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -291,7 +291,7 @@ class Producer:
             self._waiting_since = deadline
 
     def _reason(self, topic: str, error: KafkaError) -> str:
-        """Say why a record failed; of a topic that is not there, which one may be meant."""
+        """Return why a record failed; of a topic that is not there, which one may be meant."""
         if self._fatal is not None:
             return str(translate(self._fatal, self._connection, "sending"))
         if error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:  # noqa: SLF001
@@ -341,14 +341,14 @@ class Producer:
         `Transaction.committed` says what has happened. A commit or an abort without an answer raises
         `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which settles it.
         """
-        if self._coordination is None:
+        if self._coordinator is None:
             raise BadInput("this producer has no transactional_id", fix="Name one in ProducerOptions")
         before = (self.sent, self.failed, self._settled)
-        transaction = Transaction(self, self._coordination)
-        self._coordination.begin()
+        transaction = Transaction(self, self._coordinator)
+        self._coordinator.begin()
         try:
             yield transaction
-            self._coordination.commit(transaction)
+            self._coordinator.commit(transaction)
         except BaseException as error:
             if transaction.committed:
                 error.add_note("The transaction was committed before this: do not send it again")
@@ -356,7 +356,7 @@ class Producer:
             if self.hung:
                 raise
             try:
-                self._coordination.abort()
+                self._coordinator.abort()
             except PenstockError as failure:
                 if isinstance(error, PenstockError):
                     raise

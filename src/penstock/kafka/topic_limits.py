@@ -44,7 +44,7 @@ class TopicLimits:
         timestamp_ms: int,
         now_ms: int,
     ) -> Refusal | None:
-        """Say why the topic would refuse a record; None if it takes it. The size is that before compression."""
+        """Return why the topic would refuse a record; None if it takes it. The size is that before compression."""
         size = record_bytes(key, value, headers)
         if size > self.max_bytes:
             return "RecordTooLarge", f"{size} bytes, and the topic takes {self.max_bytes}"

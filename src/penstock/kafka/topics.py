@@ -159,7 +159,7 @@ def create(admin: Admin, name: str, spec: TopicSpec) -> None:
 
 
 def _unusable(admin: Admin, name: str, spec: TopicSpec) -> BadInput | None:
-    """Say what Kafka refuses in a new topic, and what to write instead; None if it is neither name nor replicas."""
+    """Return what Kafka refuses in a new topic, and what to write instead; None if it is neither name nor replicas."""
     if _NAME.fullmatch(name) is None:
         plain = re.sub("[^a-zA-Z0-9._-]+", "-", name).strip("-.")[:_NAME_LENGTH]
         return BadInput(
@@ -248,7 +248,7 @@ def alter_config(admin: Admin, name: str, changes: dict[str, str | None]) -> Non
 
 
 def _unknown_setting(admin: Admin, names: Iterable[str], safe: str, topic: str | None = None) -> BadInput | None:
-    """Say which setting Kafka does not know, and which one may be meant; None if it knows them all.
+    """Return which setting Kafka does not know, and which one may be meant; None if it knows them all.
 
     The settings are the same for all topics: of one that is not made yet, another one tells.
     """
@@ -347,7 +347,7 @@ def _looked_up(admin: Admin, names: list[str], doing: str) -> dict[str, TopicDes
 
 
 def _missing(admin: Admin, names: list[str], error: NotFound, doing: str) -> NotFound:
-    """Say which topic is not there, which one may be meant, and how to find or make it."""
+    """Return which topic is not there, which one may be meant, and how to find or make it."""
     known = sorted(admin.metadata("listing topics").topics)
     name = next((name for name in names if name not in known), None)
     if name is None:

@@ -27,7 +27,7 @@ _STEP_S = 2.0
 _JOIN_S = 0.1
 
 
-class Coordination:
+class CoordinatorClient:
     """Talks to the transaction coordinator for one client; opening it fences an older producer with the same id."""
 
     def __init__(self, client: Client, connection: Connection, causes: Causes) -> None:
@@ -131,8 +131,8 @@ class Coordination:
 class Transaction:
     """An open transaction: `send` as on the producer, plus the offsets that it has used up."""
 
-    def __init__(self, producer: "Producer", coordination: Coordination) -> None:
-        self._coordination = coordination
+    def __init__(self, producer: "Producer", coordinator: CoordinatorClient) -> None:
+        self._coordinator = coordinator
         self.committed = False
         self.send = producer.send
         self.send_many = producer.send_many
@@ -144,4 +144,4 @@ class Transaction:
         this raises `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which
         ends what this one has open. So it is when Kafka has forgotten the transactional id, after a quiet week.
         """
-        self._coordination.send_offsets(offsets, group_metadata)
+        self._coordinator.send_offsets(offsets, group_metadata)

@@ -9,7 +9,7 @@ from penstock.lineage.store.address import StoreAddress, default_path
 from penstock.private import write_private
 
 SHIPPED = Path(__file__).with_name("lineage.yaml")
-_HEAD = "# Written by `penstock lineage start`, anew each time. To change more than its options do, copy this file.\n"
+_HEAD = "# Written by `penstock lineage start`, every time. To change more than its options do, copy this file.\n"
 
 
 def place(home: Path) -> Path:

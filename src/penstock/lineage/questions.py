@@ -198,7 +198,7 @@ class Store:
 
 @contextmanager
 def of_store(address: Any) -> Iterator[Store]:
-    """Give the questions to a store."""
+    """Yield the questions to a store."""
     from penstock.lineage.query.bounded import bound
     from penstock.lineage.store.database import explained, open_engine
 

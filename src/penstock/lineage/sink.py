@@ -39,7 +39,7 @@ class Lineage(StoreAddress, SinkModel, frozen=True):
         """Return what lets a stranger read along, and a file with partitions."""
         server = self.server
         if server is not None and not server.is_local and server.sslmode in {"disable", "require"}:
-            text = "without a certificate that is checked, whoever answers gets the rows: use `verify-full`"
+            text = "the server's certificate is not checked, so any server could get the rows: use `verify-full`"
             yield Problem.warning(text, "sslmode")
         if server is None and self.partition_by is not None:
             yield Problem.error("an SQLite file has no partitions", "partition_by")

@@ -39,13 +39,13 @@ def subject_of(key: str) -> Subject:
 
 
 def level_of(found: Subject, by: Level) -> Any:
-    """Return by whom it is told: as it was asked, or the nearest that there is for what is asked about."""
-    told = by.upper()
+    """Return the level to answer at: as it was asked, or the nearest that there is for what is asked about."""
+    wanted = by.upper()
     if found.kind == "JOB":
-        return "RUN" if told in {"RUN", "OPERATION"} else "JOB"
+        return "RUN" if wanted in {"RUN", "OPERATION"} else "JOB"
     if found.kind == "RUN":
-        return "OPERATION" if told == "OPERATION" else "RUN"
-    return "OPERATION" if found.kind == "OPERATION" else told
+        return "OPERATION" if wanted == "OPERATION" else "RUN"
+    return "OPERATION" if found.kind == "OPERATION" else wanted
 
 
 def query_of(found: Subject, level: Any, **wanted: Any) -> Any:

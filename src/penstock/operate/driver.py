@@ -139,7 +139,7 @@ def run(
 
 @contextmanager
 def _on_record(status: Status, home: Path, folder: Path) -> Iterator[RunRecord]:
-    """Say that it starts, and how it ended, while the lock is held: the status of the next driver comes after it."""
+    """Record that it starts, and how it ended, while the lock is held: the status of the next driver comes after it."""
     record, last = RunRecord(home, status), saved(folder)
     if last is not None and last.state == "failed":
         status.reason = f"the last driver failed: {last.reason}"

@@ -259,7 +259,7 @@ def _moved(sink: SinkModel, name: str, target: str, folder: Path) -> SinkModel:
     try:
         return type(sink).model_validate(given)
     except ValidationError:
-        raise BadInput(f"--into {name}={target}: that is no {key}") from None
+        raise BadInput(f"--into {name}={target}: that is not a valid {key}") from None
 
 
 def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list[Part]:
@@ -302,7 +302,7 @@ def _deletion_noticed(settings: "Settings", runner: Runner) -> Iterator[None]:
 
 @contextmanager
 def _way_out(settings: "Settings", runner: Runner, replay_id: str) -> Iterator[None]:
-    """Give a replay up whose records are gone, and say so: what helps a live pipeline does not help a replay."""
+    """Give up a replay whose records are gone, and say so: what helps a live pipeline does not help a replay."""
     try:
         with _deletion_noticed(settings, runner):
             yield
@@ -376,7 +376,7 @@ def _require_all_sinks(settings: "Settings", spec: PipelineSpec, replay_id: str,
             f"{plural(len(for_all), 'dead letter')} of this range failed for all sinks, and sink '{missed[0]}' is not"
             " in the file: settled by this replay, they would never get there",
             safe="Nothing was changed",
-            fix=f"Send them to all sinks first: penstock dead replay --pipeline {spec.name}; then go on with"
+            fix=f"Send them to all sinks first: penstock dead replay --pipeline {spec.name}; then continue with"
             f" --resume {replay_id}",
         )
 

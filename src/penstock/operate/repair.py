@@ -107,7 +107,7 @@ def rebuild(
 
 
 def _require_fixed_start(runner: Runner, source_partition: SourcePartition, found: Iterable[Positions | None]) -> None:
-    """Raise if a pipeline that has read the topic would begin at a partition of it anew, at another place than then."""
+    """Raise if a pipeline that has read the topic would now begin a partition of it at another offset."""
     has_run = any(each.topic_id == source_partition.topic_id for positions in found for each in positions or {})
     if has_run and runner.source.start_moves_on():
         raise Conflict(
@@ -169,7 +169,7 @@ def _has_rows_beyond(former: Committed, sink: Sink, kept: Positions) -> bool:
 
 
 def _with_changes(error: Conflict, changed: list[str]) -> Conflict:
-    """Say of a sink's refusal what it does not know: that others went before it."""
+    """Return a sink's refusal with what the sink does not know: that others were changed before it."""
     if not changed:
         return error
     names = ", ".join(f"'{name}'" for name in changed)
@@ -268,7 +268,7 @@ def _require_begun(checkpoint: Checkpoint) -> None:
         raise Conflict(
             f"pipeline '{checkpoint.pipeline}' has no checkpoint in {checkpoint.folder}: it has not begun, or lost it",
             safe="Nothing was changed",
-            fix="Run it: it begins where `start` in its file says, or says how to go on",
+            fix="Run it: it begins where `start` in its file says, or says how to continue",
         )
 
 

@@ -161,7 +161,7 @@ class GivenUp(BaseModel, frozen=True):
     replay: str = Field(description="Its id.")
     open_again: int = Field(description="Letters that are open as they were: no sink had got them.")
     open_for_one_sink: int = Field(description="New letters, each for one sink that lacks what another has got.")
-    settled: int = Field(description="Letters that stay settled: written, failed anew, or open for single sinks.")
+    settled: int = Field(description="Letters that stay settled: written, failed again, or open for single sinks.")
 
 
 def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> GivenUp:

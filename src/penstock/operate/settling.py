@@ -28,11 +28,11 @@ _ENDED = 2**62
 
 
 @dataclass(frozen=True)
-class Left:
+class LeftLetters:
     """What a replay that is given up leaves behind of its letters."""
 
     untouched: list[DeadLetter]
-    """Those that no sink has got by it, and that have not failed in it anew."""
+    """Those that no sink has got by it, and that have not failed in it again."""
     lacking: list[tuple[DeadLetter, str]]
     """Others, with each sink of theirs that has not got them: sent to all sinks once more, they would be doubled."""
 
@@ -91,14 +91,14 @@ def require_sinks(replay: Replay, spec: PipelineSpec, file: Path) -> None:
 
 def left_of(
     runner: Runner, letters: Iterable[DeadLetter], place_of: Callable[[DeadLetter], tuple[SourcePartition, int]]
-) -> Left:
+) -> LeftLetters:
     """End the runner's replay, and return what it leaves of its letters; `place_of` says where it reads one's record.
 
     Somebody may be at it in another home folder, and must not write any more of what is opened again here:
     1. Its dead letters, and sinks in Kafka, are fenced: from here on it begins no commit of a batch.
     2. Of a batch whose dead letters it has committed already, it may be about to commit the rows. So the position is
        moved away in every sink, by compare-and-set, and how far the sink has got is what it was moved from.
-    3. What failed in it anew is read after that.
+    3. What failed in it again is read after that.
     """
     places = [(letter, *place_of(letter)) for letter in letters]
     runner.take_over()
@@ -108,7 +108,7 @@ def left_of(
     for _, source_partition, offset in places:
         offsets.setdefault(source_partition, []).append(offset)
     judged = runner.dead.recorded([OffsetRange(at, min(found), max(found) + 1) for at, found in offsets.items()])
-    left = Left([], [])
+    left = LeftLetters([], [])
     for letter, at, offset in places:
         failed = {sink for failed_at, sink in judged[at] if failed_at == offset}
         sinks = [name for name in reached if letter.sink in (None, name)]

@@ -195,7 +195,7 @@ def is_running(name: str, settings: Settings) -> bool:
 
 
 def stop(name: str, settings: Settings, timeout_s: float) -> bool:
-    """Let the driver finish its batch; after `timeout_s` end it by force. Tell whether force was needed."""
+    """Let the driver finish its batch; after `timeout_s` end it by force. Return whether force was needed."""
     folder = known_paths(settings, name).folder
     supervisor, driver = holder(_lock(settings, name)), states.driver_of(folder)
     processes = [each for each in (supervisor, driver) if each is not None]

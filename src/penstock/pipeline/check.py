@@ -23,14 +23,14 @@ def problems(spec: PipelineSpec, folder: Path, *, import_code: bool = False) -> 
 
     With `import_code`, the user's modules are imported, so that a function which is not there is found.
     """
-    found = [*_told(spec), *_about_loops(spec)]
+    found = [*_from_components(spec), *_about_loops(spec)]
     if spec.speed == "realtime":
         return [*found, *_about_realtime(spec), *_about_rows(spec)]
     found += [*_about_changes(spec), *_about_sinks(spec), *_about_functions(spec, folder, import_code=import_code)]
     return [*found, *(_about_stateful(spec) if spec.is_stateful else _about_rows(spec))]
 
 
-def _told(spec: PipelineSpec) -> Iterator[Problem]:
+def _from_components(spec: PipelineSpec) -> Iterator[Problem]:
     """Return what the components say themselves; steps are asked with the columns that each of them gets."""
     yield from (each.under("source") for each in spec.source.problems(spec))
     yield from (each.under("decode") for each in (spec.decode.problems(spec) if spec.decode else ()))
@@ -142,7 +142,7 @@ def _about_realtime(spec: PipelineSpec) -> Iterator[Problem]:
                 "in real time a rule drops a record or makes it a dead letter", "expect", number, "otherwise"
             )
     if spec.rate is not None:
-        yield Problem.error(f"in real time there is no limit of rate: {slower}", "rate")
+        yield Problem.error(f"in real time a rate limit is not possible: {slower}", "rate")
     yield Problem.warning("`realtime` is at least once: a crash repeats what came since the last commit", "speed")
 
 

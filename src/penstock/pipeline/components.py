@@ -90,7 +90,7 @@ class Components(Generic[Family]):
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the package's own code raises
             raise _broken(entry, f"{type(error).__name__}: {error}") from None
         if not (isinstance(model, type) and issubclass(model, self._base)):
-            raise _broken(entry, f"{entry.value} is no {self._base.__name__}")
+            raise _broken(entry, f"{entry.value} is not a {self._base.__name__}")
         if missing := sorted(getattr(model, "__abstractmethods__", ())):
             raise _broken(entry, f"{entry.value} lacks the method {missing[0]}")
         if model.model_fields["type"].default != name:

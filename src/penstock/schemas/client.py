@@ -68,7 +68,7 @@ class RegistryClient:
             raise self._missing(subject, version) or error from None
 
     def _missing(self, subject: str, version: int | None = None) -> NotFound | None:
-        """Say what is not there, a subject or a version of one, and what is; None if that is not known either."""
+        """Return what is not there, a subject or a version of one, and what is; None if that is not known either."""
         known = self.subjects()
         if subject not in known:
             close = nearest(subject, known)
@@ -261,7 +261,7 @@ def nonsense(client: RegistryClient, what: str) -> BadInput:
 
 @contextmanager
 def _at_most(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
-    """Give an exchange as a whole this long, whatever its parts take; raise `TimeoutError`."""
+    """Limit an exchange as a whole, whatever its parts take; raise `TimeoutError`."""
     too_long = threading.Event()
     opened = list[socket.socket]()
 

@@ -23,7 +23,7 @@ Break = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Breakage:
+class Incompatibility:
     """Somebody who could not read any more."""
 
     version: int
@@ -40,7 +40,7 @@ class Verdict:
     subject: str
     level: Level
     is_compatible: bool
-    breakages: tuple[Breakage, ...]
+    breakages: tuple[Incompatibility, ...]
     said: tuple[str, ...]
     """What the registry itself says."""
 
@@ -51,7 +51,7 @@ def check(client: RegistryClient, subject: str, schema: Schema) -> Verdict:
     level, _ = client.compatibility(subject)
     versions = client.versions(subject)
     compared = versions if level.endswith("TRANSITIVE") else versions[-1:]
-    found: list[Breakage] = []
+    found: list[Incompatibility] = []
     for version in compared if level != "NONE" else ():
         old = opened(client, client.version(subject, version).definition)
         found += _breakages(level, version, old, new)
@@ -59,13 +59,13 @@ def check(client: RegistryClient, subject: str, schema: Schema) -> Verdict:
     return Verdict(subject, level, is_compatible, tuple(found), tuple(said))
 
 
-def _breakages(level: Level, version: int, old: AnySchema, new: AnySchema) -> Iterator[Breakage]:
+def _breakages(level: Level, version: int, old: AnySchema, new: AnySchema) -> Iterator[Incompatibility]:
     if level.startswith(("BACKWARD", "FULL")):
         whom = f"those who read records of version {version} with the new schema"
-        yield from (Breakage(version, whom, field, why) for field, why in breaks(new, old))
+        yield from (Incompatibility(version, whom, field, why) for field, why in breaks(new, old))
     if level.startswith(("FORWARD", "FULL")):
         whom = f"those who read new records with version {version}"
-        yield from (Breakage(version, whom, field, why) for field, why in breaks(old, new))
+        yield from (Incompatibility(version, whom, field, why) for field, why in breaks(old, new))
 
 
 def breaks(reader: AnySchema, writer: AnySchema) -> list[Break]:

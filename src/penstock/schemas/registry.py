@@ -101,12 +101,12 @@ def _why(error: Exception) -> str:
     if reason == "KEY_VALUES_MISMATCH":
         return "the private key is not the one of the certificate"
     if isinstance(error, ssl.SSLError) and reason in _NO_PEM:
-        return "one is no PEM, or the password does not open the private key"
+        return "one is not a PEM file, or the password does not open the private key"
     return getattr(error, "strerror", None) or str(error)
 
 
 class _AddressIsEnough:
-    """Tells editors that a text may stand there, too."""
+    """Lets editors accept a plain text there, too."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"anyOf": [{"type": "string"}, handler(schema)]}

@@ -31,9 +31,9 @@ from penstock.secret import Secret
 from penstock.services import connect_plugins
 from penstock.services.asking import get
 from penstock.services.connect_user import worker_connection
+from penstock.services.context import ServiceContext
 from penstock.services.front import FrontOptions
 from penstock.services.launch import Launch, Program
-from penstock.services.surroundings import Surroundings
 
 _MAIN_CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
 _WATCH = "penstock.connect.watch"
@@ -55,26 +55,26 @@ class Connect:
         """Return whether TLS and the login are in front of it: the worker has none that PEM files would do for."""
         return secure
 
-    def prepare(self, around: Surroundings, state: ServiceState) -> Launch:
+    def prepare(self, context: ServiceContext, state: ServiceState) -> Launch:
         """Write its settings; return the worker, the front of a secure one, and what watches connectors."""
         if state.secure:
             require("services", "Connect on a secure cluster")
-        classpath = jars.ensure("connect", around.jar_folder, around.fetching("Connect"))
-        if is_open(around.connection):
+        classpath = jars.ensure("connect", context.jar_folder, context.fetching("Connect"))
+        if is_open(context.connection):
             classpath = [each for each in classpath if _FILE_CONNECTORS not in each.name]
-        folder = around.folder("connect")
+        folder = context.folder("connect")
         for each in (plugins_folder(folder), secrets_folder(folder), folder / "tmp"):
             make_missing_private(each)
         for coordinates in self.settings.plugins:
-            around.talk(f"looking for the plugin {coordinates}")
-            connect_plugins.ensure(coordinates, folder, around.jar_folder)
+            context.on_progress(f"looking for the plugin {coordinates}")
+            connect_plugins.ensure(coordinates, folder, context.jar_folder)
         properties = folder / "connect.properties"
-        write_private(properties, properties_text(self._properties(around, state, folder)).encode("ascii"))
+        write_private(properties, properties_text(self._properties(context, state, folder)).encode("ascii"))
         jaas, credentials = folder / "jaas.conf", folder / "login.properties"
-        password = Secret.parse(f"file:{around.login('connect')}").reveal()
+        password = Secret.parse(f"file:{context.login('connect')}").reveal()
         write_private(credentials, properties_text({"connect": password}).encode("ascii"))
         write_private(jaas, f"KafkaConnect {{ {login_module(_LOGIN_MODULE, file=str(credentials))} }};".encode())
-        front = FrontOptions.of(around, state) if state.secure else None
+        front = FrontOptions.of(context, state) if state.secure else None
         if front is not None:
             front.save(folder)
         log_settings = log4j_properties(folder / "logs" / "service.log", level="info", files=5)
@@ -91,7 +91,7 @@ class Connect:
             f"-Djava.security.auth.login.config={jaas}",
             *("-cp", os.pathsep.join(map(str, classpath)), _MAIN_CLASS, str(properties)),
         )
-        watch = (*SAFE_PYTHON, "-m", _WATCH, str(around.home.resolve()))
+        watch = (*SAFE_PYTHON, "-m", _WATCH, str(context.home.resolve()))
         return Launch(
             programs=(
                 Program(name="worker", command=worker),
@@ -100,16 +100,16 @@ class Connect:
             )
         )
 
-    def probe(self, _around: Surroundings, address: ServiceAddress) -> None:
+    def probe(self, _context: ServiceContext, address: ServiceAddress) -> None:
         """Ask for connectors, which takes a worker that is in its group, and for plugins."""
         get(address, "/connectors")
         if not get(address, "/connector-plugins"):
             raise BrokerUnavailable("Connect has found no plugin yet")
 
-    def _properties(self, around: Surroundings, state: ServiceState, folder: Path) -> dict[str, object]:
-        group, replicas = self.settings.group, around.replicas
+    def _properties(self, context: ServiceContext, state: ServiceState, folder: Path) -> dict[str, object]:
+        group, replicas = self.settings.group, context.replicas
         kept = connect_topics(group)
-        connection = worker_connection(around)
+        connection = worker_connection(context)
         login = connection.security.java()
         inner = f"127.0.0.1:{state.inner_port}" if state.secure else f"{state.host}:{state.port}"
         clients = ("", "producer.", "consumer.", "admin.")

@@ -6,7 +6,7 @@ from penstock.kafka.acls import Acl, Resource
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.secret import Secret
-from penstock.services.surroundings import Surroundings
+from penstock.services.context import ServiceContext
 
 CONNECT_USER = "connect"
 _RIGHTS: dict[Resource, tuple[str, ...]] = {
@@ -16,14 +16,14 @@ _RIGHTS: dict[Resource, tuple[str, ...]] = {
 }
 
 
-def worker_connection(around: Surroundings) -> Connection:
+def worker_connection(context: ServiceContext) -> Connection:
     """Return how the worker gets into the cluster; on a secure one its user is made first, or given what it lacks."""
-    if not around.secure:
-        return around.connection
-    admin = Admin(around.connection)
-    path = around.secrets.password_file(CONNECT_USER)
+    if not context.secure:
+        return context.connection
+    admin = Admin(context.connection)
+    path = context.secrets.password_file(CONNECT_USER)
     if not path.exists() or CONNECT_USER not in {each.user for each in users.list_users(admin)}:
-        path = around.secrets.new_password(CONNECT_USER)
+        path = context.secrets.new_password(CONNECT_USER)
         users.put(admin, CONNECT_USER, Secret.parse(f"file:{path}").reveal())
     acls.allow(
         admin,
@@ -33,4 +33,4 @@ def worker_connection(around: Surroundings) -> Connection:
             for operation in operations
         ],
     )
-    return local_connection(around.home / "broker", CONNECT_USER)
+    return local_connection(context.home / "broker", CONNECT_USER)

@@ -9,9 +9,9 @@ from penstock.config.services import ConsoleService
 from penstock.errors import BrokerUnavailable
 from penstock.extras import require
 from penstock.services.asking import get, post
+from penstock.services.context import ServiceContext
 from penstock.services.launch import Launch
 from penstock.services.own_program import have_user, own_program, place
-from penstock.services.surroundings import Surroundings
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,19 @@ class ConsoleServer:
     settings: ConsoleService
 
     def has_front(self, *, secure: bool) -> bool:  # noqa: ARG002 - as the contract has it
-        """Say no: its clients meet it."""
+        """Return False: clients connect to it directly."""
         return False
 
-    def prepare(self, around: Surroundings, state: ServiceState) -> Launch:
+    def prepare(self, context: ServiceContext, state: ServiceState) -> Launch:
         """Return its command."""
         require("console", "the console")
         role = ("--role", self.settings.role)
         if state.login:
-            have_user(around, "console", *role)
-        options = (*place(around, state), *(("--sign-in",) if state.login else role))
-        return Launch(programs=(own_program(around, "console", "console", *options),))
+            have_user(context, "console", *role)
+        options = (*place(context, state), *(("--sign-in",) if state.login else role))
+        return Launch(programs=(own_program(context, "console", "console", *options),))
 
-    def probe(self, _around: Surroundings, address: ServiceAddress) -> None:
+    def probe(self, _context: ServiceContext, address: ServiceAddress) -> None:
         """Ask for the overview, which has the cluster in it."""
         token = None
         if address.password is not None:

@@ -1,4 +1,4 @@
-"""What a service finds around it: the project's folder, the jars, the cluster."""
+"""What a service is prepared with: the project's folder, the jars, the cluster."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,28 +16,28 @@ from penstock.kafka import cluster as kafka_cluster
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 
-Talk = Callable[[str], None]
+OnProgress = Callable[[str], None]
 _MOST_REPLICAS = 3
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """Where a service is made."""
+class ServiceContext:
+    """What a service may use while it is prepared and started."""
 
     home: Path
     jar_folder: Path
     connection: Connection
     nodes: int
     secure: bool
-    talk: Talk = lambda _line: None
+    on_progress: OnProgress = lambda _line: None
     root: tuple[str, ...] = ()
     """The options of this command line, for commands of ours that must see the same settings."""
     variables: tuple[str, ...] = ()
     """The variables that say settings, and those that hold secrets which the settings name; by their names."""
 
     @classmethod
-    def of(cls, settings: Settings, root: Iterable[str], talk: Talk = lambda _line: None) -> Self:
-        """Look around in a project, whose cluster has to run."""
+    def of(cls, settings: Settings, root: Iterable[str], on_progress: OnProgress = lambda _line: None) -> Self:
+        """Return the context of a project, whose cluster has to run."""
         cluster = Cluster(settings.home / "broker", settings.jars)
         if settings.external is not None:
             nodes, secure = len(kafka_cluster.describe(Admin(settings.external)).nodes), False
@@ -51,7 +51,7 @@ class Surroundings:
             connection=settings.external or cluster.connection(),
             nodes=nodes,
             secure=secure,
-            talk=talk,
+            on_progress=on_progress,
             root=tuple(root),
             variables=settings.variables(),
         )
@@ -72,7 +72,7 @@ class Surroundings:
 
     def fetching(self, what: str) -> jars.Progress:
         """Return what tells how far the fetching of jars is."""
-        return lambda step, steps: self.talk(f"fetching {what}: step {step} of {steps}")
+        return lambda step, steps: self.on_progress(f"fetching {what}: step {step} of {steps}")
 
     def certificate(self, name: ServiceName, host: str) -> Path:
         """Return the certificate of a service with its key, signed by the cluster's CA; made once."""

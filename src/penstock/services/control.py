@@ -19,10 +19,10 @@ from penstock.interpreter import SAFE_PYTHON
 from penstock.private import make_private
 from penstock.services import launch, status
 from penstock.services.catalog import service_of
+from penstock.services.context import ServiceContext
 from penstock.services.launch import Launch
 from penstock.services.service import Service
 from penstock.services.supervisor import STOP_TIMEOUT_S, console_log
-from penstock.services.surroundings import Surroundings
 
 _READY_S = 120.0
 _LOOK_EVERY_S = 0.05
@@ -32,8 +32,8 @@ _TRIES = 2
 class LocalServices:
     """The services of one project."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
 
     def up(self, wished: Services) -> dict[ServiceName, ServiceAddress]:
         """Start what is not running, in order; return where each answers, after a real request went through it."""
@@ -53,7 +53,7 @@ class LocalServices:
 
     def restart(self, name: ServiceName, wished: Services) -> ServiceAddress:
         """Stop a service and start it again, with the settings of now."""
-        known = local_services.load(self._around.home, name)
+        known = local_services.load(self._context.home, name)
         if known is None:
             raise local_services.never_started(name)
         settings = wished.named().get(name) or _as_before(known)
@@ -61,37 +61,37 @@ class LocalServices:
         return self.answering(name, settings)
 
     def _prepare(self, settings: AnyService, state: ServiceState) -> Launch:
-        make_private(self._around.folder(state.name))
-        return service_of(settings).prepare(self._around, state)
+        make_private(self._context.folder(state.name))
+        return service_of(settings).prepare(self._context, state)
 
     def _start(self, state: ServiceState, plan: Launch) -> None:
-        self._around.talk(f"starting {state.name}")
-        stop(self._around.home, state.name)  # what a supervisor that was killed has left
-        folder = self._around.folder(state.name)
+        self._context.on_progress(f"starting {state.name}")
+        stop(self._context.home, state.name)  # what a supervisor that was killed has left
+        folder = self._context.folder(state.name)
         state.save(folder)
         plan.save(folder)
         _start_supervisor(folder, plan)
 
     def answering(self, name: ServiceName, settings: AnyService) -> ServiceAddress:
         """Wait until something real went through a service that was started; return where it answers."""
-        address = local_services.local_service(self._around.home, name)
-        self._around.talk(f"waiting until {name} answers")
+        address = local_services.local_service(self._context.home, name)
+        self._context.on_progress(f"waiting until {name} answers")
         self._wait(name, service_of(settings), address)
         return address
 
     def _wait(self, name: ServiceName, service: Service, address: ServiceAddress) -> None:
-        folder = self._around.folder(name)
+        folder = self._context.folder(name)
 
         def answered() -> bool:
             found = status.load(folder)
             if found.state in {"crashed", "unsupervised"} or (found.restarts >= _TRIES and found.state == "restarting"):
-                stop(self._around.home, name)
+                stop(self._context.home, name)
                 raise EnvironmentNotReady(
                     f"{name} does not start: {last_words(folder) or found.reason}",
                     safe="It was stopped again; Kafka runs",
                     fix=f"Read its log with: penstock logs {name}",
                 )
-            service.probe(self._around, address)
+            service.probe(self._context, address)
             return True
 
         fix = f"Read its log with: penstock logs {name}"
@@ -99,15 +99,15 @@ class LocalServices:
 
     def _settle(self, name: ServiceName, settings: AnyService) -> ServiceState:
         """Work out where a service listens; raise if it cannot."""
-        around = self._around
-        if not settings.is_local and not around.secure:
+        context = self._context
+        if not settings.is_local and not context.secure:
             raise BadInput(
                 f"{name} would listen on {settings.host}, where anybody could use it without a login",
                 safe="Nothing was started",
                 fix="Leave `host` out, or make the cluster secure: penstock up --secure",
             )
-        known = local_services.load(around.home, name)
-        is_left = bool(launch.left_behind(around.folder(name)))
+        known = local_services.load(context.home, name)
+        is_left = bool(launch.left_behind(context.folder(name)))
         port = settings.port or (known.port if known else 0)
         if settings.port is None and not is_left:
             port = _first_free(settings.host, [port, settings.usual_port])
@@ -119,7 +119,7 @@ class LocalServices:
                 safe=f"No service was started; {name} needs the port",
                 fix=f"Free it, or set services.{name}.port in penstock.yaml; 0 picks a free one",
             )
-        secure = around.secure and settings.has_login
+        secure = context.secure and settings.has_login
         has_front = service_of(settings).has_front(secure=secure)
         return ServiceState(
             name=name,
@@ -127,11 +127,11 @@ class LocalServices:
             port=port,
             inner_port=ports.find_free("127.0.0.1", 1)[0] if has_front else None,
             secure=secure,
-            login=secure or settings.always_asks or (settings.acts_as_user and around.connection.knows_clients),
+            login=secure or settings.always_asks or (settings.acts_as_user and context.connection.knows_clients),
         )
 
     def _is_running(self, name: ServiceName) -> bool:
-        return is_running(self._around.home, name)
+        return is_running(self._context.home, name)
 
 
 def is_running(home: Path, name: ServiceName) -> bool:
@@ -171,9 +171,9 @@ def last_words(folder: Path) -> str:
     for path in (folder / "logs" / "service.log", console_log(folder)):
         if path.is_file():
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-200:]
-            told = [line for line in lines if " ERROR " in line or "Exception" in line or "Caused by" in line]
-            if told:
-                return told[-1].strip()[:300]
+            errors = [line for line in lines if " ERROR " in line or "Exception" in line or "Caused by" in line]
+            if errors:
+                return errors[-1].strip()[:300]
     return ""
 
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 from penstock.config.local_services import ServiceState
 from penstock.interpreter import SAFE_PYTHON
 from penstock.private import write_private
+from penstock.services.context import ServiceContext
 from penstock.services.launch import Program
-from penstock.services.surroundings import Surroundings
 
 _FILE = "front.json"
 
@@ -34,7 +34,7 @@ class FrontOptions(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def of(
-        cls, around: Surroundings, state: ServiceState, *, adapts: Literal["registry"] | None = None
+        cls, context: ServiceContext, state: ServiceState, *, adapts: Literal["registry"] | None = None
     ) -> "FrontOptions":
         """Work out the options of a service's front."""
         return cls(
@@ -42,9 +42,9 @@ class FrontOptions(BaseModel, frozen=True, extra="forbid"):
             port=state.port,
             behind=f"http://127.0.0.1:{state.inner_port}",
             adapts=adapts,
-            certificate=around.certificate(state.name, state.host) if state.secure else None,
+            certificate=context.certificate(state.name, state.host) if state.secure else None,
             username=state.name,
-            password_file=around.login(state.name),
+            password_file=context.login(state.name),
             asks_login=state.secure,
         )
 

@@ -62,8 +62,8 @@ class Front:
 
     async def answer(self, request: Request) -> Response:
         """Answer one request."""
-        if (told := self._of_another_site(request)) is not None:
-            return JSONResponse({"error_code": 403, "message": told}, status_code=403)
+        if (problem := self._of_another_site(request)) is not None:
+            return JSONResponse({"error_code": 403, "message": problem}, status_code=403)
         if not self._may_enter(request):
             return JSONResponse(
                 {"error_code": 401, "message": "a login is needed"},

@@ -10,29 +10,29 @@ from penstock.config.local_services import ServiceState
 from penstock.config.service_names import ServiceName
 from penstock.errors import EnvironmentNotReady
 from penstock.interpreter import SAFE_PYTHON
+from penstock.services.context import ServiceContext
 from penstock.services.launch import Program
-from penstock.services.surroundings import Surroundings
 
 
-def own_program(around: Surroundings, name: str, *command: str) -> Program:
+def own_program(context: ServiceContext, name: str, *command: str) -> Program:
     """Return what runs `penstock COMMAND`."""
-    start = (*SAFE_PYTHON, "-m", "penstock", *around.root, "--home", str(around.home))
-    return Program(name=name, command=(*start, *command), variables=around.variables)
+    start = (*SAFE_PYTHON, "-m", "penstock", *context.root, "--home", str(context.home))
+    return Program(name=name, command=(*start, *command), variables=context.variables)
 
 
-def place(around: Surroundings, state: ServiceState) -> tuple[str, ...]:
+def place(context: ServiceContext, state: ServiceState) -> tuple[str, ...]:
     """Return the options that say where a command listens, with a certificate of the cluster's if it is secure."""
     options = ("--host", state.host, "--port", str(state.port))
     if not state.secure:
         return options
-    certificate = str(around.certificate(state.name, state.host))
+    certificate = str(context.certificate(state.name, state.host))
     return (*options, "--certificate", certificate, "--key", certificate)
 
 
-def have_user(around: Surroundings, name: ServiceName, *options: str) -> None:
+def have_user(context: ServiceContext, name: ServiceName, *options: str) -> None:
     """Have the service's own login among the users that `penstock NAME user` looks after."""
-    login = str(around.login(name))
-    add = own_program(around, "user", name, "user", "add", name, "--password-file", login, *options)
+    login = str(context.login(name))
+    add = own_program(context, "user", name, "user", "add", name, "--password-file", login, *options)
     done = subprocess.run(add.command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()[-1:] or ["no reason given"]

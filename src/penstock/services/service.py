@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from penstock.config.local_services import ServiceAddress, ServiceState
+from penstock.services.context import ServiceContext
 from penstock.services.launch import Launch
-from penstock.services.surroundings import Surroundings
 
 
 class Service(Protocol):
@@ -13,8 +13,8 @@ class Service(Protocol):
     def has_front(self, *, secure: bool) -> bool:
         """Return whether clients meet a program of ours in front of the service's own."""
 
-    def prepare(self, around: Surroundings, state: ServiceState) -> Launch:
+    def prepare(self, context: ServiceContext, state: ServiceState) -> Launch:
         """Fetch what it needs and write its files; return what to start. Nothing runs yet."""
 
-    def probe(self, around: Surroundings, address: ServiceAddress) -> None:
+    def probe(self, context: ServiceContext, address: ServiceAddress) -> None:
         """Let something real go through it; raise a `Transient` error until that works."""

@@ -14,9 +14,9 @@ from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.positions import LATEST, Position, resolve
 from penstock.services import launch
+from penstock.services.context import ServiceContext
 from penstock.services.launch import Launch
 from penstock.services.own_program import own_program
-from penstock.services.surroundings import Surroundings
 
 _JUST_NOW_MS = 30_000
 _PLAYERS, _SERVER = "players", "server"
@@ -53,10 +53,10 @@ class Simulator:
     settings: SimulatorService
 
     def has_front(self, *, secure: bool) -> bool:  # noqa: ARG002 - as the contract has it
-        """Say no: its clients meet it."""
+        """Return False: clients connect to it directly."""
         return False
 
-    def prepare(self, around: Surroundings, state: ServiceState) -> Launch:
+    def prepare(self, context: ServiceContext, state: ServiceState) -> Launch:
         """Return the game servers and their players."""
         require("lab", "the simulator")
         place, wish = ("--host", state.host, "--port", str(state.port)), self.settings
@@ -66,15 +66,17 @@ class Simulator:
         for number in range(wish.servers):
             name = f"{_SERVER}-{number + 1}" if number else _SERVER
             # Each has a file of its own: a game is in that of the server which saw it end.
-            truth = str(around.home / "superhero" / f"truth{'-' + str(number + 1) if number else ''}.jsonl")
+            truth = str(context.home / "superhero" / f"truth{'-' + str(number + 1) if number else ''}.jsonl")
             options = (*place, *shared, *_BY_MODULE[: wish.by_module], "--topic", wish.topic, "--truth", truth)
-            servers.append(own_program(around, name, "sim", "serve", *options))
-        players = own_program(around, _PLAYERS, "sim", "players", "--server", f"ws://{state.host}:{state.port}", *crowd)
+            servers.append(own_program(context, name, "sim", "serve", *options))
+        players = own_program(
+            context, _PLAYERS, "sim", "players", "--server", f"ws://{state.host}:{state.port}", *crowd
+        )
         return Launch(programs=(*servers, players))
 
-    def probe(self, around: Surroundings, _address: ServiceAddress) -> None:
+    def probe(self, context: ServiceContext, _address: ServiceAddress) -> None:
         """Look for an event of a game that is being played."""
-        wish, admin = self.settings, Admin(around.connection)
+        wish, admin = self.settings, Admin(context.connection)
         topic = f"{wish.topic}.{_BLOWS}" if wish.by_module else wish.topic
         since = Position("timestamp", int(time.time() * 1000) - _JUST_NOW_MS)
         try:

@@ -56,7 +56,7 @@ class Supervisor:
         while not self._stopping:
             changed = [self._look_at(each) for each in self._running]
             if any(changed):
-                self._tell()
+                self._save_status()
             time.sleep(_LOOK_EVERY_S)
         self._end()
 
@@ -99,7 +99,7 @@ class Supervisor:
                 umask=0o077,
             )
 
-    def _tell(self) -> None:
+    def _save_status(self) -> None:
         self._status.pids = {each.program.name: each.process.pid for each in self._running if each.process}
         self._status.state = "running" if len(self._status.pids) == len(self._running) else "restarting"
         self._status.save(self._folder)

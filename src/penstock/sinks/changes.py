@@ -131,7 +131,7 @@ def _with_known_values(rows: pa.Table, last: Any, left_out: dict[int, dict[str, 
 
 
 def is_deleted(rows: pa.Table) -> pa.Array:
-    """Say of each folded row whether it takes the row with its key out."""
+    """Return for each folded row whether it deletes the row with its key."""
     operations = pc.struct_field(rows.column(CHANGE.name).combine_chunks(), "op")
     return pc.fill_null(pc.equal(operations, DELETE), False)  # noqa: FBT003
 

@@ -279,7 +279,7 @@ class DeltaSink(Sink):
                 try:
                     self._write(properties, now_ms)
                 except CommitFailedError:
-                    continue  # another writer, such as a compaction elsewhere, was faster: compare anew
+                    continue  # another writer, such as a compaction elsewhere, was faster: compare again
                 else:
                     self._staging.clear()
                     self._compaction.count()

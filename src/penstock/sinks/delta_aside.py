@@ -26,7 +26,7 @@ _FOLDER = ".aside-"
 
 @contextmanager
 def copied_aside(path: Path) -> Iterator[Any]:
-    """Give the table at its newest version, with files where they are and a log of its own; for who holds its lock."""
+    """Yield the table at its newest version, with files where they are and a log of its own; for who holds its lock."""
     from deltalake import DeltaTable
 
     for left in path.glob(f"{_FOLDER}*"):  # by one that was killed

@@ -87,7 +87,7 @@ class DeltaMerge(MergingSink):
                     ) from None
 
     def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
-        """Make one commit; another writer in between means comparing anew."""
+        """Make one commit; another writer in between means comparing again."""
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
 

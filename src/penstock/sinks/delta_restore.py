@@ -58,7 +58,7 @@ class Restores:
         self._later: frozenset[str] = frozenset()
         """The transaction actions of ours that came after that version."""
         self._found: dict[str, int | None] = {}
-        """What was found in the version that was looked at last: to ask for it means to read the log anew."""
+        """What was found in the version that was looked at last: asking for it means reading the log again."""
 
     def app(self, topic_id: str, partition: int) -> str:
         """Return the name that the position of a partition has in the log."""

@@ -5,7 +5,7 @@ folder and makes them visible in one commit to the catalog, together with the po
 summary and in a property of the table. The commit is refused unless the very snapshot whose positions were compared is
 still the newest. Expiring snapshots does not lose a position. Any reader of Iceberg tables sees whole batches only.
 With a `key` there is one row per key, and a row never gives way to an older record of the same partition: files that
-hold a row of the batch's keys are written anew, in the same commit.
+hold a row of the batch's keys are rewritten, in the same commit.
 
 Needs `penstock[iceberg]` where the driver runs, and a file system that all of Spark's workers share.
 """
@@ -82,9 +82,7 @@ class Iceberg(TableFolder, frozen=True):
         """Return what lets a stranger read along, and what is wrong with the key."""
         yield from super().problems(pipeline)
         if self.catalog.is_open_to_strangers:
-            text = (
-                "whoever answers is believed, and gets the secret: use https, or `sslmode=verify-full` for PostgreSQL"
-            )
+            text = "any server that answers gets the secret: use https, or `sslmode=verify-full` for PostgreSQL"
             yield Problem.warning(text, "catalog", "url")
 
     def open(self, context: SinkContext) -> "IcebergSink":
@@ -222,7 +220,7 @@ class IcebergSink(Sink):
                 try:
                     committed = change.commit()
                 except CommitFailedException:
-                    self._offers.withdraw()  # another writer was faster: compare anew
+                    self._offers.withdraw()  # another writer was faster: compare again
                 else:
                     self._offers.settle(committed)
                     self._staging.clear()

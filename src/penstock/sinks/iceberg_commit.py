@@ -1,7 +1,7 @@
 """One commit to an Iceberg table: rows taken out, files put in, columns added and positions moved, or none of it.
 
-It gets through only if the table's newest snapshot is the one that it was made on. The library would otherwise make the
-snapshot anew on top of what another writer has committed meanwhile, and try again: positions that nobody has compared.
+It gets through only if the table's newest snapshot is the one that it was made on. Otherwise the library would rebuild
+the snapshot on top of what another writer has committed since, and try again with positions that nobody has compared.
 """
 
 import warnings
@@ -142,7 +142,7 @@ def _without_retries(table: Any) -> Any:
 
 
 def _same_rows(transaction: Any, properties: dict[str, str]) -> Any:
-    """Return a snapshot of which readers of changes know that nothing has changed: files were written anew, no rows."""
+    """Return a snapshot of which readers of changes know that nothing has changed: files were rewritten, no rows."""
     from pyiceberg.table.snapshots import Operation, Summary
     from pyiceberg.table.update.snapshot import _OverwriteFiles
 

@@ -22,7 +22,7 @@ from penstock.sinks.delta_table import table_lock
 from penstock.sinks.iceberg_commit import Change, CommitTarget
 from penstock.sinks.iceberg_files import local_path
 from penstock.sinks.iceberg_offers import Offers
-from penstock.sinks.iceberg_positions import PROPERTY, Untold, positions_in
+from penstock.sinks.iceberg_positions import PROPERTY, PositionsUnknown, positions_in
 from penstock.sinks.iceberg_schema import arrow_schema
 from penstock.sinks.iceberg_vacuum import keeps_all, vacuum
 from penstock.sinks.staging import Staging
@@ -122,7 +122,7 @@ def compact(table: Any, target: CommitTarget, size: int, staging: Staging, offer
 
 def _known_positions(table: Any) -> dict[str, int] | None:
     """Return the positions to carry on; None if there are none, or none that can be told."""
-    with suppress(Untold):
+    with suppress(PositionsUnknown):
         return positions_in(table) if PROPERTY in table.properties else None
     return None
 
@@ -162,9 +162,12 @@ def _written(table: Any, tasks: list[Any], folder: Path) -> dict[str, Any]:
     schema = arrow_schema(table.schema())
     name = f"compact-{uuid.uuid4()}.parquet"
     # Among numbers with fractions there may be NaN, which statistics leave out; it is not known before all are read.
-    told = [each.name for each in schema if not pa.types.is_floating(each.type)]
+    with_bounds = [each.name for each in schema if not pa.types.is_floating(each.type)]
     with pq.ParquetWriter(
-        folder / name, schema, compression="zstd", write_statistics=told if len(told) < len(schema) else True
+        folder / name,
+        schema,
+        compression="zstd",
+        write_statistics=with_bounds if len(with_bounds) < len(schema) else True,
     ) as writer:
         for task in tasks:
             for rows in rows_of_file(table, task, table.schema()):

@@ -65,7 +65,7 @@ class IcebergMerge(MergingSink):
         self._is_open = True
 
     def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
-        """Make one commit; another writer in between means comparing anew."""
+        """Make one commit; another writer in between means comparing again."""
         from pyiceberg.exceptions import CommitFailedException
 
         self._open(rows.schema)

@@ -29,7 +29,7 @@ _PICKED = "source-snapshot-id"
 """What the summary of a snapshot says that repeats another one on top of the newest."""
 
 
-class Untold(Exception):
+class PositionsUnknown(Exception):
     """The table's metadata do not tell which positions are true of its rows, or not any more."""
 
 
@@ -74,7 +74,7 @@ def positions_in(table: Any) -> Positions:
         if (found := summary.get(PROPERTY)) is not None:
             return _flat(orjson.loads(found))
         if (picked := summary.get(_PICKED)) is not None and snapshots.is_ours(int(picked)):
-            raise Untold
+            raise PositionsUnknown
         at = snapshots.parent(at)
     return {}
 
@@ -83,7 +83,7 @@ def told_positions(table: Any, what: str, pipeline: str) -> Positions:
     """Return the same; raise `PositionLost` if they cannot be told of the table `what`."""
     try:
         return positions_in(table)
-    except Untold:
+    except PositionsUnknown:
         raise PositionLost(
             f"{what} was rolled back, or written to by others, and its metadata do not tell any more which of our"
             " snapshots its rows are of: what it holds is not known",
@@ -106,7 +106,7 @@ class _Snapshots:
         self._older = _older_snapshots(table)
 
     def find(self, snapshot_id: int) -> Any:
-        """Return a snapshot; raise `Untold` if nothing tells of it."""
+        """Return a snapshot; raise `PositionsUnknown` if nothing tells of it."""
         while snapshot_id not in self._known:
             self._reach_back()
         return self._known[snapshot_id]
@@ -115,7 +115,7 @@ class _Snapshots:
         """Return whether a snapshot is known to be one with positions."""
         try:
             return PROPERTY in (self.find(snapshot_id).summary or {})
-        except Untold:
+        except PositionsUnknown:
             return False
 
     def parent(self, snapshot_id: int) -> int | None:
@@ -129,7 +129,7 @@ class _Snapshots:
         try:
             older = next(self._older)
         except StopIteration:
-            raise Untold from None
+            raise PositionsUnknown from None
         for each in older:
             known = self._known.get(each.snapshot_id)
             if known is None or known.parent_snapshot_id is None:

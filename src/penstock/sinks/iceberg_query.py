@@ -17,7 +17,7 @@ def as_delta(table: Any, scan: Any, folder: Path) -> Any:
     """Return a Delta table with the rows of a scan, in this folder, which is nobody's yet.
 
     Files are only named, unless they have other columns than the table has now, or rows that were deleted since: those
-    are written anew.
+    are rewritten.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError

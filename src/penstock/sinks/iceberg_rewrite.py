@@ -1,4 +1,4 @@
-"""Rows with a key, put into an Iceberg table instead of those that it has of these keys: their files are written anew.
+"""Rows with a key, put into an Iceberg table instead of those that it has of these keys: their files are rewritten.
 
 Guarantee: what takes the place of what is worked out on one snapshot, and becomes visible in one commit on that very
 snapshot, together with the positions.

@@ -21,7 +21,7 @@ def iceberg_schema(schema: pa.Schema) -> Any:
 
 
 def iceberg_type(field: pa.Field, ids: Iterator[int] | None = None) -> Any:
-    """Return the type that a column gets; raise `Conflict` if there is none. A table numbers parts of it anew."""
+    """Return the type that a column gets; raise `Conflict` if there is none. A table renumbers its parts."""
     found = _iceberg_type(field.type, ids or count(1))
     if found is None:
         raise Conflict(

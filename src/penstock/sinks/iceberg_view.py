@@ -115,7 +115,7 @@ class IcebergView:
         return [int(each.file.file_size_in_bytes) for each in self._scan("", ("*",), None).plan_files()]
 
     def changed(self, transaction: Any) -> Any:
-        """Give back a transaction as it is: no columns come by looking after a table."""
+        """Return the transaction unchanged: maintenance adds no columns."""
         return transaction
 
     def committed(self) -> AbstractContextManager[None]:

@@ -165,7 +165,7 @@ class JsonSink(Sink):
                 f"sink '{self.name}' already has a file of these offsets, {error.filename2 or error.filename}:"
                 " somebody has put files into its folder",
                 safe="It was left as it is",
-                fix="Run the pipeline again, which goes on after the newest file; let nobody else write to the folder",
+                fix="Run the pipeline again: it continues after the newest file; let nobody else write to the folder",
             ) from None
 
     def _put_in_place(self, newest: dict[str, str]) -> None:

@@ -183,10 +183,10 @@ class KafkaSink(Sink):
             is_known = is_certain or (each in recovery.settled and self.positions_expire and not is_old)
             if not is_known and not recovery.may_repeat and (has_forgotten or each in found):
                 raise self._unknown(each, found.get(each))
-            told = [found, recovery.committed] if self.positions_expire else [found]
+            known = [found, recovery.committed] if self.positions_expire else [found]
             if self.positions_expire and not (is_certain and each in found):
-                told.append(recovery.reported)
-            if furthest := [positions[each] for positions in told if each in positions]:
+                known.append(recovery.reported)
+            if furthest := [positions[each] for positions in known if each in positions]:
                 found[each] = max(furthest)
         self.hold({**kept, **found} if found else {})
         return False

@@ -62,7 +62,7 @@ def origins(changes: Sequence[Move], is_in_table: Callable[[int], bool]) -> dict
 
 
 def with_values(rows: pa.Table, key: list[str], truncated: Container[str], rows_of_table: Rows) -> pa.Table:
-    """Give rows with another key the values that their old rows had; the others stay as they are.
+    """Return the rows, those with a changed key filled with the values that their old rows had.
 
     Rows are in the order of their offsets. Of the topics that were truncated the table has no row.
     """

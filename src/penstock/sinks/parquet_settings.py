@@ -17,8 +17,8 @@ def parquet_settings(rows: pa.Table) -> dict[str, Any]:
     leave NaN out, and readers to whom it is greater than all numbers would pass it over: where it is, there are none.
     """
     without = nan_columns(rows)
-    told = [name for name in rows.column_names if name not in without] if without else True
-    return {"compression": "zstd", "use_dictionary": _repeating(rows), "write_statistics": told}
+    with_statistics = [name for name in rows.column_names if name not in without] if without else True
+    return {"compression": "zstd", "use_dictionary": _repeating(rows), "write_statistics": with_statistics}
 
 
 def nan_columns(rows: pa.Table) -> set[str]:

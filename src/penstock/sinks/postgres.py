@@ -101,7 +101,7 @@ class Postgres(SinkModel, frozen=True):
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
         """Return what lets a stranger read along, and what keeps results from being merged."""
         if not self.server.is_local and self.server.sslmode in {"disable", "require"}:
-            text = "without a certificate that is checked, whoever answers gets the rows: use `verify-full`"
+            text = "the server's certificate is not checked, so any server could get the rows: use `verify-full`"
             yield Problem.warning(text, "server", "sslmode")
         if pipeline.is_stateful and self.mode != "upsert":
             yield Problem.error("results that change need `mode: upsert` and a `key`")

@@ -90,7 +90,7 @@ def truncate(connection: "psycopg.Connection[Any]", table: Any, stage: Any, stag
 def fill_in(
     connection: "psycopg.Connection[Any]", table: Any, stage: Any, stages: list[str], key: list[str]
 ) -> list[tuple[str, int, RecordError]]:
-    """Give staged changes the values that they leave out; return those that nobody knows, or that have no key."""
+    """Fill in the values that staged changes leave out; return those that nobody knows, or that have no key."""
     from psycopg import sql
 
     unknown = dict[tuple[str, int], RecordError]()
@@ -118,7 +118,7 @@ def fill_in(
 def _fill_in_moved(
     connection: "psycopg.Connection[Any]", table: Any, stage: Any, stages: list[str], key: list[str]
 ) -> None:
-    """Give rows with another key the values that their old rows had, in the table or in changes of the batch."""
+    """Fill rows with a changed key with the values that their old rows had, in the table or in changes of the batch."""
     from psycopg import sql
 
     names = [name for (name,) in connection.execute(sql.SQL(_LEFT_OUT_BY_MOVED).format(stage=stage), [stages])]

@@ -1,4 +1,4 @@
-"""The driver's connection to PostgreSQL: opened when it is needed, anew if it was lost, and closed once."""
+"""The driver's connection to PostgreSQL: opened when needed, reopened if it was lost, and closed once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -29,7 +29,7 @@ class PostgresSession:
 
     @contextmanager
     def opened(self) -> Iterator["psycopg.Connection[Any]"]:
-        """Give the connection; a server that is away is an outage."""
+        """Yield the connection; a server that is away is an outage."""
         with outage_is_transient(f"{self._server.host}:{self._server.port}"):
             if self.connection is None or self.connection.closed:
                 self.connection = self._server.connect()
@@ -45,7 +45,7 @@ class PostgresSession:
 
     @contextmanager
     def explained(self, connection: "psycopg.Connection[Any]") -> Iterator[None]:
-        """Say what is missing if something is not there, not allowed or in use."""
+        """Raise an error that names what is missing, not allowed or in use."""
         from psycopg import errors
 
         try:

@@ -17,7 +17,7 @@ NewColumns = Literal["add", "refuse"]
 """What happens to a column that the pipeline writes and the table lacks."""
 
 Allows = Callable[[pa.DataType, pa.DataType], bool]
-"""Tells whether a column of the first type can become one of the second with every value as it was."""
+"""Returns whether a column of the first type can become one of the second with every value as it was."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SchemaChange:
         return bool(self.added or self.widened)
 
     def __str__(self) -> str:
-        """Say what will happen, for people."""
+        """Return what will happen, for people."""
         parts = [f"the column {field.name} {field.type} will be added" for field in self.added]
         parts += [f"the column {field.name} {field.type} will become {kind}" for field, kind in self.widened]
         return ", ".join(parts)
@@ -93,8 +93,8 @@ def require_kept(what: str, before: SchemaChange, now: SchemaChange) -> None:
     gone = [field.name for field in now.added if field not in before.added]
     if gone:
         raise _conflict(
-            f"{what} has no column '{gone[0]}' any more: somebody has taken it away while the pipeline ran",
-            "Start the pipeline again, which adds the column anew, or leave it out in a step",
+            f"{what} no longer has the column '{gone[0]}': somebody removed it while the pipeline ran",
+            "Start the pipeline again, which adds the column again, or leave it out in a step",
         )
 
 

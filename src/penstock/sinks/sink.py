@@ -83,7 +83,7 @@ def require_landed(sink: str, replaced: Replaced, found: Positions) -> None:
                 f"sink '{sink}' {stands}, and {part} would be replaced: the pipeline has yet to write what lies behind,"
                 " or has to write it again, and these rows would be there twice",
                 safe="Nothing was changed",
-                fix="Run the pipeline until it has caught up; then go on with --resume",
+                fix="Run the pipeline until it has caught up; then continue with --resume",
             )
 
 

@@ -186,8 +186,8 @@ class CdcTask:
             rows.append(row)
             changes.append(said)
         columns = columns_of(self._columns, rows, record_errors, [], "step").columns
-        told = [pa.array(changes, CHANGE.type)] if self._is_state else []
-        whole = whole_rows([*columns, *told], records, pa.array(record_errors, ERROR), self.schema)
+        change_columns = [pa.array(changes, CHANGE.type)] if self._is_state else []
+        whole = whole_rows([*columns, *change_columns], records, pa.array(record_errors, ERROR), self.schema)
         return whole if all(kept) else whole.filter(pa.array(kept))
 
 

@@ -25,7 +25,7 @@ from penstock.steps.fitting import requirement
 from penstock.steps.handlers import Handlers
 from penstock.steps.message import BatchInfo, Message
 from penstock.steps.step import StepContext
-from penstock.steps.user_code import HANDLERS, Notebook, UserTask, error_from
+from penstock.steps.user_code import HANDLERS, NoteFile, UserTask, error_from
 
 STAGE = "handler"
 
@@ -69,9 +69,9 @@ class HandlersTask(UserTask):
             reason = f"{found['error']}: {found['message']}{in_brackets(found.get('line'))}"
             raise BadInput(f"'{self._spec.handlers}' cannot be made: {reason}") from None
 
-    def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], notebook: Notebook) -> Iterator[pa.RecordBatch]:
+    def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], note_file: NoteFile) -> Iterator[pa.RecordBatch]:
         """Return each chunk with what the handlers made of it, and at the end one row that says what they did."""
-        handling = _Handling(self._spec, self._columns, self.schema, loaded, notebook)
+        handling = _Handling(self._spec, self._columns, self.schema, loaded, note_file)
         for batch in batches:
             # Once told to stop, what is left is read to its end, for Spark expects that, and goes nowhere.
             if handling.stopped is None:
@@ -83,13 +83,13 @@ class HandlersTask(UserTask):
 
 class _Handling:
     def __init__(
-        self, spec: Handlers, columns: pa.Schema, schema: pa.Schema, handlers: Any, notebook: Notebook
+        self, spec: Handlers, columns: pa.Schema, schema: pa.Schema, handlers: Any, note_file: NoteFile
     ) -> None:
         self._spec = spec
         self._columns = columns
         self._schema = schema
         self._handlers = handlers
-        self._notebook = notebook
+        self._notebook = note_file
         self._names = [name for name in columns.names if name != spec.batcher_column]
         self._require_fitting = requirement(columns)
         self._chunks: deque[_Chunk] = deque()
@@ -140,7 +140,7 @@ class _Handling:
                 self._one(message)
                 if message.is_good and self._spec.batchers:
                     gathered = self._gather(message, chunk, offsets[number])
-            self._stop_if_told(message, offsets[number])
+            self._stop_if_required(message, offsets[number])
             # Of one that went into a batch, which may be through by now, the batch says.
             if message.error is not None and not gathered:
                 failed.append(message)
@@ -194,7 +194,7 @@ class _Handling:
         self._all(messages, "handle_batch", key[0], messages, info)
         for message, chunk, offset in members:
             chunk.waiting -= 1
-            self._stop_if_told(message, offset)
+            self._stop_if_required(message, offset)
         self._failed([message for message in messages if message.error is not None])
 
     def _all(self, messages: list[Message], handler: str, *arguments: Any) -> None:
@@ -236,7 +236,7 @@ class _Handling:
                 pause_ms *= policy.growth
         raise AssertionError
 
-    def _stop_if_told(self, message: Message, offset: int) -> None:
+    def _stop_if_required(self, message: Message, offset: int) -> None:
         if self._spec.on_failure.then == "stop" and self.stopped is None:
             problem = message.error
             if problem is not None and problem["stage"] == STAGE:
@@ -272,7 +272,7 @@ class _Handling:
                 message.error = found
             offsets = chunk.rows.column("_at").to_pylist()
             for message, offset in zip(chunk.messages, offsets, strict=True):
-                self._stop_if_told(message, offset)
+                self._stop_if_required(message, offset)
             self._failed([message for message in good if message.error is not None])
             whole = whole_rows(
                 columns, chunk.rows, pa.array([each.error for each in chunk.messages], ERROR), self._schema

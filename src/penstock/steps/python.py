@@ -18,7 +18,7 @@ from penstock.record.decoded import RecordError, columns_of
 from penstock.record.schema import parse
 from penstock.steps.fitting import SchemaMismatch, requirement
 from penstock.steps.step import StepContext, StepModel
-from penstock.steps.user_code import CodeName, Notebook, UserTask, columns_after, error_from
+from penstock.steps.user_code import CodeName, NoteFile, UserTask, columns_after, error_from
 
 _SHOWN = ("_topic", "_partition", "_offset", "_timestamp", "_key")
 
@@ -78,14 +78,14 @@ class PythonTask(UserTask):
         self._spec = spec
 
     def run(
-        self, loaded: Callable[..., Any], batches: Iterator[pa.RecordBatch], notebook: Notebook
+        self, loaded: Callable[..., Any], batches: Iterator[pa.RecordBatch], note_file: NoteFile
     ) -> Iterator[pa.RecordBatch]:
         """Return each chunk with the columns that the function makes."""
         for batch in batches:
-            yield from self._chunk(loaded, batch, notebook)
+            yield from self._chunk(loaded, batch, note_file)
 
     def _chunk(
-        self, function: Callable[..., Any], batch: pa.RecordBatch, notebook: Notebook
+        self, function: Callable[..., Any], batch: pa.RecordBatch, note_file: NoteFile
     ) -> Iterator[pa.RecordBatch]:
         good = pc.is_null(batch.column("_error"))
         passing = batch.filter(pc.invert(good))
@@ -96,12 +96,12 @@ class PythonTask(UserTask):
         if not rows.num_rows:
             return
         run = {"rows": self._on_rows, "pandas": self._on_pandas, "arrow": self._on_arrow}[self._spec.on]
-        columns, record_errors, kept = run(function, rows, notebook)
+        columns, record_errors, kept = run(function, rows, note_file)
         whole = whole_rows(columns, rows, pa.array(record_errors, ERROR), self.schema)
         yield whole.filter(pa.array(kept)) if not all(kept) else whole
 
     def _on_rows(
-        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: Notebook
+        self, function: Callable[..., Any], rows: pa.RecordBatch, note_file: NoteFile
     ) -> tuple[list[pa.Array], list[RecordError | None], list[bool]]:
         shown = rows.select([*user_columns(rows.schema.names), *_SHOWN]).to_pylist(maps_as_pydicts="strict")
         offsets = rows.column("_at").to_pylist()
@@ -112,7 +112,7 @@ class PythonTask(UserTask):
         blank = (None,) * len(names)
         require_fitting = requirement(self._columns)
         for number, row in enumerate(shown):
-            notebook.note(offsets[number])
+            note_file.note(offsets[number])
             try:
                 result = function(row)
                 if result is None:
@@ -131,7 +131,7 @@ class PythonTask(UserTask):
         return columns_of(self._columns, results, record_errors, [], "step").columns, record_errors, kept
 
     def _on_pandas(
-        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: Notebook
+        self, function: Callable[..., Any], rows: pa.RecordBatch, note_file: NoteFile
     ) -> tuple[list[pa.Array], list[RecordError | None], list[bool]]:
         import pandas as pd
 
@@ -143,7 +143,7 @@ class PythonTask(UserTask):
             pa.int64(): pd.Int64Dtype(),
         }
         frame = rows.select(user_columns(rows.schema.names)).to_pandas(types_mapper=exact.get)
-        # Labels below zero: rows that the function counts anew cannot be taken for other ones.
+        # Labels below zero: rows that the function numbers itself cannot be taken for other ones.
         frame.index = pd.RangeIndex(-rows.num_rows, 0)
         require_fitting = requirement(self._columns)
         record_errors: list[RecordError | None] = [None] * rows.num_rows
@@ -164,11 +164,11 @@ class PythonTask(UserTask):
                 results[first + place] = values
                 kept[first + place] = True
 
-        self._halving(one, rows, record_errors, kept, notebook)
+        self._halving(one, rows, record_errors, kept, note_file)
         return columns_of(self._columns, results, record_errors, [], "step").columns, record_errors, kept
 
     def _on_arrow(
-        self, function: Callable[..., Any], rows: pa.RecordBatch, notebook: Notebook
+        self, function: Callable[..., Any], rows: pa.RecordBatch, note_file: NoteFile
     ) -> tuple[list[pa.Array], list[RecordError | None], list[bool]]:
         table = pa.Table.from_batches([rows.select(user_columns(rows.schema.names))])
         record_errors: list[RecordError | None] = [None] * rows.num_rows
@@ -184,7 +184,7 @@ class PythonTask(UserTask):
                 raise ValueError(f"{last - first} rows went in and {given.num_rows} came out")
             parts[first] = given
 
-        self._halving(one, rows, record_errors, kept, notebook)
+        self._halving(one, rows, record_errors, kept, note_file)
         for number, problem in enumerate(record_errors):
             if problem is not None:
                 parts[number] = pa.table([pa.nulls(1, field.type) for field in self._columns], schema=self._columns)
@@ -197,14 +197,14 @@ class PythonTask(UserTask):
         rows: pa.RecordBatch,
         record_errors: list[RecordError | None],
         kept: list[bool],
-        notebook: Notebook,
+        note_file: NoteFile,
     ) -> None:
         """Call with all rows, and after an exception with halves, until the rows to blame stand alone."""
         offsets = rows.column("_at").to_pylist()
         waiting = [(0, rows.num_rows)]
         while waiting:
             first, last = waiting.pop()
-            notebook.note(offsets[first] if last - first == 1 else None)
+            note_file.note(offsets[first] if last - first == 1 else None)
             try:
                 one(first, last)
             except PenstockError:

@@ -70,7 +70,7 @@ def load_function(reference: str, folder: Path) -> Callable[..., Any]:
 
 
 class UserTask(ABC):
-    """Runs the user's code inside of a task, with a notebook of the record at hand. Each task loads the code itself."""
+    """Runs the user's code inside a task, and notes the record at hand. Each task loads the code itself."""
 
     notes_suffix = ""
 
@@ -85,8 +85,8 @@ class UserTask(ABC):
         """Return what the code makes of the rows of one offset range."""
         loaded = self.load()
         Path(self._notes).mkdir(parents=True, exist_ok=True)
-        with Notebook(Path(self._notes) / f"{index}{self.notes_suffix}") as notebook:
-            yield from self.run(loaded, batches, notebook)
+        with NoteFile(Path(self._notes) / f"{index}{self.notes_suffix}") as note_file:
+            yield from self.run(loaded, batches, note_file)
 
     def load(self) -> Any:
         """Return the code, ready to be called."""
@@ -94,11 +94,11 @@ class UserTask(ABC):
         return load_function(self._reference, folder)
 
     @abstractmethod
-    def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], notebook: "Notebook") -> Iterator[pa.RecordBatch]:
+    def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], note_file: "NoteFile") -> Iterator[pa.RecordBatch]:
         """Return what the code makes of the rows; the record at hand is noted before each call."""
 
 
-class Notebook:
+class NoteFile:
     """Remembers the record at hand in a file, which outlives a worker that dies."""
 
     def __init__(self, path: Path) -> None:

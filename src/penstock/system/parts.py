@@ -22,12 +22,12 @@ class Parts:
         settings: Settings,
         root: tuple[str, ...],
         services: Callable[[], LocalServices],
-        talk: Callable[[str], None],
+        on_progress: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._root = root
         self._services = services
-        self._talk = talk
+        self._on_progress = on_progress
 
     def wished(self, services: Services) -> dict[str, Part]:
         """Return the parts of the project file, with these services, in the order in which they are started."""
@@ -45,7 +45,7 @@ class Parts:
                 file = pipeline.file or base / f"{part}.yaml"
                 needs = (*always, *pipeline.needs)
                 parts[part] = PipelinePart(
-                    part, file, self._settings, self._root, self._talk, needs, pipeline.speed == "stream"
+                    part, file, self._settings, self._root, self._on_progress, needs, pipeline.speed == "stream"
                 )
         return parts
 
@@ -69,4 +69,4 @@ class Parts:
         from penstock.lineage import pipeline_file
 
         file = pipeline_file.place(home)
-        return LineagePart(service, PipelinePart(PIPELINE, file, self._settings, self._root, self._talk))
+        return LineagePart(service, PipelinePart(PIPELINE, file, self._settings, self._root, self._on_progress))

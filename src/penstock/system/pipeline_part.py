@@ -24,7 +24,7 @@ class PipelinePart:
     settings: Settings
     root: tuple[str, ...]
     """The options of this command line, for the driver to see the same settings."""
-    talk: Callable[[str], None] = lambda _line: None
+    on_progress: Callable[[str], None] = lambda _line: None
     needs: tuple[str, ...] = ()
     stream: bool = False
     """Whether it goes on when it has caught up, whatever its file says."""
@@ -57,12 +57,12 @@ class PipelinePart:
         """Start its supervisor."""
         from penstock.operate.driver import MASTER
 
-        self.talk(f"starting pipeline {self.name}")
+        self.on_progress(f"starting pipeline {self.name}")
         supervisor.start(self.name, self.settings, self.file, list(self.root), MASTER, stream=self.stream)
 
     def wait(self) -> str:
         """Wait for its first batch, or until it has nothing to read."""
-        self.talk(f"waiting for the first batch of pipeline {self.name}")
+        self.on_progress(f"waiting for the first batch of pipeline {self.name}")
         done = supervisor.wait_for_first_batch(self.name, self.settings, lambda _status: None)
         if done.state == "waiting":
             raise BrokerUnavailable(

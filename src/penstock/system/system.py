@@ -41,11 +41,11 @@ class System:
         root: Iterable[str],
         wished: Services,
         services: Callable[[], LocalServices],
-        talk: Tell = lambda _line: None,
+        on_progress: Tell = lambda _line: None,
     ) -> None:
         self._settings = settings
-        self._talk = talk
-        self._make = Parts(settings, tuple(root), services, talk)
+        self._on_progress = on_progress
+        self._make = Parts(settings, tuple(root), services, on_progress)
         self.parts: dict[str, Part] = self._make.wished(wished)
 
     @property
@@ -130,11 +130,11 @@ class System:
         running = [part for part in meant if part.is_running()]
         pipelines = [part for part in running if part.kind == "pipeline"]
         for part in pipelines:
-            self._talk(f"stopping pipeline {part.name}")
+            self._on_progress(f"stopping pipeline {part.name}")
         do_all(partial(_stop, part) for part in pipelines)
         for part in running:
             if part.kind != "pipeline":
-                self._talk(f"stopping {part.name}")
+                self._on_progress(f"stopping {part.name}")
                 part.stop()
         return [part.name for part in running]
 

@@ -185,7 +185,7 @@ def _manifests(
     from penstock.driver.spark_job import SparkJob
 
     try:
-        with _told():
+        with _explained():
             job = SparkJob(
                 spec, (lambda: spark) if spark else partial(brief_spark.session, spec.spark), folder, scratch, analysis
             )
@@ -224,7 +224,7 @@ class _NotAnsweredError(Exception):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _explained() -> Iterator[None]:
     """Turn what a component raises, and no record is to blame for, into an error that says so."""
     try:
         yield
@@ -252,7 +252,7 @@ def _in_process(
         task = step.open(StepContext(schema, folder, scratch / "notes"))
         schema = task.schema
         steps.append(task)
-    with _told():
+    with _explained():
         (manifest,) = Chain([read, *steps, write]).run(iter(()), index)
     return Manifest.read(manifest.column(COLUMN)[0].as_py())
 

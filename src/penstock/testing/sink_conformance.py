@@ -117,13 +117,13 @@ class SinkConformance(SinkDriving):
         return False
 
     def test_positions_are_those_of_one_topic_one_pipeline_and_one_sink(self) -> None:
-        """A topic that was recreated begins anew, and so do other pipelines and sinks at the same target."""
+        """A topic that was recreated starts over, and so do other pipelines and sinks at the same target."""
         if not self.is_exactly_once:
             return
         self.land(10, 4)
-        anew = [SourcePartition(each.topic, f"{each.topic_id}-2", each.partition) for each in self.source_partitions]
+        newer = [SourcePartition(each.topic, f"{each.topic_id}-2", each.partition) for each in self.source_partitions]
         with self.driver() as sink:
-            found = sink.positions(anew)
+            found = sink.positions(newer)
             require(not found, f"a topic with another id stands at {shown(found)}")
         target = self.model.target()
         if target is not None and not target.is_shared:
@@ -161,13 +161,13 @@ class SinkConformance(SinkDriving):
             sink.open(self.schema)
             sink.take_over()
             sink.positions([own])
-            sink.prepare([self.stage(sink, OffsetRange(own, 2, 7), of=live, mark=" anew", without=4)], {own: None})
+            sink.prepare([self.stage(sink, OffsetRange(own, 2, 7), of=live, mark=" again", without=4)], {own: None})
             sink.commit()
         kept = {*(row(live, offset) for offset in (0, 1, 7, 8, 9)), *(row(other, offset) for offset in range(4))}
-        self.require_rows(kept | {row(live, offset, " anew") for offset in (2, 3, 5, 6)})
+        self.require_rows(kept | {row(live, offset, " again") for offset in (2, 3, 5, 6)})
         self.require_positions(10, 4)
 
-    def test_a_target_that_was_dropped_is_filled_anew(self) -> None:
+    def test_a_dropped_target_is_filled_again(self) -> None:
         """Positions go with the rows that they speak of."""
         if self.drop is None or not self.is_exactly_once:
             return

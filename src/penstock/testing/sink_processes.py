@@ -43,7 +43,7 @@ def staged_elsewhere(driving: SinkDriving, sink: Sink, offset_range: OffsetRange
 
 def _elsewhere(driving: SinkDriving, does: Any, *arguments: Any) -> tuple[Any, int | None]:
     """Run a function in another process; give what it sent, and how it ended."""
-    # Each is forked from one that has no threads and knows all modules: starting Python anew takes far longer. That
+    # Each is forked from one that has no threads and knows all modules: starting Python takes far longer. That
     # one serves the whole run, so it also gets what sinks need that come later, or import it when they are opened;
     # and pandas, for Arrow imports it when it makes the first array.
     context = multiprocessing.get_context("forkserver")

@@ -75,7 +75,7 @@ def translated(address: Address, doing: str) -> Iterator[None]:
     except redis.ResponseError as error:
         if str(error).startswith("NOGROUP"):
             raise NotFound(
-                f"{doing}: {where} does not have the group any more: it lost its data, or somebody deleted it",
+                f"{doing}: {where} no longer has the group: it lost its data, or somebody deleted it",
                 fix="Subscribe again",
             ) from None
         raise Refused(f"{doing}: {where} says {_first_line(error)}") from None

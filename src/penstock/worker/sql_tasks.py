@@ -130,7 +130,7 @@ def _where(chosen: Any, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
 
 
 def _errors(errors: pa.Array, stage: str, broken: Any, parts: list[Part], results: list[Result]) -> pa.Array:
-    """Say of each broken row which expressions raise on it."""
+    """Return for each broken row which expressions raise on it."""
     if not broken.any():
         return errors
     listed = errors.to_pylist()

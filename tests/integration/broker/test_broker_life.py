@@ -156,7 +156,7 @@ def test_a_node_that_cannot_start_says_why_and_keeps_the_data(cli: Cli, home: Pa
     refused = cli("up", home=home)
 
     assert refused.code == 7
-    assert "node 1 stopped by itself" in refused.error_lines[0]
+    assert "node 1 stopped unexpectedly" in refused.error_lines[0]
     assert "Its data are kept" in refused.error_lines[0]
 
 

@@ -39,7 +39,7 @@ def test_a_mirrored_table_is_the_same_row_by_row_with_columns_that_come_and_go_a
     dice = random.Random(5)
     with server.connect() as connection:
         play(connection, dice, 40)
-        assert [] == postgres.lacks(connection, ["orders"], "penstock_shop")
+        assert [] == postgres.capture_problems(connection, ["orders"], "penstock_shop")
         assert [] == postgres.warnings(connection, ["orders"])
     captures = Captures(lab.kafka.home, ConnectClient(connect))
     capture = Capture(name="shop", server=server, tables=["public.orders"])
@@ -164,17 +164,17 @@ def test_what_changes_leave_out_becomes_dead_letters_until_the_source_logs_whole
 
 
 def test_what_is_in_the_way_is_told_with_the_line_that_mends_it(postgres: RunningPostgres) -> None:
-    from penstock.connect.postgres import lacks, warnings
+    from penstock.connect.postgres import capture_problems, warnings
 
     server = postgres.database("plain")
     ask(server, "CREATE TABLE loose (id bigint)")
     ask(server, "CREATE TABLE other (id bigint PRIMARY KEY, code text NOT NULL UNIQUE, rates numeric[])")
     ask(server, "ALTER TABLE other REPLICA IDENTITY USING INDEX other_code_key")
     with server.connect() as connection:
-        told = [str(each) for each in lacks(connection, ["loose", "nowhere", "other"], "penstock_plain")]
+        told = [str(each) for each in capture_problems(connection, ["loose", "nowhere", "other"], "penstock_plain")]
         connection.execute("ALTER TABLE other REPLICA IDENTITY DEFAULT")
         connection.commit()
-        assert [] == lacks(connection, ["other"], "penstock_plain")[1:]
+        assert [] == capture_problems(connection, ["other"], "penstock_plain")[1:]
         (warning,) = warnings(connection, ["other"])
 
     assert [

@@ -97,7 +97,7 @@ def test_positions_that_a_hung_producer_holds_back_are_read_after_a_new_one_has_
     outbox.send([], {source_partition: None}, {source_partition: 1})
 
     def hang(*_: object) -> None:
-        coordination = outbox.take_over()._coordination
+        coordination = outbox.take_over()._coordinator
         assert coordination is not None
         coordination.hung = True
         raise BrokerUnavailable("no answer")

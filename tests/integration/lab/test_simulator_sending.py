@@ -18,7 +18,7 @@ from penstock.kafka import topics
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_redis import RunningRedis
 from penstock.lab.simulator import sending
-from penstock.lab.simulator.sending import Outlet, SentSimulation, simulate_to
+from penstock.lab.simulator.sending import Destination, SentSimulation, simulate_to
 from penstock.lab.simulator.simulation import SimulationOptions
 from penstock.lab.simulator.truth import read_truth
 
@@ -28,9 +28,9 @@ from support.waiting import until
 Speed = Literal["live", "max"]
 
 
-def played(place: Path, outlet: Outlet, speed: Speed, **options: Any) -> SentSimulation:
+def played(place: Path, destination: Destination, speed: Speed, **options: Any) -> SentSimulation:
     given = {"players": 6, "games": 8, "seed": 11, "malformed": 0.05, **options}
-    return simulate_to(SimulationOptions(speed=speed, truth=place / f"{speed}.jsonl", **given), outlet)
+    return simulate_to(SimulationOptions(speed=speed, truth=place / f"{speed}.jsonl", **given), destination)
 
 
 def by_game(kafka: RunningKafka, topic: str) -> dict[str, list[tuple[int, Any]]]:
@@ -61,8 +61,8 @@ def test_both_speeds_put_the_same_games_in_the_topic_and_write_the_same_truth(
     results, found = {}, {}
     speeds: tuple[Speed, Speed] = ("live", "max")
     for speed in speeds:
-        outlet = Outlet(topic=f"speeds.{speed}", connection=kafka.connection)
-        results[speed] = played(tmp_path, outlet, speed)
+        destination = Destination(topic=f"speeds.{speed}", connection=kafka.connection)
+        results[speed] = played(tmp_path, destination, speed)
         found[speed] = by_game(kafka, f"speeds.{speed}")
 
     assert 4 == topics.partition_count(kafka.admin(), "speeds.live")
@@ -80,8 +80,8 @@ def test_both_speeds_put_the_same_games_in_the_topic_and_write_the_same_truth(
 
 
 def test_each_module_has_a_topic_of_its_own_if_asked_for(kafka: RunningKafka, tmp_path: Path) -> None:
-    outlet = Outlet(topic="modules", by_module=True, connection=kafka.connection)
-    result = played(tmp_path, outlet, "live")
+    destination = Destination(topic="modules", by_module=True, connection=kafka.connection)
+    result = played(tmp_path, destination, "live")
     found = {module: by_game(kafka, f"modules.{module}") for module in ("lobby", "game")}
     loggers = {
         module: {event["logger"] for records in games.values() for event in events_of(records)}
@@ -105,7 +105,7 @@ def test_any_transport_takes_the_games(redis_server: RunningRedis, tmp_path: Pat
     speeds: tuple[Speed, Speed] = ("live", "max")
     with redis_server.connect() as client:
         for speed in speeds:
-            result = played(tmp_path, Outlet(redis_server.address(), topic=f"games.{speed}"), speed)
+            result = played(tmp_path, Destination(redis_server.address(), topic=f"games.{speed}"), speed)
             lengths[speed] = (result.sent, client.xlen(f"games.{speed}"))
 
     assert lengths["live"] == lengths["max"]
@@ -116,9 +116,9 @@ def test_a_server_that_is_not_there_is_reported_before_anything_is_played(tmp_pa
     (port,) = find_free("127.0.0.1", 1)
     for address in (f"kafka://127.0.0.1:{port}", f"redis://127.0.0.1:{port}/0", f"amqp://127.0.0.1:{port}"):
         with pytest.raises(Transient):
-            played(tmp_path, Outlet(address), "max")
+            played(tmp_path, Destination(address), "max")
     with pytest.raises(BadInput, match="no transport is known"):
-        Outlet("pigeon://home")
+        Destination("pigeon://home")
 
     assert [] == list(tmp_path.iterdir())
 
@@ -128,10 +128,10 @@ def test_events_that_a_server_did_not_take_are_reported_and_never_counted_as_sen
 ) -> None:
     monkeypatch.setattr(sending, "_FLUSH_TIMEOUT_S", 0.5)
     options = SimulationOptions(games=8, truth=tmp_path / "truth.jsonl")
-    outlet = Outlet(redis_server.address(), topic="games.lost")
+    destination = Destination(redis_server.address(), topic="games.lost")
     try:
         with pytest.raises(DeliveryFailed, match=r"[1-9]\d* of \d+ records were not accepted by redis://"):
-            simulate_to(options, outlet, show=lambda _done, _total: redis_server.kill())
+            simulate_to(options, destination, show=lambda _done, _total: redis_server.kill())
     finally:
         redis_server.start()
 
@@ -184,7 +184,7 @@ def test_servers_and_players_as_processes_of_their_own_play_the_games_of_the_see
         codes = [process.wait(60) for process in (one, two)]
     played(
         tmp_path,
-        Outlet(topic="processes.max", connection=kafka.connection),
+        Destination(topic="processes.max", connection=kafka.connection),
         "max",
         players=5,
         games=4,

@@ -76,7 +76,7 @@ def test_a_table_of_postgres_and_a_topic_have_names_and_no_paths(lab: Lab, postg
     sinks = [{"type": "postgres", "table": "landed", "server": login}, {"type": "kafka", "topic": f"{topic}-out"}]
     file = write(lab, lab.document(topic, sinks=sinks))
 
-    with pytest.raises(BadInput, match="that is no table"):
+    with pytest.raises(BadInput, match="that is not a valid table"):
         begin(lab, file, "0", "3", {"postgres": "no/table"})
     with pytest.raises(BadInput, match="sink 'postgres' writes there already"):
         begin(lab, file, "0", "3", {"postgres": "public.landed"})
@@ -149,7 +149,7 @@ def test_a_range_waits_until_the_pipeline_has_written_again_what_a_restored_tabl
     begun = begin(lab, file, "1", "9")
     DeltaTable(str(lab.table)).restore(version)
 
-    with pytest.raises(Conflict, match=r"sink 'delta' stands at offset 5, .* go on with --resume"):
+    with pytest.raises(Conflict, match=r"sink 'delta' stands at offset 5, .* continue with --resume"):
         go_on(lab, begun)
     open_then = open_letters(lab, topic)
     lab.run(lab.spec(topic, steps=[{"sql": OLD}]))

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from penstock.config.services import ConnectService, Services
 from penstock.kafka import topics
 from penstock.services import control
-from penstock.services.surroundings import Surroundings
+from penstock.services.context import ServiceContext
 
 from conftest import Cli, RunningKafka
 
@@ -86,9 +86,9 @@ def test_on_a_secure_cluster_pipelines_have_the_registrys_login_and_ca(cli: Cli,
 def test_topics_of_services_have_three_replicas_where_there_are_three_nodes(
     three_nodes: RunningKafka, jar_folder: Path
 ) -> None:
-    around = Surroundings(three_nodes.home, jar_folder, three_nodes.connection, nodes=3, secure=False)
+    context = ServiceContext(three_nodes.home, jar_folder, three_nodes.connection, nodes=3, secure=False)
     try:
-        control.LocalServices(around).up(Services(connect=ConnectService(port=0)))
+        control.LocalServices(context).up(Services(connect=ConnectService(port=0)))
         found = {each.topic: each.replication for each in topics.list_topics(three_nodes.admin())}
     finally:
         control.stop(three_nodes.home, "connect")

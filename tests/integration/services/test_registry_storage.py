@@ -11,7 +11,7 @@ from penstock.kafka.connection import Connection
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
 from penstock.services import control
-from penstock.services.surroundings import Surroundings
+from penstock.services.context import ServiceContext
 
 
 @pytest.mark.soak
@@ -28,7 +28,7 @@ def test_schemas_in_postgresql_outlive_the_registry_and_its_folder(
     found = []
     for name in ("first", "second"):
         home = tmp_path / name
-        services = control.LocalServices(Surroundings(home, jar_folder, nowhere, nodes=1, secure=False))
+        services = control.LocalServices(ServiceContext(home, jar_folder, nowhere, nodes=1, secure=False))
         try:
             url = services.up(wished)["registry"].url
             found.append(httpx.get(f"{url}/subjects", timeout=240).json())
@@ -50,7 +50,7 @@ def test_a_database_that_is_not_there_is_told_and_the_registry_is_stopped_again(
         password=Secret.parse(f"file:{tmp_path / 'password'}"),
     )
     nowhere = Connection(bootstrap_servers="127.0.0.1:1")
-    services = control.LocalServices(Surroundings(tmp_path, jar_folder, nowhere, nodes=1, secure=False))
+    services = control.LocalServices(ServiceContext(tmp_path, jar_folder, nowhere, nodes=1, secure=False))
 
     with pytest.raises(EnvironmentNotReady) as raised:
         services.up(Services(registry=RegistryService(port=0, database=database)))

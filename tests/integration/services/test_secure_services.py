@@ -23,7 +23,7 @@ from penstock.kafka import acls, topics
 from penstock.lineage.store.address import StoreAddress, default_path
 from penstock.lineage.store.database import migrate
 from penstock.services import control, status
-from penstock.services.surroundings import Surroundings
+from penstock.services.context import ServiceContext
 
 from conftest import RunningKafka
 
@@ -32,12 +32,12 @@ def test_nobody_gets_in_without_the_login_not_even_at_the_port_behind(
     secure_kafka: RunningKafka, jar_folder: Path
 ) -> None:
     home = secure_kafka.home
-    around = Surroundings(home, jar_folder, secure_kafka.connection, nodes=1, secure=True)
+    context = ServiceContext(home, jar_folder, secure_kafka.connection, nodes=1, secure=True)
     wished = Services(registry=RegistryService(port=0), connect=ConnectService(port=0))
     paths = {"registry": "/subjects", "connect": "/connectors"}
     inner_paths = {"registry": "/apis/ccompat/v7/subjects", "connect": "/connectors"}
     try:
-        for name, address in control.LocalServices(around).up(wished).items():
+        for name, address in control.LocalServices(context).up(wished).items():
             known = local_services.load(home, name)
             assert known is not None
             assert address.password is not None
@@ -75,13 +75,13 @@ def _listening(pid: int) -> list[Any]:
 
 def test_own_services_act_for_nobody_without_their_login(secure_kafka: RunningKafka, jar_folder: Path) -> None:
     home = secure_kafka.home
-    around = Surroundings(home, jar_folder, secure_kafka.connection, nodes=1, secure=True)
+    context = ServiceContext(home, jar_folder, secure_kafka.connection, nodes=1, secure=True)
     migrate(StoreAddress(store=str(default_path(home))))
     wished = Services(
         gateway=GatewayService(port=0), lineage=LineageService(port=0), console=ConsoleService(port=0, role="viewer")
     )
     try:
-        found = control.LocalServices(around).up(wished)  # which has asked each with its login
+        found = control.LocalServices(context).up(wished)  # which has asked each with its login
         tls = ssl.create_default_context(cafile=found["console"].ca_file)
         with httpx.Client(verify=tls, timeout=240) as client:
             refused = [
@@ -95,7 +95,7 @@ def test_own_services_act_for_nobody_without_their_login(secure_kafka: RunningKa
             token = client.post(f"{found['console'].url}/api/v1/sign-in", json=login).json()["token"]
             me = client.get(f"{found['console'].url}/api/v1/me", headers={"Authorization": f"Bearer {token}"}).json()
         commands = [
-            psutil.Process(pid).cmdline() for name in found for pid in status.load(around.folder(name)).pids.values()
+            psutil.Process(pid).cmdline() for name in found for pid in status.load(context.folder(name)).pids.values()
         ]
     finally:
         for name in reversed(SERVICE_NAMES):

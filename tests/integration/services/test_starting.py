@@ -14,7 +14,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.security import Plain, Plaintext
 from penstock.secret import Secret
 from penstock.services import control, launch, status
-from penstock.services.surroundings import Surroundings
+from penstock.services.context import ServiceContext
 
 from support.waiting import eventually
 
@@ -31,12 +31,12 @@ def test_a_service_gets_the_variables_that_its_settings_name_and_no_others(
         monkeypatch.setenv(name, "canary")
     settings, home = load(project_file=tmp_path / "penstock.yaml"), tmp_path / ".penstock"
     root = ("--project", str(tmp_path / "penstock.yaml"))
-    around = Surroundings(
+    context = ServiceContext(
         home, tmp_path, settings.connection(), nodes=1, secure=False, root=root, variables=settings.variables()
     )
-    folder = around.folder("gateway")
+    folder = context.folder("gateway")
     try:
-        control.LocalServices(around).start("gateway", GatewayService(port=0))
+        control.LocalServices(context).start("gateway", GatewayService(port=0))
 
         def environments() -> list[dict[str, str]]:
             supervisor, pid = status.supervisor_of(folder), status.load(folder).pids.get("gateway")
@@ -65,17 +65,17 @@ def test_beside_a_kafka_that_knows_its_clients_the_gateway_and_the_console_know_
     }
     found = []
     for number, connection in enumerate(kafkas):
-        around = Surroundings(tmp_path / str(number), tmp_path, connection, nodes=1, secure=False)
+        context = ServiceContext(tmp_path / str(number), tmp_path, connection, nodes=1, secure=False)
         try:
             for name, settings in wished.items():
-                control.LocalServices(around).start(name, settings)
-                known, started = local_service(around.home, name), launch.load(around.folder(name))
+                control.LocalServices(context).start(name, settings)
+                known, started = local_service(context.home, name), launch.load(context.folder(name))
                 assert started is not None
                 asks = {"--token-file", "--sign-in"} & set(started.programs[0].command)
                 found.append((name, known.url.partition(":")[0], known.username, asks))
         finally:
             for name in wished:
-                control.stop(around.home, name)
+                control.stop(context.home, name)
 
     assert [
         ("gateway", "http", None, set()),

@@ -13,7 +13,7 @@ from penstock.lab.scenarios import catalog, scenario
 from penstock.lab.scenarios.judge import Difference
 from penstock.lab.scenarios.midnight import midnight
 from penstock.lab.scenarios.midnight.midnight import Account, MidnightOutcome
-from penstock.lab.scenarios.midnight.senders import Way
+from penstock.lab.scenarios.midnight.senders import SendingResult
 from penstock.lab.scenarios.names import ABOUT
 from penstock.lab.scenarios.scenario import Outcome, SinkAccount
 from penstock.lab.scenarios.verdict import Fact
@@ -116,7 +116,7 @@ def test_the_demo_fails_like_a_scenario(monkeypatch: pytest.MonkeyPatch) -> None
 def test_midnight_prints_senders_backlog_and_store(
     monkeypatch: pytest.MonkeyPatch, differences: list[Difference], code: int, words: str
 ) -> None:
-    way = Way(way="HTTP", events=7, calls=3, refused=0, p50_ms=4.5, p99_ms=9.5, slowest_ms=9.9, late_ms=2.0)
+    way = SendingResult(way="HTTP", events=7, calls=3, refused=0, p50_ms=4.5, p99_ms=9.5, slowest_ms=9.9, late_ms=2.0)
     found = MidnightOutcome(
         scenario="midnight",
         seed=1,

@@ -155,5 +155,5 @@ clusters:
     assert (tmp_path / "ca.pem", Secret.parse("env:STAGING_PASSWORD")) == (security.ca_file, security.password)
     assert isinstance(loaded.cluster, LocalCluster)
     for name in ("a b", "../up", "", "x" * 64, "a?b=c"):
-        with pytest.raises(BadInput, match="is no name"):
+        with pytest.raises(BadInput, match="is not a valid name"):
             load(tmp_path, f'clusters: {{"{name}": {{bootstrap_servers: "kafka:9093"}}}}')

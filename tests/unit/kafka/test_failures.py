@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from penstock.errors import BrokerUnavailable, LeaderNotAvailable, NotFound, PenstockError, Refused
 from penstock.kafka import diagnose, failures
 from penstock.kafka.connection import Connection
-from penstock.kafka.diagnose import explain_silence
+from penstock.kafka.diagnose import explain_outage
 from penstock.kafka.failures import Causes, translate
 from penstock.kafka.security import Plaintext
 from penstock.kafka.security.tls import Tls
@@ -44,7 +44,7 @@ class Listener:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._answer = answer
         self._hang_up = hang_up
-        self.knocks = 0
+        self.connections = 0
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -57,7 +57,7 @@ class Listener:
             while True:
                 connection, _ = self._socket.accept()
                 accepted.enter_context(connection)
-                self.knocks += 1
+                self.connections += 1
                 if self._answer and connection.recv(1):
                     connection.sendall(self._answer)
                 if self._hang_up:
@@ -85,7 +85,7 @@ def listen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Listener]]
 def test_a_broker_that_says_nothing_is_an_outage(
     listen: Callable[..., Listener], security: Plaintext | Tls, *, hang_up: bool
 ) -> None:
-    found = explain_silence(
+    found = explain_outage(
         Connection(bootstrap_servers=listen(hang_up=hang_up).server, security=security), "connecting"
     )
 
@@ -96,13 +96,13 @@ def test_a_broker_that_says_nothing_is_an_outage(
     "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x0a\0\0\0\x07\0\0\0\0\0\0"], ids=["HTTP", "Kafka"]
 )
 def test_an_answer_in_the_clear_proves_that_tls_is_not_spoken(listen: Callable[..., Listener], answer: bytes) -> None:
-    found = explain_silence(Connection(bootstrap_servers=listen(answer).server, security=Tls()), "connecting")
+    found = explain_outage(Connection(bootstrap_servers=listen(answer).server, security=Tls()), "connecting")
 
     assert Refused is type(found.error)
     assert "does not speak TLS" in str(found.error)
 
 
-def test_nobody_knocks_any_more_once_a_knock_was_heard(
+def test_no_more_probes_are_made_once_one_was_accepted(
     listen: Callable[..., Listener], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "_PATIENCE_S", 0.0)
@@ -111,9 +111,9 @@ def test_nobody_knocks_any_more_once_a_knock_was_heard(
     causes = Causes(Connection(bootstrap_servers=listener.server))
     causes(KafkaError(KafkaError._ALL_BROKERS_DOWN))
     first = causes.refusal()
-    until(lambda: listener.knocks > 0)
-    heard = listener.knocks
+    until(lambda: listener.connections > 0)
+    heard = listener.connections
     others = [causes.refusal() for _ in range(5)]
 
     assert [None] * 6 == [first, *others]
-    assert heard == listener.knocks
+    assert heard == listener.connections

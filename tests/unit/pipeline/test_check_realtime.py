@@ -43,7 +43,7 @@ def test_what_fits_comes_with_warnings_of_what_it_costs(tmp_path: Path) -> None:
         ({"steps": [{"handlers": "json:JSONDecoder"}]}, "steps.0", "SQL only"),
         ({"expect": [{**FITS["expect"][0], "otherwise": "fail"}]}, "expect.0.otherwise", "drops a record"),
         ({"expect": [{**FITS["expect"][0], "otherwise": "warn"}]}, "expect.0.otherwise", "drops a record"),
-        ({"rate": {"events": 5}}, "rate", "no limit of rate"),
+        ({"rate": {"events": 5}}, "rate", "a rate limit is not possible"),
         ({"decode": {**FITS["decode"], "unknown_fields": "dead_letter"}}, "decode.unknown_fields", "are ignored"),
         ({"realtime": {"commit_every": "1s"}}, "realtime.commit_every", "5000"),
     ],

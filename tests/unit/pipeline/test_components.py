@@ -110,7 +110,7 @@ def test_a_type_that_nobody_offers_is_reported_with_the_nearest_one(packages: Pa
         ("csv_bad:Csv", "raise SystemError('a\\nb')", "SystemError: a\\nb"),
         ("csv_bad:Csv", "raise SystemExit(0)", "SystemExit: 0"),
         ("csv_bad:Nothing", MODULE, "AttributeError: module 'csv_bad' has no attribute 'Nothing'"),
-        ("csv_bad:PathFromFile", MODULE, "csv_bad:PathFromFile is no SinkModel"),
+        ("csv_bad:PathFromFile", MODULE, "csv_bad:PathFromFile is not a SinkModel"),
         ("csv_bad:Half", MODULE, "csv_bad:Half lacks the method open"),
         ("csv_bad:Other", MODULE, "the `type` of csv_bad:Other is not 'csv'"),
     ],

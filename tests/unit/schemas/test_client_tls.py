@@ -71,9 +71,9 @@ def test_a_registry_of_an_unknown_ca_is_not_told_the_login(strict: RegistryStub)
     [
         ({"ca_file": "broken.pem"}, "broken.pem, .* one is no PEM"),
         ({"ca_file": "none.pem"}, "No such file"),
-        ({"certificate_file": "broken.pem"}, "one is no PEM, or the password does not open the private key"),
-        ({"key_password": Secret.of("wrong")}, "one is no PEM, or the password does not open the private key"),
-        ({"key_password": None}, "one is no PEM, or the password does not open the private key"),
+        ({"certificate_file": "broken.pem"}, "one is not a PEM file, or the password does not open the private key"),
+        ({"key_password": Secret.of("wrong")}, "one is not a PEM file, or the password does not open the private key"),
+        ({"key_password": None}, "one is not a PEM file, or the password does not open the private key"),
         ({"key_password": Secret.of("x" * 2000)}, "password cannot be longer"),
         ({"key_file": "other.pem"}, "the private key is not the one of the certificate"),
     ],

@@ -7,14 +7,14 @@ import pytest
 from penstock.config.services import RegistryService, Services
 from penstock.errors import BadInput, Conflict, NotFound
 from penstock.kafka.connection import Connection
+from penstock.services.context import ServiceContext
 from penstock.services.control import LocalServices
-from penstock.services.surroundings import Surroundings
 
 
 @pytest.fixture
 def services(tmp_path: Path) -> LocalServices:
     nowhere = Connection(bootstrap_servers="127.0.0.1:1")
-    return LocalServices(Surroundings(tmp_path / "home", tmp_path / "jars", nowhere, nodes=1, secure=False))
+    return LocalServices(ServiceContext(tmp_path / "home", tmp_path / "jars", nowhere, nodes=1, secure=False))
 
 
 def test_a_port_that_is_taken_is_told_with_its_holder_and_nothing_is_started(

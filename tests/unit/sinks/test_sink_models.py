@@ -86,7 +86,7 @@ def spec(parts: dict[str, Any], *sinks: dict[str, Any]) -> PipelineSpec:
             {"type": "iceberg", "path": "/data/t", "catalog": {"url": "http://catalog", "token": "env:TOKEN"}},
             [
                 (
-                    "catalog: url: whoever answers is believed, and gets the secret: use https, or"
+                    "catalog: url: any server that answers gets the secret: use https, or"
                     " `sslmode=verify-full` for PostgreSQL"
                 )
             ],
@@ -169,7 +169,7 @@ def test_a_replay_may_write_to_another_table_of_the_same_server(target: str) -> 
     ("into", "told"),
     [
         ({"postgres": "t"}, "sink 'postgres' writes there already"),
-        ({"postgres": "no table"}, "--into postgres=no table: that is no table"),
+        ({"postgres": "no table"}, "--into postgres=no table: that is not a valid table"),
         ({"console": "x"}, "a `console` sink has no target to change"),
         ({"delta": "/data/t", "json": "/data/t"}, "another sink writes to this folder"),
         ({"kafka": "in"}, "the sink writes to the source's topic"),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from penstock.errors import BadInput
 from penstock.steps.python import Python, PythonTask
 from penstock.steps.step import StepContext
-from penstock.steps.user_code import Notebook, load_function, noted
+from penstock.steps.user_code import NoteFile, load_function, noted
 
 from support.events import batch
 
@@ -87,9 +87,9 @@ def test_a_note_that_is_missing_or_damaged_says_nothing(tmp_path: Path, content:
 
 @pytest.mark.parametrize(("offset", "expected"), [(0, 0), (2**62, 2**62), (None, None)])
 def test_a_note_is_read_back(tmp_path: Path, offset: int | None, expected: int | None) -> None:
-    with Notebook(tmp_path / "note") as notebook:
-        notebook.note(7)
-        notebook.note(offset)
+    with NoteFile(tmp_path / "note") as note_file:
+        note_file.note(7)
+        note_file.note(offset)
         actual = noted(tmp_path / "note")
 
     assert expected == actual

@@ -49,7 +49,7 @@ TokenFile = Annotated[
 def _questions(
     context: typer.Context, store: str, password: str, ca_file: str, url: str, token_file: Path | None
 ) -> Iterator["Questions"]:
-    """Give whom to ask: the service at an address, or the store."""
+    """Yield whom to ask: the service at an address, or the store."""
     from penstock.lineage import questions as asked
     from penstock.secret import Secret
 
@@ -69,7 +69,7 @@ def _questions(
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say whom to ask, and call it with whom in their place, as `asked`."""
+    """Add the options that say whom to ask to a command, and call it with the answer in their place, as `asked`."""
 
     def run(
         context: typer.Context,

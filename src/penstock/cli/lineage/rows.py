@@ -32,12 +32,12 @@ def show_origins(asked: "Questions", found: "Subject", where: str, times: dict[s
     if any(name not in rows[0] for name in _COORDINATES):
         raise BadInput(f"rows of {dataset.data.name} are results of many records: they have no coordinates")
     batches = _batches(asked, int(found.id), times, {tuple(row[name] for name in _COORDINATES) for row in rows})
-    told = [_told(row, batches.get(tuple(row[name] for name in _COORDINATES))) for row in rows]
+    described = [_described(row, batches.get(tuple(row[name] for name in _COORDINATES))) for row in rows]
     if as_json:
-        print_json(told)
+        print_json(described)
         return
-    print_table(list(told[0]), [list(each.values()) for each in told], own_data=True)
-    known = next((each for each in told if each["topic"] is not None), None)
+    print_table(list(described[0]), [list(each.values()) for each in described], own_data=True)
+    known = next((each for each in described if each["topic"] is not None), None)
     if known is not None:
         say(
             f"the record: penstock consume {known['topic']} --partition {known['partition']}"
@@ -47,7 +47,7 @@ def show_origins(asked: "Questions", found: "Subject", where: str, times: dict[s
         say(f"the first {_MOST_ROWS} rows; narrow the condition to see others")
 
 
-def _told(row: dict[str, Any], batch: "tuple[Batch, str] | None") -> dict[str, Any]:
+def _described(row: dict[str, Any], batch: "tuple[Batch, str] | None") -> dict[str, Any]:
     own = {name: value for name, value in row.items() if not name.startswith("_")}
     return {
         **own,

@@ -144,7 +144,7 @@ def check(
 
 
 def _placed(spec: "PipelineSpec", file: Path) -> list[dict[str, str]]:
-    """Say of each expression where it runs, and why it does if that is Spark."""
+    """Return where each expression runs, and the reason if that is Spark."""
     from penstock.testing.dry_run import placement
 
     with bar("starting Spark, for what it makes of the SQL"):

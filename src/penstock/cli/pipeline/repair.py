@@ -45,7 +45,7 @@ def rebuild(
         for gap in left:
             say(f"{gap.reason}: {gap.topic}/{gap.partition} was read up to offset {gap.start}")
         if left:
-            confirm("What came after that will never be read, and goes on record. Go on?", yes=yes)
+            confirm("What came after that will never be read, and is recorded as a gap. Continue?", yes=yes)
         with bar("rebuilding the checkpoint") as shown:
 
             def show(topic: str, done: int, total: int) -> None:
@@ -60,7 +60,7 @@ def rebuild(
         return
     if rows:
         print_table(["sink", "partition", "position"], rows)
-    say("the checkpoint is rebuilt; sinks go on from these positions, and one without from the source's start")
+    say("the checkpoint is rebuilt; sinks continue from these positions, and those without one from the source's start")
 
 
 def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Json = False) -> None:
@@ -77,7 +77,7 @@ def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Js
         planned = repair.planned_gaps(runner)
         print_rows(planned, as_json=as_json, empty="there is no gap")
         if planned:
-            confirm("Go on without these?", yes=yes)
+            confirm("Continue without these?", yes=yes)
             repair.skip_gaps(runner)
             say("recorded, and skipped")
 
@@ -86,7 +86,7 @@ def skip(
     context: typer.Context,
     which: Which,
     record: Annotated[str, typer.Argument(help="The record, TOPIC:PARTITION:OFFSET.")],
-    reason: Annotated[str, typer.Option(help="Why; it goes on record.")],
+    reason: Annotated[str, typer.Option(help="Why; it is recorded.")],
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +97,7 @@ def skip(
 
     settings = session(context).settings
     spec = load(file_of(settings, which))
-    confirm(f"No sink of pipeline '{spec.name}' will ever get {record}. Go on?", yes=yes)
+    confirm(f"No sink of pipeline '{spec.name}' will ever get {record}. Continue?", yes=yes)
     gap = repair.skip(spec, settings.connection(), paths_of(settings, spec.name), record, reason)
     print_json(gap) if as_json else say("recorded; the next batch passes it over")
 

@@ -88,10 +88,10 @@ def _state(status: "Status") -> str:
 
 
 def _outcome(done: "Status", watch: str) -> str:
-    """Say why a pipeline does not run, and what to look at."""
+    """Return why a pipeline does not run, and what to look at."""
     reason = done.reason.removeprefix(f"pipeline '{done.pipeline}': ").rstrip(".")
     if done.state == "waiting":
-        return f"is waiting: {reason}. It tries again by itself until then. {watch}"
+        return f"is waiting: {reason}. It keeps trying until then. {watch}"
     return f"{done.state}: {reason}. See also: penstock pipeline logs {done.pipeline}"
 
 
@@ -154,7 +154,7 @@ def replay(
             raise BadInput("--into has the form SINK=TARGET")
         chosen = range_replay.begin(settings, file, since, until, pairs, replace=replace)
     name = chosen.range.id
-    say(f"replay {name}: {chosen.range.count:,} offsets. After a crash, go on with --resume {name}")
+    say(f"replay {name}: {chosen.range.count:,} offsets. After a crash, continue with --resume {name}")
     with run_display() as show:
         done = range_replay.run(settings, chosen, show=show, master=master)
     print_json(done) if as_json else print_account(done)

@@ -115,7 +115,7 @@ def logs(
     file = SPARK_CONSOLE if steps else "spark.log" if spark else "driver.log"
     path = known_paths(session(context).settings, name).logs / file
     if not path.exists():
-        raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` talks to the terminal; `start` to a log")
+        raise NotFound(f"there is no log {path}", fix="`penstock pipeline run` logs to the terminal, `start` to a file")
     live.print_log(path, lines=lines, goes_on=follow, leave_out=_OF_JAVA if steps else None)
 
 
@@ -151,7 +151,7 @@ def _print_found(name: str, found: list[dict[str, object]]) -> None:
     if found:
         print_table(list(found[0]), [list(each.values()) for each in found])
     else:
-        say(f"there is no record of pipeline '{name}' any more")
+        say(f"there is no longer a record of pipeline '{name}'")
 
 
 def gaps(context: typer.Context, name: Name, as_json: Json = False) -> None:

@@ -32,10 +32,10 @@ from penstock.console.api import (
     topics,
 )
 from penstock.console.asking import REFUSALS
-from penstock.console.entrance import Entrance
 from penstock.console.errors import answer_errors
 from penstock.console.guard import Guard
 from penstock.console.service import Console
+from penstock.console.sign_in_gate import SignInGate
 
 PREFIX = "/api/v1"
 _RESOURCES = (
@@ -92,6 +92,6 @@ def make_app(console: Console) -> FastAPI:
     for resource in _RESOURCES:
         v1.include_router(resource.router)
     app.include_router(v1, prefix=PREFIX)  # not in the router: FastAPI then builds every route twice, to see its path
-    app.add_middleware(Entrance, console=console)
+    app.add_middleware(SignInGate, console=console)
     app.add_middleware(Guard, only_loopback=console.sign_in is None)
     return app

@@ -32,7 +32,7 @@ class Reasons(BaseModel, frozen=True):
     left_out: list[str] = Field(description="What was not understood: topics of others whose names end in .dead.")
 
 
-class Whole(BaseModel, frozen=True):
+class DeadLetterDetail(BaseModel, frozen=True):
     """One dead letter with its record."""
 
     letter: DeadLetter = Field(description="Why, where and when it failed.")
@@ -111,7 +111,7 @@ def get_letter(
     topic: Annotated[str, Path(max_length=249, description="The dead-letter topic.")],
     partition: Annotated[int, Path(ge=0, description="Partition.")],
     offset: Annotated[int, Path(ge=0, description="Offset.")],
-) -> Whole:
+) -> DeadLetterDetail:
     """Return why a record failed, and the record itself."""
     message = read_one(console.connection(), topic, partition, offset)
     letter = understand(message) if message is not None else None
@@ -119,7 +119,7 @@ def get_letter(
         raise NotFound(f"there is no dead letter at offset {offset} of {topic}/{partition}")
     record = console.masks.record_of(message)
     own = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
-    return Whole(letter=console.masks.letter(letter), record=record.model_copy(update={"headers": own}))
+    return DeadLetterDetail(letter=console.masks.letter(letter), record=record.model_copy(update={"headers": own}))
 
 
 @router.post("/discard", summary="Discard dead letters", dependencies=NEEDS["admin"])

@@ -63,7 +63,7 @@ class Grant(BaseModel, frozen=True, extra="forbid"):
         return list(dict.fromkeys(found))
 
 
-class Withdrawal(BaseModel, frozen=True, extra="forbid"):
+class AclRemoval(BaseModel, frozen=True, extra="forbid"):
     """Access rules of one user to take away."""
 
     acls: Annotated[list[Acl], Field(min_length=1, max_length=_MOST_RULES)] = Field(description="As they are listed.")
@@ -118,7 +118,7 @@ def add_acls(console: FromConsole, request: Request, grant: Grant) -> AclPlan:
 
 
 @router.post("/remove", summary="Take access rules away", dependencies=NEEDS["admin"])
-def remove_acls(console: FromConsole, request: Request, withdrawal: Withdrawal) -> AclPlan:
+def remove_acls(console: FromConsole, request: Request, withdrawal: AclRemoval) -> AclPlan:
     """Plan what goes; with the user's name as confirmation, take it away."""
     unwanted = list(dict.fromkeys(withdrawal.acls))
     _note_rules(request, "remove", unwanted, is_done=withdrawal.confirm is not None)
@@ -137,5 +137,5 @@ def remove_acls(console: FromConsole, request: Request, withdrawal: Withdrawal) 
 
 def _note_rules(request: Request, what: str, rules: list[Acl], *, is_done: bool) -> None:
     """Say for the audit which rules, the first of many."""
-    told = ", ".join(f"{each.operation} {each.resource} {each.name}" for each in rules)
-    note_about(request, f"{'' if is_done else 'only planned: '}{what} {rules[0].user}: {told}")
+    listed = ", ".join(f"{each.operation} {each.resource} {each.name}" for each in rules)
+    note_about(request, f"{'' if is_done else 'only planned: '}{what} {rules[0].user}: {listed}")

@@ -84,7 +84,7 @@ def list_users(
 
 @router.put("", summary="Add a user, or change a password", dependencies=NEEDS["admin"])
 def put_user(console: FromConsole, request: Request, wanted: NewPassword) -> UserChanged:
-    """Give a user a password. A new user may do nothing until a rule allows it."""
+    """Set the password of a user. A new user may do nothing until a rule allows it."""
     note_about(request, wanted.user)
     local_users.require_secure(console.settings)
     require_not_own(console, wanted.user)

@@ -11,7 +11,7 @@ from penstock.console.actions import ActionRoute
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.lab_catalog import Offer
 from penstock.console.lab_cluster import RunCluster
-from penstock.console.lab_runs import Run, RunScale, Wish
+from penstock.console.lab_runs import Run, RunRequest, RunScale
 from penstock.console.lab_verdict import Verdict
 from penstock.console.podium import Podium
 from penstock.console.simulator import Scale, Simulation
@@ -41,7 +41,7 @@ def list_runs(console: FromConsole) -> list[Run]:
 
 
 @router.post("/runs", summary="Start one", status_code=HTTPStatus.CREATED, dependencies=NEEDS["operator"])
-def start_run(console: FromConsole, wish: Wish) -> Run:
+def start_run(console: FromConsole, wish: RunRequest) -> Run:
     """Start a scenario or drill in a process of its own, on a throwaway cluster; one runs at a time."""
     return console.lab_runs.start(wish)
 

@@ -62,7 +62,7 @@ def sign_in(console: Console, user: str, password: str, address: str) -> Access:
 
 
 def set_session(response: Response, access: Access, *, is_https: bool) -> None:
-    """Give a browser its session: a cookie that no script reads and that no other site's page sends along."""
+    """Set the session of a browser: a cookie that no script reads and that no other site's page sends along."""
     response.set_cookie(
         SESSION_COOKIE, access.content, max_age=ACCESS_S, httponly=True, secure=is_https, samesite="strict"
     )

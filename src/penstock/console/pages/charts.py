@@ -82,8 +82,13 @@ def _put(chart: Any, times: list[str], *values: Sequence[float | None]) -> None:
     chart.options["xAxis"]["data"] = times
     for series, shown in zip(chart.options["series"], values, strict=True):
         series["data"] = shown
-    told = {"type": "text", "left": "center", "top": "middle", "style": {"text": "Nothing to show yet", "fill": _SOFT}}
-    chart.options["graphic"] = [] if times else [told]
+    placeholder = {
+        "type": "text",
+        "left": "center",
+        "top": "middle",
+        "style": {"text": "Nothing to show yet", "fill": _SOFT},
+    }
+    chart.options["graphic"] = [] if times else [placeholder]
     chart.update()
 
 

@@ -50,7 +50,7 @@ class _Letters:
         with ui.element("div").classes("head"):
             heading("Dead letters", 1)
             with ui.element("div").classes("tools"):
-                self.told = ui.label().classes("soft number")
+                self.summary = ui.label().classes("soft number")
                 if self.frame.may("operator"):
                     replay = ui.button("Replay", on_click=lambda: self.ask("replay"))
                     replay.props("unelevated color=primary no-caps")
@@ -76,7 +76,7 @@ class _Letters:
     async def load(self) -> None:
         """Count, and list those that are chosen."""
         counted = await self.frame.client.get("/dead-letters")
-        self.told.text = f"{count(counted['total'])} open"
+        self.summary.text = f"{count(counted['total'])} open"
         self.reasons.rows = [{**each, "id": number} for number, each in enumerate(counted["reasons"])]
         found = await self.frame.client.get("/dead-letters/letters", **self.chosen)
         self.letters.rows = [self._row(each) for each in found]
@@ -156,8 +156,8 @@ class _Letters:
 
         with dialog, ui.card():
             heading(f"{what.capitalize()} {count(counted['found'])} dead letters?", 2)
-            told = "They go through their pipeline again, once." if what == "replay" else "It cannot be undone."
-            ui.label(f"{self.title.text}. {told}").classes("soft")
+            text = "They go through their pipeline again, once." if what == "replay" else "It cannot be undone."
+            ui.label(f"{self.title.text}. {text}").classes("soft")
             for each in counted.get("left_out", []):
                 ui.label(f"Left out: {each}").classes("soft")
             with ui.element("div").classes("ends"):

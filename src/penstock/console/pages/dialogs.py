@@ -8,13 +8,13 @@ from nicegui import ui
 from penstock.console.pages.frame import heading
 
 
-def ask(title: str, told: str) -> tuple[Any, Any]:
+def ask(title: str, text: str) -> tuple[Any, Any]:
     """Open a dialog; return it, and the card that takes what is asked for. It is gone once it is closed."""
     dialog = ui.dialog(value=True)
     dialog.on("hide", dialog.delete)
     with dialog, ui.card() as card:
         heading(title, 2)
-        ui.label(told).classes("soft")
+        ui.label(text).classes("soft")
     return dialog, card
 
 

@@ -120,8 +120,8 @@ class Frame:
             if self.cluster and not self._of_cluster:
                 with ui.element("div").classes("concern good"):
                     ui.label("Cluster").classes("mark")
-                    told = "This page belongs to the project, and shows its own cluster"
-                    ui.label(f"{told}, not {self.cluster}.").classes("words")
+                    text = "This page belongs to the project, and shows its own cluster"
+                    ui.label(f"{text}, not {self.cluster}.").classes("words")
             yield
 
     def keep_fresh(self, load: Callable[[], Awaitable[None]], every_s: float = _EVERY_S) -> Callable[[], Any]:

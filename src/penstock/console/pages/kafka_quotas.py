@@ -66,8 +66,8 @@ class QuotasPart(AccessPart):
     def ask_quota(self, now: dict[str, Any]) -> None:
         """Ask whom to slow down, and how much."""
         action_id = secrets.token_hex(16)
-        told = "Kafka delays whoever goes beyond it. What is left empty has no limit. It counts for each broker."
-        dialog, card = ask("Set a quota", told)
+        text = "Kafka delays whoever goes beyond it. What is left empty has no limit. It counts for each broker."
+        dialog, card = ask("Set a quota", text)
         with card:
             user = ui.input("User", value=now.get("user"), placeholder=_EVERY_OTHER)
             user.props("outlined dense autocomplete=off").set_enabled(not now)

@@ -48,11 +48,11 @@ class UsersPart(PagedPart):
     def ask_password(self, known: str | None) -> None:
         """Ask for a password, and for the name of a user that is new."""
         action_id = secrets.token_hex(16)
-        told = (
+        text = (
             "It may do nothing until a rule allows it." if known is None else f"What works as {known} needs it at once."
         )
         dialog, card = ask(
-            "Add a user" if known is None else "New password", f"{told} The password is not shown again."
+            "Add a user" if known is None else "New password", f"{text} The password is not shown again."
         )
         with card:
             name = ui.input("User", value=known or "").props("outlined dense autocomplete=off")
@@ -82,8 +82,8 @@ class UsersPart(PagedPart):
         counted = await self.frame.act(lambda: client.act("DELETE", path), "")
         if counted is None:
             return
-        told = f"With the user go its access rules: {counted['rules']}. What uses it can sign in no longer."
-        dialog, card = ask(f"Remove {user}", told)
+        text = f"With the user go its access rules: {counted['rules']}. What uses it can sign in no longer."
+        dialog, card = ask(f"Remove {user}", text)
         with card:
             typed = ui.input(f"Type {user} to confirm").props("outlined dense autofocus autocomplete=off")
 

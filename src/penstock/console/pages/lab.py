@@ -73,10 +73,10 @@ class _Lab:
             self.runs.add_slot("body-cell-started", TIME)
         with ui.element("section").classes("part"):
             heading("Scenarios and drills", 2)
-            told = (
+            text = (
                 "Each runs on a Kafka of its own, which is gone afterwards. One at a time; the project is not touched."
             )
-            ui.label(told).classes("soft")
+            ui.label(text).classes("soft")
             self.offers = frame.table(_OFFERS, "id", "There are none")
             if frame.may("operator"):
                 self.offers.add_slot("body-cell-action", _START)
@@ -172,8 +172,8 @@ class _Lab:
         """Ask how many play, then start the games with that."""
         found, action_id = self.games, secrets.token_hex(16)
         crowd = found["crowd"] or found["usual"]
-        told = f"Bots play into the topic {found['topic']} of this project's Kafka, until they are stopped."
-        dialog, card = ask(self.scale.text, told)
+        text = f"Bots play into the topic {found['topic']} of this project's Kafka, until they are stopped."
+        dialog, card = ask(self.scale.text, text)
         with card:
             players = ui.number("Players", value=crowd["players"], min=2, max=1_000, precision=0)
             think = ui.number("Seconds that a bot thinks", value=crowd["think_s"], min=0, max=60)

@@ -131,7 +131,7 @@ class _Run:
         action_id = secrets.token_hex(16)
         body = {name: None if each.value is None else int(each.value) for name, each in self.numbers.items()}
         path, client = f"{self.path}/scale", self.frame.client
-        done = "It is told, and changes in a moment"
+        done = "Accepted: it changes in a moment"
         await self.frame.act(lambda: client.act("POST", path, body, action_id=action_id), done)
 
     async def load(self) -> None:

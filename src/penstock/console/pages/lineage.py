@@ -47,7 +47,7 @@ def _draw_lists(frame: Frame) -> None:
         heading("Lineage", 1)
         words = ui.input(placeholder="Search datasets, jobs and runs", value=frame.query.get("words", ""))
         words.props("outlined dense clearable debounce=400 type=search").style("width: 320px")
-    told = ui.label().classes("soft number").props('role="status"')
+    summary = ui.label().classes("soft number").props('role="status"')
     table = frame.table(_FOUND, "key", "Nothing is known by such a name")
     table.add_slot("body-cell-name", LINK)
 
@@ -62,7 +62,7 @@ def _draw_lists(frame: Frame) -> None:
             total = sum(page["total"] for page in pages)
         table.rows = [{**each, "path": _path(each["key"], _DEFAULTS)} for each in items]
         more = "" if total == len(items) else f", the first {count(len(items))} are listed: search for others"
-        told.text = f"{count(total)} found{more}"
+        summary.text = f"{count(total)} found{more}"
 
     reload = frame.keep_fresh(load, every_s=30.0)
     words.on_value_change(reload)
@@ -91,7 +91,7 @@ async def _draw_graph(frame: Frame) -> None:
             select("by", _LEVELS, "By")
             select("depth", _DEPTHS, "Depth")
             select("since", _SINCE, "Since")
-    told = ui.label("Loading …").classes("soft number").props('role="status"')
+    summary = ui.label("Loading …").classes("soft number").props('role="status"')
     picture = ui.html("", sanitize=False).classes("panel lineage").props('tabindex="0" aria-label="The graph"')
     with ui.element("section").classes("part") as of_columns:
         heading("Columns", 2)
@@ -102,9 +102,9 @@ async def _draw_graph(frame: Frame) -> None:
     async def load() -> None:
         found = await frame.client.get("/lineage/graph", of=of, **chosen)
         title.text = found["name"]
-        told.text = f"{count(len(found['nodes']))} nodes, {count(len(found['edges']))} edges"
+        summary.text = f"{count(len(found['nodes']))} nodes, {count(len(found['edges']))} edges"
         if not found["nodes"]:
-            told.text = "Nothing is known about it in this time."
+            summary.text = "Nothing is known about it in this time."
         if picture.content != found["svg"]:
             picture.content = found["svg"]  # names are escaped where it is drawn
             picture.style(f"--drawn: {found['width']}px")

@@ -93,7 +93,7 @@ class _Messages:
             self.look = ui.button("Search", on_click=self.search).props("outline color=primary no-caps")
             self.stop = ui.button("Cancel", on_click=self.cancel).props("flat color=grey no-caps")
             self.stop.set_visibility(False)
-            self.told = ui.label().classes("soft number").props('role="status"')
+            self.summary = ui.label().classes("soft number").props('role="status"')
         self.watch = ui.timer(_LOOK_EVERY_S, self.follow, active=False)
         self.tail = ui.timer(_LOOK_EVERY_S, self.look_live, active=False)
         self.words.on("keydown.enter", self.search)
@@ -118,7 +118,7 @@ class _Messages:
         records = found["records"] if found else []
         self.show(records[::-1] if self.start.value == "latest" else records)
         more = "" if found is None or found["is_whole"] else ", and more"
-        self.told.text = "" if found is None else f"{count(len(records))} records{more}"
+        self.summary.text = "" if found is None else f"{count(len(records))} records{more}"
 
     async def turn_live(self) -> None:
         """Watch records as they arrive, or watch no longer."""
@@ -131,7 +131,7 @@ class _Messages:
         if begun is not None:
             self.tail_id, self.skipped = begun["id"], 0
             self.show([])
-            self.told.text = "Waiting for records …"
+            self.summary.text = "Waiting for records …"
             self._watching(is_on=True)
 
     async def look_live(self) -> None:
@@ -145,7 +145,7 @@ class _Messages:
         newest = [_row(each, self.frame) for each in came["records"][::-1]]
         self.table.rows = [*newest, *self.table.rows][:_MOST_LIVE]
         passed = f", {count(self.skipped)} went by too fast to be shown" if self.skipped else ""
-        self.told.text = came["problem"] or f"The newest {count(len(self.table.rows))} records{passed}"
+        self.summary.text = came["problem"] or f"The newest {count(len(self.table.rows))} records{passed}"
 
     def _watching(self, *, is_on: bool) -> None:
         self.tail.active = is_on
@@ -170,7 +170,7 @@ class _Messages:
         if found is not None:
             self.show(found["found"])
             problem = f": {found['problem']}" if found["problem"] else ""
-            self.told.text = (
+            self.summary.text = (
                 f"{count(len(found['found']))} found in {count(found['looked_at'])} of {count(found['total'])} records,"
                 f" {found['state']}{problem}"
             )
@@ -230,8 +230,8 @@ def pretty(content: dict[str, Any]) -> str:
 def _copy(frame: Frame, topic: str, row: dict[str, Any]) -> None:
     """Ask which topic a record goes to."""
     action_id = secrets.token_hex(16)
-    told = f"The record at offset {row['offset']} of partition {row['partition']} is sent once more, as it is."
-    dialog, card = ask("Copy the record", told)
+    text = f"The record at offset {row['offset']} of partition {row['partition']} is sent once more, as it is."
+    dialog, card = ask("Copy the record", text)
     with card:
         to = ui.input("To the topic", value=topic).props("outlined dense autofocus")
 

@@ -186,9 +186,9 @@ class _Node:
     def sure(self, what: str) -> None:
         """Ask whether it is meant, then do it."""
         action_id = secrets.token_hex(16)
-        told = "Its data stay. What only it has cannot be read or written until it is back."
+        text = "Its data stay. What only it has cannot be read or written until it is back."
         title = f"{self.restart.text if what == 'restart' else 'Stop'} node {self.node}"
-        dialog, card = ask(title, told)
+        dialog, card = ask(title, text)
         with card:
 
             async def do() -> None:

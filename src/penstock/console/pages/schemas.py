@@ -30,7 +30,7 @@ async def draw_list(frame: Frame) -> None:
         with ui.element("div").classes("head"):
             heading("Schemas", 1)
             paging.draw_search("subjects")
-        told = ui.label().classes("soft")
+        summary = ui.label().classes("soft")
         table = frame.table(_SUBJECTS, "subject", "No subjects: the first schema that is registered makes one", 0)
         table.props("hide-pagination")
         table.add_slot("body-cell-subject", LINK)
@@ -42,7 +42,9 @@ async def draw_list(frame: Frame) -> None:
             {**each, "path": subject_path(each["subject"]), "compatibility": _words(each["compatibility"])}
             for each in found["subjects"]
         ]
-        told.text = f"{found['registry']}, which asks for {_words(found['compatibility'])} unless a subject says else"
+        summary.text = (
+            f"{found['registry']}, which asks for {_words(found['compatibility'])} unless a subject says else"
+        )
         paging.show(len(found["subjects"]), found["total"])
 
     paging.follow(frame.keep_fresh(load, every_s=15.0))

@@ -35,7 +35,7 @@ from penstock.console.pages.frame import register
 _SIGN_IN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sign in · Penstock</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/static/console.css"></head><body><main class="panel signin">
-<span class="h1">Penstock</span><form method="post" action="/sign-in" style="display:contents">{told}
+<span class="h1">Penstock</span><form method="post" action="/sign-in" style="display:contents">{problem}
 <label>User<input name="user" autocomplete="username" required autofocus></label>
 <label>Password<input name="password" type="password" autocomplete="current-password" required></label>
 <button>Sign in</button></form></main></body></html>"""
@@ -43,7 +43,7 @@ _NO_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/static/console.css"></head><body><main class="panel signin">
 <span class="h1">There is no such page</span><a href="/">Overview</a></main></body></html>"""
-_TOLD = '<div class="concern error" role="alert">{}</div>'
+_PROBLEM = '<div class="concern error" role="alert">{}</div>'
 
 
 def add_pages(app: FastAPI) -> None:
@@ -52,7 +52,7 @@ def add_pages(app: FastAPI) -> None:
 
     @app.get("/sign-in", include_in_schema=False)
     def ask() -> HTMLResponse:
-        return HTMLResponse(_SIGN_IN.format(told=""))
+        return HTMLResponse(_SIGN_IN.format(problem=""))
 
     @app.post("/sign-in", include_in_schema=False)
     def answer(
@@ -63,8 +63,8 @@ def add_pages(app: FastAPI) -> None:
         try:
             access = sign_in(app.state.console, user, password, request.client.host if request.client else "")
         except ApiError as error:
-            told = _TOLD.format(escape(error.body.message.capitalize()))
-            return HTMLResponse(_SIGN_IN.format(told=told), error.status, error.headers)
+            problem = _PROBLEM.format(escape(error.body.message.capitalize()))
+            return HTMLResponse(_SIGN_IN.format(problem=problem), error.status, error.headers)
         response = RedirectResponse("/", status_code=303)
         set_session(response, access, is_https=request.url.scheme == "https")
         return response

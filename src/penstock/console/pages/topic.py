@@ -153,8 +153,8 @@ def _kept(retention_ms: str) -> str:
 
 def _grow(frame: Frame, topic: str, reload: Callable[[], Any]) -> None:
     action_id = secrets.token_hex(16)
-    told = "Keys map to other partitions from then on, and no partition can be taken away again."
-    dialog, card = ask("Add partitions", told)
+    text = "Keys map to other partitions from then on, and no partition can be taken away again."
+    dialog, card = ask("Add partitions", text)
     with card:
         total = ui.number("Partitions in all", min=1, max=10_000, precision=0).props("outlined dense autofocus")
 

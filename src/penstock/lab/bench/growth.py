@@ -20,7 +20,7 @@ class Line(BaseModel, frozen=True):
     seconds: float = Field(description="From the start of the pipeline to the last commit, Spark being there already.")
     us_per_event: float = Field(description="Microseconds an event.")
     ratio: float = Field(description="Cost of an event beside the smallest topic; 1 is linear.")
-    driver_mb: int = Field(description="Most memory of a driver by itself and its JVM, over the same topic.")
+    driver_mb: int = Field(description="Peak memory of a driver by itself and its JVM, over the same topic.")
 
 
 def run(home: Path, jar_folder: Path, *, sizes: list[int], step: Step) -> list[Line]:

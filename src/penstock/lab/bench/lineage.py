@@ -68,7 +68,7 @@ class _Contender:
     name: str
     events: int
     run: Callable[[dict[str, Any], Path], float | None]
-    """Gives the seconds, if they are not simply those that it takes."""
+    """Returns the seconds, if they are not simply those that it takes."""
     seconds: list[float] = field(default_factory=list)
     most_mb: int = 0
 
@@ -203,11 +203,11 @@ def _measure(
     migrate(StoreAddress.model_validate(keys))
     with Memory(os.getpid(), servers) as memory:
         began = time.perf_counter()
-        told = contender.run(keys, folder)
+        own_seconds = contender.run(keys, folder)
         seconds = time.perf_counter() - began
-    if told is not None:
+    if own_seconds is not None:
         if number:
-            contender.seconds.append(told)
+            contender.seconds.append(own_seconds)
         return
     contender.most_mb = max(contender.most_mb, round(memory.most_bytes / 1e6))
     found = ask_store(postgres, keys, "SELECT count(*) FROM lineage.operation")

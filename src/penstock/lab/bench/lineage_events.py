@@ -19,7 +19,7 @@ _FILES, _CATALOGUE, _JOBS = "hdfs://namenode:8020", "hive://metastore:9083", "ya
 
 
 def values(count: int, seed: int = 1, began: datetime.datetime | None = None) -> Iterator[bytes]:
-    """Give the events, two for each execution, with UUIDv7 of the last hours; the same for the same seed and time."""
+    """Yield the events, two for each execution, with UUIDv7 of the last hours; the same for the same seed and time."""
     dice = random.Random(seed)  # noqa: S311 - the same events every time
     time = (began or clock().now()) - datetime.timedelta(hours=1)
     application, run_id = "", UUID(int=0)

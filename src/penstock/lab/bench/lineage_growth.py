@@ -20,10 +20,10 @@ from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.database import migrate
 from penstock.pipeline.spec import PipelineSpec
 
-_STRETCH = 100_000
+_INTERVAL_EVENTS = 100_000
 
 
-class Stretch(BaseModel, frozen=True):
+class GrowthInterval(BaseModel, frozen=True):
     """Some batches on the way."""
 
     events: int = Field(description="Events in the store after it.")
@@ -40,21 +40,21 @@ class _Course:
     def __init__(self, memory: Memory, events: int) -> None:
         self._memory = memory
         self._all = events
-        self._read = self._told = 0
+        self._read = self._reported = 0
         self._began, self._cpu_s = time.perf_counter(), _cpu_s()
-        self.stretches: list[Stretch] = []
+        self.intervals: list[GrowthInterval] = []
 
     def __call__(self, progress: Progress) -> None:
         """Hear of a batch."""
         if progress.report is None:
             return
         self._read += progress.report.read
-        new, now = self._read - self._told, time.perf_counter()
-        if new < _STRETCH and self._read < self._all:
+        new, now = self._read - self._reported, time.perf_counter()
+        if new < _INTERVAL_EVENTS and self._read < self._all:
             return
         most, cpu_s = self._memory.lately(), _cpu_s()
-        self.stretches.append(
-            Stretch(
+        self.intervals.append(
+            GrowthInterval(
                 events=self._read,
                 events_per_s=round(new / (now - self._began)),
                 cpu_us=round(1e6 * (cpu_s - self._cpu_s) / new),
@@ -63,7 +63,7 @@ class _Course:
                 worker_mb=round(most.worker / 1e6),
             )
         )
-        self._told, self._began, self._cpu_s = self._read, now, cpu_s
+        self._reported, self._began, self._cpu_s = self._read, now, cpu_s
 
 
 def _cpu_s() -> float:
@@ -76,7 +76,7 @@ def _cpu_s() -> float:
     return taken
 
 
-def run(home: Path, jar_folder: Path, *, events: int, step: Step) -> list[Stretch]:
+def run(home: Path, jar_folder: Path, *, events: int, step: Step) -> list[GrowthInterval]:
     """Measure on throwaway servers, in one pass; afterwards the store holds each execution once."""
     with (
         one_node(home, jar_folder, step) as cluster,
@@ -96,4 +96,4 @@ def run(home: Path, jar_folder: Path, *, events: int, step: Step) -> list[Stretc
         found = ask_store(postgres, keys, "SELECT count(*) FROM lineage.operation")
     if found != (events + 1) // 2:
         raise RuntimeError(f"{found} executions of {events} events")
-    return course.stretches
+    return course.intervals

@@ -45,8 +45,8 @@ def find_python() -> str | None:
 class DataRentgen:
     """Takes the events of a topic into a database of its own."""
 
-    def __init__(self, cache: Path, base_python: str, talk: Callable[[str], None]) -> None:
-        self._python = PeerEnvironment(cache, "data_rentgen_requirements.txt", base_python, talk).python
+    def __init__(self, cache: Path, base_python: str, on_progress: Callable[[str], None]) -> None:
+        self._python = PeerEnvironment(cache, "data_rentgen_requirements.txt", base_python, on_progress).python
 
     def run(
         self,

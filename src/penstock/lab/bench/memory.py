@@ -12,7 +12,7 @@ _LOOK_EVERY_S = 0.25
 
 
 @dataclass
-class Most:
+class PeakMemory:
     """The most bytes that each had."""
 
     driver: int = 0
@@ -28,7 +28,7 @@ class Memory:
         """`servers` are processes that the driver has started beside its JVM."""
         self._driver = psutil.Process(pid)
         self._servers = servers
-        self._lately = Most()
+        self._lately = PeakMemory()
         self.most_bytes = 0
         """Of the driver and its JVM together."""
         self._ended = threading.Event()
@@ -42,9 +42,9 @@ class Memory:
         self._ended.set()
         self._thread.join()
 
-    def lately(self) -> Most:
+    def lately(self) -> PeakMemory:
         """Return the most that each had since this was last asked."""
-        found, self._lately = self._lately, Most()
+        found, self._lately = self._lately, PeakMemory()
         return found
 
     def _look(self) -> None:

@@ -29,7 +29,7 @@ _TIMEOUT_S = 1800.0
 class PeerEnvironment:
     """A Python with the packages that a file of `bench/peers` locks, made once and kept in the cache."""
 
-    def __init__(self, cache: Path, requirements: str, base_python: str, talk: Callable[[str], None]) -> None:
+    def __init__(self, cache: Path, requirements: str, base_python: str, on_progress: Callable[[str], None]) -> None:
         self._requirements = SCRIPTS / requirements
         self._base_python = base_python
         try:
@@ -43,7 +43,7 @@ class PeerEnvironment:
         make_missing_public(self.python.parent.parent.parent)
         self._require_own(self.python.parent.parent.parent)
         if not self.python.exists():
-            talk("making an environment for the peers")
+            on_progress("making an environment for the peers")
             self._make()
         self._require_own(self.python.parent)
 
@@ -71,8 +71,8 @@ class PeerEnvironment:
 class Peers:
     """The peers of our pipelines, in an environment that they share."""
 
-    def __init__(self, cache: Path, talk: Callable[[str], None]) -> None:
-        self._python = PeerEnvironment(cache, "requirements.txt", sys.executable, talk).python
+    def __init__(self, cache: Path, on_progress: Callable[[str], None]) -> None:
+        self._python = PeerEnvironment(cache, "requirements.txt", sys.executable, on_progress).python
 
     def run(self, name: str, connection: Connection, topic: str, total: int, folder: Path) -> float:
         """Let a peer read the whole topic; give the seconds that it took by its own clock, without its start."""

@@ -73,7 +73,7 @@ class Line(BaseModel, frozen=True):
     fastest: int = Field(description="Fastest round.")
     ratio: float = Field(description="Median beside plain PySpark.")
     delivery: str = Field(description="What the contender promises.")
-    driver_mb: int | None = Field(description="Most memory of a driver by itself and its JVM, over the same topic.")
+    driver_mb: int | None = Field(description="Peak memory of a driver by itself and its JVM, over the same topic.")
 
 
 @dataclass

@@ -18,7 +18,7 @@ from penstock.schemas.registry import Registry
 from penstock.schemas.schema import Schema
 from penstock.schemas.wire import framed
 from penstock.services import control
-from penstock.services.surroundings import Surroundings
+from penstock.services.context import ServiceContext
 
 AVRO = json.dumps(
     {
@@ -57,8 +57,10 @@ def in_json(event: dict[str, Any]) -> bytes:
 def registry(home: Path, jar_folder: Path, connection: Connection) -> Iterator[Registry]:
     """Run a throwaway registry."""
     try:
-        around = Surroundings(home, jar_folder, connection, nodes=1, secure=False)
-        yield Registry(url=control.LocalServices(around).up(Services(registry=RegistryService(port=0)))["registry"].url)
+        context = ServiceContext(home, jar_folder, connection, nodes=1, secure=False)
+        yield Registry(
+            url=control.LocalServices(context).up(Services(registry=RegistryService(port=0)))["registry"].url
+        )
     finally:
         control.stop(home, "registry")
 

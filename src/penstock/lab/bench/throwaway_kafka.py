@@ -14,7 +14,7 @@ Step = Callable[[str, int, int], None]
 @contextmanager
 def one_node(home: Path, jar_folder: Path, step: Step) -> Iterator[Cluster]:
     """Return a running cluster on a free loopback port."""
-    cluster = Cluster(home / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
+    cluster = Cluster(home / "broker", jar_folder, on_progress=lambda line: step(line, 0, 0))
     try:
         cluster.up(LocalCluster(port=0))
         yield cluster

@@ -37,7 +37,7 @@ def _expect(stage: Stage, group: str, did: str, sizes: list[int], meaning: str) 
 
 
 def _listed(shares: dict[str, list[str]]) -> str:
-    """Say who has which partitions, without the topic's long name."""
+    """Return who has which partitions, without the topic's long name."""
     return "; ".join(
         f"{name} has {' and '.join(partition.rpartition('/')[2] for partition in owned) or 'none'}"
         for name, owned in sorted(shares.items())

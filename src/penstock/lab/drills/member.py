@@ -55,7 +55,7 @@ class Member:
                 env={name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")},
                 start_new_session=True,
             )
-        self._tell(task.model_dump_json().encode() + b"\n")
+        self._send(task.model_dump_json().encode() + b"\n")
 
     def entries(self) -> list[Entry]:
         """Read the journal; raise if the process has ended by itself in trouble."""
@@ -90,7 +90,7 @@ class Member:
             raise BrokerUnavailable(f"consumer {self.task.name} did not leave within {_LEAVE_S:.0f} s") from None
         self.entries()
 
-    def _tell(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         stream = self._process.stdin
         if stream is not None:
             with suppress(BrokenPipeError):

@@ -60,7 +60,7 @@ DRILL = Drill(
     name="rebalance",
     about="a consumer joins, leaves and dies: how long until its partitions have a new owner",
     background="""\
-Whenever a group changes, its partitions are dealt out anew. A consumer that leaves says so. One that
+Whenever a group changes, its partitions are assigned again. A consumer that leaves says so. One that
 dies does not: the group notices when its heartbeats have been missing for the session timeout.""",
     run=run,
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.broker.cluster import Cluster, Talk
+from penstock.broker.cluster import Cluster, OnProgress
 from penstock.broker.node import Node
 from penstock.config.project import LocalCluster
 from penstock.jvm.java_properties import properties_text
@@ -34,9 +34,9 @@ class _DrillCluster(Cluster):
 
 
 @contextmanager
-def three_nodes(folder: Path, jar_folder: Path, talk: Talk) -> Iterator[Cluster]:
+def three_nodes(folder: Path, jar_folder: Path, on_progress: OnProgress) -> Iterator[Cluster]:
     """Return a running cluster on free loopback ports; it is stopped whatever happens in the block."""
-    cluster = _DrillCluster(folder / "broker", jar_folder, talk=talk)
+    cluster = _DrillCluster(folder / "broker", jar_folder, on_progress=on_progress)
     try:
         cluster.up(LocalCluster(nodes=3, port=0, heap=_HEAP_BYTES))
         yield cluster

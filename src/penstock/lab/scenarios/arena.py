@@ -157,7 +157,7 @@ class Arena:
 @contextmanager
 def open_arena(folder: Path, jar_folder: Path, step: Step, *, nodes: int = 1) -> Iterator[Arena]:
     """Start a cluster with the topic in a folder; everything that runs for it is stopped at the end."""
-    cluster = Cluster(folder / "broker", jar_folder, talk=lambda line: step(line, 0, 0))
+    cluster = Cluster(folder / "broker", jar_folder, on_progress=lambda line: step(line, 0, 0))
     with ExitStack() as stack:
         stack.callback(_stop, cluster)
         cluster.up(LocalCluster(port=0, nodes=nodes))

@@ -8,7 +8,7 @@ from penstock.kafka.producer import Producer
 from penstock.lab.scenarios.arena import Arena
 from penstock.lab.simulator import events
 from penstock.lab.simulator.load import Records
-from penstock.lab.simulator.sending import Outlet, simulate_to
+from penstock.lab.simulator.sending import Destination, simulate_to
 from penstock.lab.simulator.simulation import SimulationOptions, SimulationResult, simulate
 
 _SLICE = 500
@@ -49,7 +49,7 @@ def play_live(arena: Arena, games: Games, *, wanted: Callable[[], int | None] | 
     """
     return simulate_to(
         _options(arena, games, "live"),
-        Outlet(topic=events.TOPIC, connection=arena.connection),
+        Destination(topic=events.TOPIC, connection=arena.connection),
         show=lambda done, total: arena.step("playing", done, total),
         wanted=wanted,
     )

@@ -30,7 +30,7 @@ def wanted(folder: Path) -> Scaled:
 
 
 class ScaledDriver:
-    """The driver of a file, started anew with another number of tasks at once when that is wanted."""
+    """The driver of a file, restarted with another number of tasks at once when that is wanted."""
 
     def __init__(self, arena: Arena, file: Path) -> None:
         self._arena, self._file = arena, file

@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.lab.simulator.sending import Outlet, simulate_to
+    from penstock.lab.simulator.sending import Destination, simulate_to
     from penstock.lab.simulator.simulation import SimulationOptions, simulate
     from penstock.lab.simulator.truth import read_truth
 
-__all__ = ["Outlet", "SimulationOptions", "read_truth", "simulate", "simulate_to"]
+__all__ = ["Destination", "SimulationOptions", "read_truth", "simulate", "simulate_to"]
 
 _DEFINED_IN = {
-    "Outlet": "sending",
+    "Destination": "sending",
     "SimulationOptions": "simulation",
     "read_truth": "truth",
     "simulate": "simulation",

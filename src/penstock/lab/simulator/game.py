@@ -107,9 +107,9 @@ class Game:
         self.health = [hero.health for hero in self.heroes]
         self.alive = self.users.copy()
         self.status = "playing"
-        self._tell(events.MATCH_STARTED, {"game_id": self.game_id, "players": self.size})
+        self._emit(events.MATCH_STARTED, {"game_id": self.game_id, "players": self.size})
         for seat, (user, hero) in enumerate(zip(self.users, self.heroes, strict=True)):
-            self._tell(
+            self._emit(
                 events.HERO_SELECTED,
                 {
                     "game_id": self.game_id,
@@ -154,14 +154,14 @@ class Game:
         before = self.health[target]
         self._idle = 0
         if before == 0:
-            self._tell(events.ATTACKED_DEAD_ENEMY, {**self._this_turn(), "enemy": enemy})
+            self._emit(events.ATTACKED_DEAD_ENEMY, {**self._this_turn(), "enemy": enemy})
             return 0
         damage = self.heroes[seat].attack * (_LEAST_PERCENT + self._dice.below(_SWING)) // 100
         damage = min(damage, before)
         self.health[target] = after = before - damage
         self.dealt[seat] += damage
         self.received[target] += damage
-        self._tell(
+        self._emit(
             events.ATTACK_COMPLETED,
             {
                 "game_id": self.game_id,
@@ -191,7 +191,7 @@ class Game:
         if not self.is_turn_of(user):
             self._refuse(user)
         self._idle = 0
-        self._tell(events.TURN_MISSED, self._this_turn())
+        self._emit(events.TURN_MISSED, self._this_turn())
         self._pass_on()
 
     def expire(self) -> None:
@@ -202,7 +202,7 @@ class Game:
         if self.status == "waiting":
             self._time_out("lobby")
         elif self.status == "playing":
-            self._tell(events.TURN_MISSED, self._this_turn())
+            self._emit(events.TURN_MISSED, self._this_turn())
             self._idle += 1
             if self._idle == len(self.alive):
                 self._time_out("players")
@@ -253,7 +253,7 @@ class Game:
     def _end(self, winner: int) -> None:
         self.ranks[winner] = 1
         self.status = "ended"
-        self._tell(
+        self._emit(
             events.MATCH_ENDED,
             {
                 "game_id": self.game_id,
@@ -267,9 +267,9 @@ class Game:
 
     def _time_out(self, reason: Literal["lobby", "players"]) -> None:
         self.status = "timed out"
-        self._tell(events.GAME_TIMED_OUT, {"game_id": self.game_id, "reason": reason})
+        self._emit(events.GAME_TIMED_OUT, {"game_id": self.game_id, "reason": reason})
 
-    def _tell(self, kind: events.EventKind, fields: events.Fields) -> None:
+    def _emit(self, kind: events.EventKind, fields: events.Fields) -> None:
         self._events.append((kind, fields))
 
     def state(self) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Sent:
         return sum(each.dropped for each in self.handlers)
 
 
-class Outlet:
+class Destination:
     """An address that the simulator sends to. `kafka://` alone is the project's Kafka, or the connection given."""
 
     def __init__(
@@ -141,33 +141,33 @@ def _connection(address: Address, project: Connection | None) -> Connection | No
 
 def simulate_to(
     options: SimulationOptions,
-    outlet: Outlet,
+    destination: Destination,
     *,
     show: Show = lambda _done, _total: None,
     wanted: Callable[[], int | None] | None = None,
 ) -> SentSimulation:
     """Play all games, send every event and malformed record, write the truth; `DeliveryFailed` if any is missing."""
-    outlet.prepare()
+    destination.prepare()
     began = time.monotonic()
-    with outlet.records() as send:
+    with destination.records() as send:
         if options.speed == "max":
             result = simulate(options, send, show=show)
             sent, dropped = result.records, 0
         else:
-            with outlet.events() as handler:
+            with destination.events() as handler:
                 result = simulate(options, send, show=show, wanted=wanted)
             sent, dropped = handler.sent + result.malformed, handler.dropped
     if sent != result.records:
         raise DeliveryFailed(
-            f"{result.records - sent} of {result.records} records were not accepted by {outlet.address}",
-            safe=f"{sent} are in '{outlet.topic}', and {dropped} were dropped",
+            f"{result.records - sent} of {result.records} records were not accepted by {destination.address}",
+            safe=f"{sent} are in '{destination.topic}', and {dropped} were dropped",
             fix="Play again into an empty topic",
         )
     seconds = time.monotonic() - began
     return SentSimulation(
         **{**result.model_dump(), "seconds": seconds},
-        address=str(outlet.address),
-        topic=outlet.topic,
+        address=str(destination.address),
+        topic=destination.topic,
         sent=sent,
         dropped=dropped,
         events_per_s=round(sent / seconds),

@@ -11,7 +11,7 @@ from pathlib import Path
 from penstock.lab.simulator import events
 from penstock.lab.simulator.lobby import Lobby, LobbyOptions
 from penstock.lab.simulator.redis_store import RedisStore
-from penstock.lab.simulator.sending import Outlet
+from penstock.lab.simulator.sending import Destination
 from penstock.lab.simulator.server import Server, ServerOptions
 from penstock.lab.simulator.store import MemoryStore, Store
 from penstock.lab.simulator.truth import TruthWriter
@@ -33,9 +33,9 @@ class Service:
     """Everything that `penstock sim serve` needs."""
 
     def __init__(
-        self, outlet: Outlet, server: ServerOptions, lobby: LobbyOptions, *, state: str, truth: Path | None
+        self, destination: Destination, server: ServerOptions, lobby: LobbyOptions, *, state: str, truth: Path | None
     ) -> None:
-        self._outlet = outlet
+        self._destination = destination
         self._server = server
         self._lobby = lobby
         self._store: Store = MemoryStore() if state == IN_MEMORY else RedisStore(state)
@@ -52,9 +52,9 @@ class Service:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._store.close)
             await self._store.check()
-            self._outlet.prepare()
+            self._destination.prepare()
             truth = stack.enter_context(TruthWriter(self._truth)) if self._truth is not None else None
-            handler = stack.enter_context(self._outlet.events())
+            handler = stack.enter_context(self._destination.events())
             lobby = Lobby(
                 self._store,
                 self._lobby,

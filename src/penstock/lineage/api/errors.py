@@ -81,7 +81,7 @@ def forbidden(message: str) -> ApiError:
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Give every error its answer."""
+    """Register the answer to every error."""
     app.add_exception_handler(ApiError, _of_ours)
     app.add_exception_handler(RequestValidationError, _of_request)
     app.add_exception_handler(PenstockError, _of_penstock)

@@ -56,13 +56,13 @@ def service_of(request: Request) -> Service:
 
 
 def _reading(request: Request) -> Iterator[Connection]:
-    """Give a connection that changes nothing, and that no question holds for ever."""
+    """Yield a read-only connection, on which every query has a time limit."""
     with service_of(request).engine.connect() as connection:
         yield bound(connection)
 
 
 def _writing(request: Request) -> Iterator[Connection]:
-    """Give a connection whose changes count once the route has answered without an error."""
+    """Yield a connection that is committed once the route has answered without an error."""
     with service_of(request).engine.begin() as connection:
         yield connection
 

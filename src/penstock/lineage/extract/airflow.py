@@ -8,7 +8,7 @@ from penstock.lineage.extract.producer import Enclosing, OperationDetails, Produ
 _NOBODY = (None, "", "airflow", "***")
 """Owners that Airflow sets by itself, or hides."""
 _BEFORE_3 = ("1", "2")
-"""Airflow 3 laid its addresses out anew."""
+"""Airflow 3 has other addresses."""
 
 
 class Airflow(Producer):

@@ -80,7 +80,7 @@ class Gateway:
         return {"status": "ok"}
 
     async def ready(self) -> Response:
-        """Say whether Kafka answers, and has the topic of OpenLineage events."""
+        """Return whether Kafka answers, and has the topic of OpenLineage events."""
         try:
             await self.topics.limits(self.options.topic)
         except Refusal as refusal:

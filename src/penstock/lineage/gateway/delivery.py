@@ -45,7 +45,7 @@ _NOT_WRITTEN = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: (403, "The gateway's user may not write to the topic"),
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: (403, "The gateway's user may not write"),
     KafkaError._QUEUE_FULL: (503, "The gateway's buffer is full"),  # noqa: SLF001
-    KafkaError._STATE: (503, "The gateway connects to Kafka anew"),  # noqa: SLF001
+    KafkaError._STATE: (503, "The gateway is reconnecting to Kafka"),  # noqa: SLF001
 }
 _UNKNOWN = (503, "Kafka did not acknowledge in time")
 log = logging.getLogger(__name__)

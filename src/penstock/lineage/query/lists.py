@@ -256,7 +256,7 @@ def _chosen(connection: Connection, column: ColumnElement[Any], values: Collecti
 
 
 def _of_types(connection: Connection, column: ColumnElement[Any], types: Collection[str]) -> list[ColumnElement[bool]]:
-    """Say that a job is of one of these types; of those whose type nobody has said it is UNKNOWN."""
+    """Return the condition that a job is of one of these types; of those whose type nobody has said it is UNKNOWN."""
     if not types:
         return []
     named = among(connection, column, types)
@@ -273,7 +273,7 @@ def _in_locations(
 
 
 def _tagged(link: Table, subject: ColumnElement[Any], values: Collection[int]) -> list[ColumnElement[bool]]:
-    """Say that something has each of the tags, not only one of them."""
+    """Return the condition that something has each of the tags, not only one of them."""
     of = next(iter(link.primary_key))
     return [select(link).where(of == subject, link.c.tag_value_id == value).exists() for value in set(values)]
 
@@ -281,7 +281,7 @@ def _tagged(link: Table, subject: ColumnElement[Any], values: Collection[int]) -
 def _named(
     name: ColumnElement[Any] | None, search_query: str | None, *, location_id: ColumnElement[Any]
 ) -> list[ColumnElement[bool]]:
-    """Say that every word is in the name, or in the name or an address of the location."""
+    """Return the condition that every word is in the name, or in the name or an address of the location."""
     location, address = tables.location.alias(), tables.location_address.alias()
     found = []
     for word in _words(search_query):

@@ -16,7 +16,7 @@ from penstock.kafka.topic_spec import TopicSpec
 from penstock.lineage.gateway.events import lineage_record
 from penstock.lineage.gateway.options import LINEAGE_TOPIC
 from penstock.lineage.seed.house import Json
-from penstock.lineage.seed.story import STORIES, Teller, flink
+from penstock.lineage.seed.story import STORIES, EventWriter, flink
 
 _BUSY_HOURS = (0, 0, 0, 1, 1, 3, 3, 12, 12)
 _STREAM_DAYS = 30
@@ -51,22 +51,22 @@ class Seeded(BaseModel, frozen=True):
 
 
 def history(options: SeedOptions) -> Iterator[tuple[int, list[Json]]]:
-    """Give for each day how many runs begin in it, and its events by their time. Days do not depend on each other."""
+    """Yield for each day how many runs begin in it, and its events by their time. Days do not depend on each other."""
     for number in range((options.end - options.start).days + 1):
         day = options.start + datetime.timedelta(days=number)
         dice = random.Random(f"{options.seed} {day}")  # noqa: S311 - a history, not a secret
-        teller = Teller(dice)
+        writer = EventWriter(dice)
         midnight = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
         wanted = dice.randint(options.min_runs, options.max_runs)
         if number % _STREAM_DAYS == 0:
             days_left = min(_STREAM_DAYS, (options.end - day).days + 1)
-            flink(teller, midnight, midnight + datetime.timedelta(days=days_left))
-        while (room := wanted - teller.runs) > 0:
+            flink(writer, midnight, midnight + datetime.timedelta(days=days_left))
+        while (room := wanted - writer.runs) > 0:
             fitting = [each for each in STORIES if each[1] <= room]
             story = dice.choices([each[0] for each in fitting], [each[2] for each in fitting])[0]
             hour = dice.choice(_BUSY_HOURS) if dice.random() < 0.7 else dice.randrange(24)  # noqa: PLR2004
-            story(teller, teller.later(midnight + datetime.timedelta(hours=hour), 0, 600))
-        yield teller.runs, sorted(teller.events, key=lambda event: str(event["eventTime"]))
+            story(writer, writer.later(midnight + datetime.timedelta(hours=hour), 0, 600))
+        yield writer.runs, sorted(writer.events, key=lambda event: str(event["eventTime"]))
 
 
 def send(connection: Connection, options: SeedOptions, topic: str = LINEAGE_TOPIC) -> Iterator[Seeded]:

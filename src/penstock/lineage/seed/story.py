@@ -1,4 +1,4 @@
-"""What happens in the house: each story is some runs that belong together, as their producers would tell of them."""
+"""What happens in the house: each story is some runs that belong together, as their producers would emit of them."""
 
 import datetime
 import random
@@ -29,8 +29,8 @@ class Run:
         return self if self.parent is None else self.parent.root()
 
 
-class Teller:
-    """Makes the events of stories. The same dice tell the same story."""
+class EventWriter:
+    """Collects the events of stories. The same dice make the same story."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
@@ -46,7 +46,7 @@ class Teller:
         said = facet(processingType=processing, integration=integration, jobType=job_type)
         return Run(str(run_id), *job, said, parent)
 
-    def tell(
+    def emit(
         self,
         state: str,
         at: Time,
@@ -82,17 +82,17 @@ class Teller:
     def ends(
         self, at: Time, run: Run, facets: Json, sources: Sequence[Table] = (), target: Table | None = None
     ) -> None:
-        """Tell how a run ended, with what it read and wrote; one in 25 fails."""
+        """Emit how a run ended, with what it read and wrote; one in 25 fails."""
         if self._dice.random() < _FAILS:
             failed = {"errorMessage": facet(message="no space left on device", programmingLanguage="JAVA")}
-            self.tell("FAIL", at, run, facets | failed, inputs=[each.said() for each in sources])
+            self.emit("FAIL", at, run, facets | failed, inputs=[each.said() for each in sources])
             return
         rows = self._dice.randrange(1_000, 1_000_000)
         read = facet(rowCount=rows, size=rows * 80, fileCount=self._dice.randrange(1, 40))
         written = {"outputStatistics": facet(rowCount=rows // 2, size=rows * 30, fileCount=self._dice.randrange(1, 10))}
         outputs = [] if target is None else [target.said(columns_from=sources, outputFacets=written)]
         inputs = [each.said(inputFacets={"inputStatistics": read}) for each in sources]
-        self.tell("COMPLETE", at, run, facets, inputs=inputs, outputs=outputs)
+        self.emit("COMPLETE", at, run, facets, inputs=inputs, outputs=outputs)
 
     def later(self, at: Time, least_s: float, most_s: float) -> Time:
         """Return a time some seconds after another."""
@@ -115,90 +115,90 @@ def _sql(query: str) -> Json:
     return {"sql": facet(query=query)}
 
 
-def spark(teller: Teller, at: Time, parent: Run | None = None) -> Time:
-    """Tell of a Spark application that loads orders; return when it ended."""
-    application = teller.run(at, (house.YARN, "load_orders"), "SPARK APPLICATION", parent)
-    number = f"application_{int(at.timestamp())}_{teller.number():04}"
+def spark(writer: EventWriter, at: Time, parent: Run | None = None) -> Time:
+    """Emit the events of a Spark application that loads orders; return when it ended."""
+    application = writer.run(at, (house.YARN, "load_orders"), "SPARK APPLICATION", parent)
+    number = f"application_{int(at.timestamp())}_{writer.number():04}"
     details = facet(
         master="yarn",
         appName="load_orders",
         applicationId=number,
-        userName=teller.person(),
+        userName=writer.person(),
         historyUrl=f"http://history.shop:18081/history/{number}",
     )
     said = {"spark_applicationDetails": details, **_engine("spark", "4.2.0")}
-    teller.tell("START", at, application, said)
-    begun = teller.later(at, 5, 30)
+    writer.emit("START", at, application, said)
+    begun = writer.later(at, 5, 30)
     name = "load_orders.execute_insert_into_hadoop_fs_relation_command"
-    command = teller.run(begun, (house.YARN, name), "SPARK SQL_JOB", application)
+    command = writer.run(begun, (house.YARN, name), "SPARK SQL_JOB", application)
     outputs = [house.ORDERS.said(columns_from=[house.RAW_ORDERS])]
-    teller.tell("START", begun, command, said, inputs=[house.RAW_ORDERS.said()], outputs=outputs)
-    done = teller.later(begun, 20, 900)
+    writer.emit("START", begun, command, said, inputs=[house.RAW_ORDERS.said()], outputs=outputs)
+    done = writer.later(begun, 20, 900)
     query = _sql("INSERT INTO sales.orders SELECT order_id, customer_id, amount, day FROM raw")
-    teller.ends(done, command, said | query, [house.RAW_ORDERS], house.ORDERS)
-    ended = teller.later(done, 1, 5)
-    teller.ends(ended, application, said)
+    writer.ends(done, command, said | query, [house.RAW_ORDERS], house.ORDERS)
+    ended = writer.later(done, 1, 5)
+    writer.ends(ended, application, said)
     return ended
 
 
-def airflow(teller: Teller, at: Time) -> Time:
-    """Tell of a DAG whose first task submits Spark and whose second writes a report."""
-    dag = teller.run(at, (house.AIRFLOW, "shop_daily"), "AIRFLOW DAG")
+def airflow(writer: EventWriter, at: Time) -> Time:
+    """Emit the events of a DAG whose first task submits Spark and whose second writes a report."""
+    dag = writer.run(at, (house.AIRFLOW, "shop_daily"), "AIRFLOW DAG")
     common = {
         "dag": {"dag_id": "shop_daily", "owner": "ada"},
         "dagRun": {"run_id": f"scheduled__{at.isoformat()}", "run_type": "scheduled"},
     }
     said = _engine("Airflow", "2.10.5")
-    teller.tell("START", at, dag, said | {"airflowDagRun": facet(**common)})
+    writer.emit("START", at, dag, said | {"airflowDagRun": facet(**common)})
     now = at
     for task, operator in (("load_orders", "SparkSubmitOperator"), ("write_report", "PythonOperator")):
-        now = teller.later(now, 1, 60)
-        run = teller.run(now, (house.AIRFLOW, f"shop_daily.{task}"), "AIRFLOW TASK", dag)
+        now = writer.later(now, 1, 60)
+        run = writer.run(now, (house.AIRFLOW, f"shop_daily.{task}"), "AIRFLOW TASK", dag)
         named = {"task_id": task, "operator_class": operator}
-        told = {**said, "airflow": facet(**common, task=named, taskInstance={"try_number": 1}, taskUuid=run.id)}
-        teller.tell("START", now, run, told)
+        task_facets = {**said, "airflow": facet(**common, task=named, taskInstance={"try_number": 1}, taskUuid=run.id)}
+        writer.emit("START", now, run, task_facets)
         if task == "load_orders":
-            now = spark(teller, now, run)
-            teller.ends(now, run, told)
+            now = spark(writer, now, run)
+            writer.ends(now, run, task_facets)
         else:
-            now = teller.later(now, 2, 40)
-            teller.ends(now, run, told, [house.REVENUE], house.REPORT)
-    now = teller.later(now, 1, 5)
-    teller.ends(now, dag, said)
+            now = writer.later(now, 2, 40)
+            writer.ends(now, run, task_facets, [house.REVENUE], house.REPORT)
+    now = writer.later(now, 1, 5)
+    writer.ends(now, dag, said)
     return now
 
 
-def dbt(teller: Teller, at: Time) -> Time:
-    """Tell of a run of dbt with its models."""
+def dbt(writer: EventWriter, at: Time) -> Time:
+    """Emit the events of a run of dbt with its models."""
     said = _engine("dbt", "1.9.4")
-    invocation = teller.run(at, (house.DBT, "dbt-run-shop"), "DBT JOB")
-    teller.tell("START", at, invocation, said | {"dbt_run": facet(invocation_id=invocation.id, project_name="shop")})
+    invocation = writer.run(at, (house.DBT, "dbt-run-shop"), "DBT JOB")
+    writer.emit("START", at, invocation, said | {"dbt_run": facet(invocation_id=invocation.id, project_name="shop")})
     now = at
     for target, sources, query in (
         (house.DAILY, [house.ORDERS], "create table daily_orders as select day, count(*), sum(amount) from orders"),
         (house.REVENUE, [house.DAILY], "create table revenue as select day, amount from daily_orders"),
         (house.CHURN, [house.CUSTOMERS, house.SESSIONS], "create table churn as select * from customers, sessions"),
     ):
-        now = teller.later(now, 1, 20)
+        now = writer.later(now, 1, 20)
         model = target.name.rpartition(".")[2]
-        run = teller.run(now, (house.DBT, f"model.shop.{model}"), "DBT MODEL", invocation)
-        teller.tell("START", now, run, said)
-        now = teller.later(now, 2, 120)
-        teller.ends(now, run, said | _sql(query), sources, target)
-    now = teller.later(now, 1, 3)
-    teller.ends(now, invocation, said)
+        run = writer.run(now, (house.DBT, f"model.shop.{model}"), "DBT MODEL", invocation)
+        writer.emit("START", now, run, said)
+        now = writer.later(now, 2, 120)
+        writer.ends(now, run, said | _sql(query), sources, target)
+    now = writer.later(now, 1, 3)
+    writer.ends(now, invocation, said)
     return now
 
 
-def hive(teller: Teller, at: Time) -> Time:
-    """Tell of a query in somebody's session."""
-    run = teller.run(at, (house.HIVE, "createtable_as_select.sales.customers"), "HIVE QUERY")
-    ended = teller.later(at, 5, 600)
+def hive(writer: EventWriter, at: Time) -> Time:
+    """Emit the events of a query in somebody's session."""
+    run = writer.run(at, (house.HIVE, "createtable_as_select.sales.customers"), "HIVE QUERY")
+    ended = writer.later(at, 5, 600)
     session = facet(
         creationTime=at.isoformat(),
-        username=teller.person(),
+        username=writer.person(),
         clientIp="10.0.0.7",
-        sessionId=f"session-{teller.number()}",
+        sessionId=f"session-{writer.number()}",
     )
     said = {
         "hive_session": session,
@@ -208,31 +208,31 @@ def hive(teller: Teller, at: Time) -> Time:
             "CREATE TABLE sales.customers AS SELECT customer_id, email, sum(amount) FROM sales.orders GROUP BY 1, 2"
         ),
     }
-    teller.ends(ended, run, said, [house.ORDERS], house.CUSTOMERS)
+    writer.ends(ended, run, said, [house.ORDERS], house.CUSTOMERS)
     return ended
 
 
-def custom(teller: Teller, at: Time) -> Time:
-    """Tell of a program of the house's own."""
-    run = teller.run(at, ("shop://scripts", f"import_prices_{teller.number() % 5}"), "CUSTOM JOB")
-    teller.tell("START", at, run, {})
-    ended = teller.later(at, 1, 60)
-    teller.ends(ended, run, {}, [house.PRICES], house.DAILY)
+def custom(writer: EventWriter, at: Time) -> Time:
+    """Emit the events of a custom program."""
+    run = writer.run(at, ("shop://scripts", f"import_prices_{writer.number() % 5}"), "CUSTOM JOB")
+    writer.emit("START", at, run, {})
+    ended = writer.later(at, 1, 60)
+    writer.ends(ended, run, {}, [house.PRICES], house.DAILY)
     return ended
 
 
-def flink(teller: Teller, at: Time, until: Time) -> None:
-    """Tell of a streaming job that runs on, every hour."""
-    run = teller.run(at, (house.FLINK, "sessions"), "FLINK JOB")
-    said = {"flink_job": facet(jobId=f"{teller.number():08x}"), **_engine("flink", "2.0.0")}
+def flink(writer: EventWriter, at: Time, until: Time) -> None:
+    """Emit the events of a streaming job that keeps running, every hour."""
+    run = writer.run(at, (house.FLINK, "sessions"), "FLINK JOB")
+    said = {"flink_job": facet(jobId=f"{writer.number():08x}"), **_engine("flink", "2.0.0")}
     now, state = at, "START"
     while now < until:
         outputs = [house.SESSIONS.said(columns_from=[house.CLICKS])]
-        teller.tell(state, now, run, said, inputs=[house.CLICKS.said()], outputs=outputs)
+        writer.emit(state, now, run, said, inputs=[house.CLICKS.said()], outputs=outputs)
         now, state = now + datetime.timedelta(hours=1), "RUNNING"
 
 
-Story = Callable[[Teller, Time], Time]
+Story = Callable[[EventWriter, Time], Time]
 STORIES: tuple[tuple[Story, int, int], ...] = (
     (airflow, 5, 3),
     (spark, 2, 4),

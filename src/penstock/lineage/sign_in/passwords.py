@@ -123,7 +123,7 @@ class UsersFile:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, str]]:
-        """Give the users to change: one process at a time, and nothing is written if it fails."""
+        """Yield the users to change: one process at a time, and nothing is written if it fails."""
         make_missing_private(self._path.parent)
         place = self._path.with_name(self._path.name + ".lock")
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT, OWNER_ONLY), "wb") as lock:

@@ -46,7 +46,7 @@ class LineageSink(Sink):
 
     @contextmanager
     def _session(self) -> Iterator[tuple[Session, Writer]]:
-        """Return the session, opened anew if it was lost; what fails leaves nothing behind in it."""
+        """Return the session, reopened if it was lost; what fails leaves nothing behind in it."""
         with explained(self._address):
             if self._opened is not None and not self._opened[0].is_open:
                 self.close()

@@ -20,8 +20,8 @@ from penstock.lab.bench.brokers import contenders, keeping
 from penstock.lab.bench.brokers.contenders import Contender, Name
 from penstock.lab.bench.brokers.deaths import ReaderDeath, ServerDeath, judge_reader
 from penstock.lab.bench.brokers.game_events import GameEvents, is_event, marker
-from penstock.lab.bench.brokers.keeping import Kept
-from penstock.lab.bench.brokers.reader import Drained, Got, drain
+from penstock.lab.bench.brokers.keeping import Retained
+from penstock.lab.bench.brokers.reader import Drained, Received, drain
 from penstock.lab.bench.brokers.report import Measured, lines, panels, table
 from penstock.lab.bench.brokers.speed import Speed, send_evenly
 from penstock.lab.bench.drawing import Panel, bars, save_panels
@@ -122,7 +122,7 @@ def test_reading_to_the_end_stops_at_the_marker_and_silence_when_something_is_lo
 
 
 def test_events_that_a_dead_reader_only_held_are_lost_unless_they_come_again() -> None:
-    dead = Got(first_ns=0, last_ns=0, acknowledged=[0, 1, 2], held=[3, 4], delays_ns=[])
+    dead = Received(first_ns=0, last_ns=0, acknowledged=[0, 1, 2], held=[3, 4], delays_ns=[])
     other = Drained(times=Counter({2: 1, 4: 1, 5: 2, 7: 1}), arrived_s={2: 13.0, 4: 12.0, 5: 11.0, 7: 11.0})
 
     judged = judge_reader(8, dead, other, killed_s=10.0)
@@ -132,7 +132,7 @@ def test_events_that_a_dead_reader_only_held_are_lost_unless_they_come_again() -
 
 
 def test_a_reader_whose_events_never_come_again_is_never_taken_over_from() -> None:
-    dead = Got(first_ns=0, last_ns=0, acknowledged=[0], held=[1], delays_ns=[])
+    dead = Received(first_ns=0, last_ns=0, acknowledged=[0], held=[1], delays_ns=[])
 
     judged = judge_reader(3, dead, Drained(times=Counter({2: 1}), arrived_s={2: 5.0}), killed_s=1.0)
 
@@ -157,7 +157,7 @@ def measured(name: Name, *, in_per_s: float, kept: int) -> Measured:
             out_per_s=[in_per_s] * 3,
             delays_ms=[float(number) for number in range(1, 1000)],
         ),
-        kept=Kept(sent=1000, kept=kept, replayed=kept, disk_bytes=200 * kept),
+        kept=Retained(sent=1000, kept=kept, replayed=kept, disk_bytes=200 * kept),
         reader=ReaderDeath(sent=2000, lost=1000 - kept, repeated=7, takeover_s=1.5 if kept else None),
         server=ServerDeath(accepted=3000, lost=1000 - kept, repeated=0),
     )

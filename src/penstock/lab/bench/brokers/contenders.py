@@ -26,7 +26,7 @@ Name = Literal["kafka", "redis-streams", "redis-pubsub", "rabbitmq"]
 NAMES: tuple[Name, ...] = get_args(Name)
 _KILL_S = 30.0
 
-Talk = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ def named(names: Sequence[str]) -> list[Name]:
 
 @contextmanager
 def running(
-    names: list[Name], folder: Path, jar_folder: Path, talk: Talk
+    names: list[Name], folder: Path, jar_folder: Path, on_progress: OnProgress
 ) -> Iterator[tuple[list[Contender], dict[Name, str]]]:
     """Start the brokers named; give those that run, and why others do not. All are stopped afterwards."""
     there: list[Contender] = []
     missing: dict[Name, str] = {}
     with ExitStack() as started:
         for name in names:
-            talk(f"starting {name}")
+            on_progress(f"starting {name}")
             own = folder / name
             own.mkdir()
             try:

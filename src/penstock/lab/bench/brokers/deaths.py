@@ -10,7 +10,7 @@ from penstock.errors import BrokerUnavailable, PenstockError
 from penstock.lab.bench.brokers.connecting import TAKEOVER_S
 from penstock.lab.bench.brokers.contenders import Contender
 from penstock.lab.bench.brokers.game_events import GameEvents, marker
-from penstock.lab.bench.brokers.reader import Drained, Got, ReaderTask, drain, reading
+from penstock.lab.bench.brokers.reader import Drained, ReaderTask, Received, drain, reading
 from penstock.lab.bench.brokers.speed import GROUP
 
 _READER_EVENTS = 2000
@@ -80,7 +80,7 @@ def reader_death(contender: Contender, events: GameEvents, topic: str, folder: P
     return judge_reader(total, dead, other, killed_s)
 
 
-def judge_reader(total: int, dead: Got, other: Drained, killed_s: float) -> ReaderDeath:
+def judge_reader(total: int, dead: Received, other: Drained, killed_s: float) -> ReaderDeath:
     """Count. An event is dealt with when it was acknowledged; one that was only in hand has to come again."""
     dealt_with = set(dead.acknowledged) | other.times.keys()
     seen = set(dead.acknowledged) | set(dead.held)

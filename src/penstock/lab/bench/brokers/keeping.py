@@ -18,7 +18,7 @@ _BLOCK_BYTES = 512
 
 
 @dataclass(frozen=True)
-class Kept:
+class Retained:
     """How many of the events sent, and in how many bytes."""
 
     sent: int
@@ -29,7 +29,7 @@ class Kept:
     disk_bytes: int
 
 
-def keeping(contender: Contender, events: GameEvents, topic: str) -> Kept:
+def keeping(contender: Contender, events: GameEvents, topic: str) -> Retained:
     """Send to a group that is away, let it come back, then let another group try to read it all again."""
     contender.make_topic(topic)
     wanted = set(range(len(events)))
@@ -40,7 +40,9 @@ def keeping(contender: Contender, events: GameEvents, topic: str) -> Kept:
         after = folder_bytes(contender.data)
         kept = drain(transport, topic, GROUP, wanted, silence_s=_SILENCE_S)
         again = drain(transport, topic, _ANOTHER_GROUP, wanted, silence_s=_SILENCE_S)
-    return Kept(len(events), len(wanted & kept.times.keys()), len(wanted & again.times.keys()), max(0, after - before))
+    return Retained(
+        len(events), len(wanted & kept.times.keys()), len(wanted & again.times.keys()), max(0, after - before)
+    )
 
 
 def folder_bytes(folder: Path) -> int:

@@ -35,7 +35,7 @@ class ReaderTask(BaseModel, frozen=True, extra="forbid"):
     silence_s: float = Field(10.0, gt=0, description="How long to wait for another one.")
 
 
-class Got(BaseModel, frozen=True):
+class Received(BaseModel, frozen=True):
     """What a reader's process got. Moments are of the monotonic clock, which all processes share."""
 
     first_ns: int = Field(description="When the first event arrived.")
@@ -69,9 +69,9 @@ class ReaderProcess:
             complaint = (self._complaints.read_text(encoding="utf-8").splitlines() or ["it gave no reason"])[-1]
             raise BrokerUnavailable(f"a reader of '{self._task.topic}' ended: {complaint}")
 
-    def got(self) -> Got:
+    def got(self) -> Received:
         """Return what it has written down."""
-        return Got.model_validate_json(self._task.report.read_bytes())
+        return Received.model_validate_json(self._task.report.read_bytes())
 
     def kill(self) -> None:
         """End it with `kill -9`."""

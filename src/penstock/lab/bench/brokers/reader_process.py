@@ -15,7 +15,7 @@ import orjson
 from penstock.errors import BrokerUnavailable, Transient
 from penstock.lab.bench.brokers.connecting import connect
 from penstock.lab.bench.brokers.game_events import is_event
-from penstock.lab.bench.brokers.reader import Got, ReaderTask
+from penstock.lab.bench.brokers.reader import ReaderTask, Received
 from penstock.transports import Incoming, Subscription
 
 _ACKNOWLEDGE_EVERY_S = 0.1
@@ -40,7 +40,7 @@ class _Reading:
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(f"nothing arrived within {self._task.first_within_s:.0f} s")
         self._subscription.acknowledge(first)
-        _tell("awake")
+        _report("awake")
 
     def run(self) -> None:
         """Read until all has come, nothing comes any more, or it is time to stand still."""
@@ -56,7 +56,7 @@ class _Reading:
                 silent_at = time.monotonic() + self._task.silence_s
             if self._task.hold_after is not None and len(self._acknowledged) >= self._task.hold_after and self._held:
                 self._report()
-                _tell("holding")
+                _report("holding")
                 # Killed here.
                 threading.Event().wait()
             if len(self._held) >= self._task.batch or time.monotonic() >= acknowledge_at:
@@ -90,7 +90,7 @@ class _Reading:
             for event in _events(messages)
             if "due_ns" in event
         ]
-        got = Got(
+        got = Received(
             first_ns=self._arrivals[0][0] if self._arrivals else 0,
             last_ns=self._last_ns,
             acknowledged=[event["number"] for event in _events(self._acknowledged)],
@@ -104,7 +104,7 @@ def _events(messages: Sequence[Incoming]) -> list[dict[str, int]]:
     return [event for event in map(orjson.loads, (each.value for each in messages)) if is_event(event["number"])]
 
 
-def _tell(word: str) -> None:
+def _report(word: str) -> None:
     sys.stdout.write(word + "\n")
     sys.stdout.flush()
 
@@ -119,12 +119,12 @@ def main() -> None:
     threading.Thread(target=_end_with_input, daemon=True).start()
     task = ReaderTask.model_validate_json(sys.argv[1])
     with closing(connect(task.address)) as transport, closing(transport.subscribe(task.topic, task.group)) as member:
-        _tell("ready")
+        _report("ready")
         reading = _Reading(task, member)
         if task.wake_up:
             reading.until_woken()
         reading.run()
-        _tell("done")
+        _report("done")
 
 
 if __name__ == "__main__":

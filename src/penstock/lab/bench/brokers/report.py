@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from penstock.lab.bench.brokers.contenders import Contender, Name
 from penstock.lab.bench.brokers.deaths import ReaderDeath, ServerDeath
-from penstock.lab.bench.brokers.keeping import Kept
+from penstock.lab.bench.brokers.keeping import Retained
 from penstock.lab.bench.brokers.speed import Speed
 from penstock.lab.bench.drawing import Panel
 
@@ -52,7 +52,7 @@ class Measured(BaseModel, frozen=True, arbitrary_types_allowed=True):
 
     contender: Contender = Field(description="Which.")
     speed: Speed = Field(description="The rounds.")
-    kept: Kept = Field(description="What it keeps.")
+    kept: Retained = Field(description="What it keeps.")
     reader: ReaderDeath = Field(description="A dead reader.")
     server: ServerDeath = Field(description="A dead server.")
 

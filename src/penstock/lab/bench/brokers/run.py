@@ -8,7 +8,7 @@ from penstock.lab.bench.brokers import contenders
 from penstock.lab.bench.brokers.contenders import Contender, Name
 from penstock.lab.bench.brokers.deaths import ReaderDeath, ServerDeath, reader_death, server_death
 from penstock.lab.bench.brokers.game_events import GameEvents
-from penstock.lab.bench.brokers.keeping import Kept, keeping
+from penstock.lab.bench.brokers.keeping import Retained, keeping
 from penstock.lab.bench.brokers.report import Line, Measured, lines
 from penstock.lab.bench.brokers.speed import Speed, latency, throughput
 from penstock.lab.bench.throwaway_kafka import Step
@@ -43,7 +43,7 @@ def run(
     reports.mkdir()
     with contenders.running(list(names), home, jar_folder, lambda line: step(line, 0, 0)) as (there, missing):
         turns = _Turns(there, 2 * rounds + 3, step)
-        kept: dict[Name, Kept] = {}
+        kept: dict[Name, Retained] = {}
         speeds: dict[Name, Speed] = {each.name: Speed() for each in there}
         readers: dict[Name, ReaderDeath] = {}
         servers: dict[Name, ServerDeath] = {}

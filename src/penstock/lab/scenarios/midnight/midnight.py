@@ -25,7 +25,7 @@ from penstock.lab.scenarios.judge import Difference
 from penstock.lab.scenarios.midnight import truth
 from penstock.lab.scenarios.midnight.day import events_of_day
 from penstock.lab.scenarios.midnight.night import Night
-from penstock.lab.scenarios.midnight.senders import Way
+from penstock.lab.scenarios.midnight.senders import SendingResult
 from penstock.lab.scenarios.verdict import Verdict
 from penstock.lineage import pipeline_file
 from penstock.lineage.gateway.options import LINEAGE_TOPIC
@@ -54,7 +54,7 @@ class Account(BaseModel, frozen=True):
 class MidnightOutcome(Verdict, frozen=True):
     """How it ended: right if no sender waited or was refused, the backlog drained, and the store is the truth."""
 
-    ways: list[Way] = Field(description="What it was like to send.")
+    ways: list[SendingResult] = Field(description="What it was like to send.")
     accounts: list[Account] = Field(description="The store beside the truth.")
 
 

@@ -18,7 +18,7 @@ from penstock.kafka.positions import bounds
 from penstock.lab.bench.throwaway_kafka import Step
 from penstock.lab.scenarios.driver_process import driver
 from penstock.lab.scenarios.midnight.day import HOUR_S, MIDNIGHT_S, DayClock, Due
-from penstock.lab.scenarios.midnight.senders import Senders, Way
+from penstock.lab.scenarios.midnight.senders import Senders, SendingResult
 from penstock.lab.scenarios.verdict import Notes
 from penstock.lineage.gateway.options import LINEAGE_TOPIC
 from penstock.operate import status as states
@@ -51,7 +51,7 @@ class Night(Notes):
         self._caught_up, self._gone, self._grown = (threading.Event() for _ in range(3))
         self._highest = 0
 
-    def live_through(self, day: Sequence[Due], seconds: float) -> list[Way]:
+    def live_through(self, day: Sequence[Due], seconds: float) -> list[SendingResult]:
         """Send the day, with all that happens in it; everything has landed when this returns."""
         clock = DayClock(seconds)
         # However slow this machine is: the consumer has landed the afternoon before it goes, and is gone at midnight;

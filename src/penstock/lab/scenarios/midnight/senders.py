@@ -23,7 +23,7 @@ _IDLE_S = 2.0
 """The gateway closes a connection after 5 seconds of silence: such a one is not used again."""
 
 
-class Way(SendingTimes, frozen=True):
+class SendingResult(SendingTimes, frozen=True):
     """What it was like to send a day's events one way."""
 
     calls: int = Field(description="Calls; over HTTP one takes all that are due.")
@@ -48,8 +48,8 @@ class _Times:
             self.calls_s.append(call_s)
             self.late_s = max(self.late_s, late_s)
 
-    def told(self, way: str) -> Way:
-        return Way(
+    def result(self, way: str) -> SendingResult:
+        return SendingResult(
             way=way,
             events=self.events,
             calls=len(self.calls_s),
@@ -85,11 +85,11 @@ class Senders:
         """Whether all have sent what they had to."""
         return all(each.done() for each in self._work)
 
-    def finish(self) -> list[Way]:
+    def finish(self) -> list[SendingResult]:
         """Wait until everything is sent and acknowledged, and tell what it was like."""
         for each in self._work:
             each.result()
-        return [self._kafka.told("Kafka"), self._http.told("HTTP")]
+        return [self._kafka.result("Kafka"), self._http.result("HTTP")]
 
     def stop(self) -> None:
         """End them, whether or not the day is over."""
@@ -121,7 +121,7 @@ class Senders:
         client.close()
 
     def _due(self, events: Sequence[Due]) -> Iterator[Sequence[Due]]:
-        """Give what has become due, as it does."""
+        """Yield events as they become due."""
         first = 0
         while first < len(events) and self._clock.wait_until(events[first].due_s, self._given_up):
             now, last = self._clock.now(), first + 1

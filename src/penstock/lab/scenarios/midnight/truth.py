@@ -34,7 +34,7 @@ def of_events(values: Iterable[bytes]) -> Rows:
 
 @dataclass
 class _Told:
-    """What was told of a run or an operation."""
+    """What was seen of a run or an operation."""
 
     of: str = ""
     """The job of a run, the run of an operation."""
@@ -92,9 +92,9 @@ class _Reading:
 
     def rows(self) -> Rows:
         return {
-            "runs": Counter((_shown(run), told.of.lower(), told.status) for run, told in self.runs.items()),
-            "operations": Counter((own, _shown(told.of), told.status) for own, told in self.operations.items()),
-            "jobs": Counter({(told.of.lower(),) for told in self.runs.values()}),
+            "runs": Counter((_shown(run), seen.of.lower(), seen.status) for run, seen in self.runs.items()),
+            "operations": Counter((own, _shown(seen.of), seen.status) for own, seen in self.operations.items()),
+            "jobs": Counter({(seen.of.lower(),) for seen in self.runs.values()}),
             "datasets": Counter((name,) for name in self.datasets),
             **{
                 f"{side}s": Counter(

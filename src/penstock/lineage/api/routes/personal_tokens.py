@@ -130,7 +130,7 @@ def _revoke(connection: Connection, asker: Asker, token_id: uuid.UUID) -> Row[tu
 
 
 def _good(asker: Asker, sign_in: SignIn | None) -> list[ColumnElement[bool]]:
-    """Say of somebody's tokens that they still count; without sign-in there are none."""
+    """Return the conditions for valid tokens of somebody; without sign-in there are none."""
     days = 0 if sign_in is None else sign_in.token_days(asker.account)
     return [
         _of.revoked_at.is_(None),
