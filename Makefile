@@ -54,7 +54,7 @@ docs: setup  ## The documentation as a site in .docs/site, for a browser without
 bench: setup  ## Our clients beside Kafka's own Java tools
 	$(BIN)/penstock bench broker
 
-lock: setup  ## Resolve Python packages and jars anew
+lock: setup  ## Resolve Python packages and jars again
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --group dev --all-extras pyproject.toml --output-file requirements/dev.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
