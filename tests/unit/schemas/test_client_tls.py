@@ -69,7 +69,7 @@ def test_a_registry_of_an_unknown_ca_is_not_told_the_login(strict: RegistryStub)
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"ca_file": "broken.pem"}, "broken.pem, .* one is no PEM"),
+        ({"ca_file": "broken.pem"}, "broken.pem, .* one is not a PEM file"),
         ({"ca_file": "none.pem"}, "No such file"),
         ({"certificate_file": "broken.pem"}, "one is not a PEM file, or the password does not open the private key"),
         ({"key_password": Secret.of("wrong")}, "one is not a PEM file, or the password does not open the private key"),
