@@ -89,6 +89,8 @@ def keys_of(rows: pa.Table, key: list[str]) -> Iterator[Key]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_temporal(column.type):  # of which Python's calendar has not all
+        column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
     values: list[Any] = column.to_pylist()
     return [math.nan if each != each else each for each in values] if pa.types.is_floating(column.type) else values  # noqa: PLR0124 - NaN alone is not itself
 

@@ -47,7 +47,7 @@ class Upsert(Rewrite):
                 continue
             going.add(place)
             if self._unchanged[number]:
-                self._before[number] = there.slice(place, 1).to_pylist()[0]
+                self._before[number] = there.select(self._unchanged[number]).slice(place, 1).to_pylist()[0]
         return going
 
     def _emptied(self, there: pa.Table) -> set[int]:

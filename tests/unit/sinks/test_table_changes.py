@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -347,6 +348,28 @@ def test_ways_to_write_one_number_are_one_key(kind: str, tmp_path: Path) -> None
 
     found = rows_of(kind, tmp_path / "table")
     assert [("0.0", "9"), ("None", "7"), ("nan", "8")] == sorted((str(row["id"]), row["doc"]) for row in found)
+
+
+@pytest.mark.parametrize("day", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")], ids=str)
+def test_a_time_beyond_the_calendar_may_be_a_key(kind: str, tmp_path: Path, day: pa.DataType) -> None:
+    numbers = pa.array([20_260_131, 1], pa.int32()) if day == pa.date32() else pa.array([2**60, 1])
+    schema = pa.schema([("id", day), *(each for each in SCHEMA if each.name not in {"id", CHANGE.name})])
+    sink = sink_of(kind, tmp_path / "table", "id")
+    sink.open(schema)
+
+    for start in (0, 2):
+        rows = batch([put(0, str(start), 0), put(0, str(start), 0)], start).drop_columns(["id", CHANGE.name])
+        write_rows(sink, rows.append_column("id", numbers.cast(day)).select(schema.names), start)
+    sink.close()
+
+    found = iceberg_rows(tmp_path / "table", "doc") if kind == "iceberg" else delta_docs(tmp_path / "table")
+    assert ["2", "2"] == [row["doc"] for row in found]
+
+
+def delta_docs(path: Path) -> list[dict[str, Any]]:
+    """Read one column, file by file: a library of Python's cannot read the bounds of others."""
+    files = map(pq.ParquetFile, DeltaTable(str(path)).file_uris())
+    return [row for file in files for row in file.read(columns=["doc"]).to_pylist()]
 
 
 @pytest.mark.parametrize("name", ['a"b', "a`b"])
