@@ -103,7 +103,7 @@ class IcebergTable:
             with self.asked():
                 table = found_in(self._catalog, self._spec.identifier)
         except NoSuchTableError:
-            if any((self.path / "metadata").glob("*.metadata.json")):
+            if self._has_metadata:
                 raise self._conflict(
                     f"{self.path} holds an Iceberg table that the catalog {self._shown} does not name"
                     f" {self._spec.identifier}",
@@ -117,6 +117,12 @@ class IcebergTable:
                     f"the catalog {self._shown} names {self._spec.identifier}, whose metadata are gone",
                     "Drop it there, or name another `table`",
                 ) from None
+            if self._has_metadata:  # of before: its rows are not lost, as they would be to who makes the table anew
+                raise self._conflict(
+                    f"the newest metadata of the Iceberg table in {self.path} are gone, and older ones are there",
+                    "Put the file back that the catalog names, or register the newest that there is; if the table is to"
+                    " be made anew, remove the folder",
+                ) from None
             self._catalog.drop_table(self._spec.identifier)
             return None
         location = table.location()
@@ -127,6 +133,10 @@ class IcebergTable:
             )
         self._require_understood(table)
         return table
+
+    @property
+    def _has_metadata(self) -> bool:
+        return any((self.path / "metadata").glob("*.metadata.json"))
 
     def _require_understood(self, table: Any) -> None:
         """Raise if a newer Penstock has written what the table has of ours."""

@@ -308,6 +308,21 @@ def test_a_table_that_another_catalog_has_is_refused(path: Path) -> None:
         Driver(path, catalog=Catalog(path=path.parent / "other.db"))
 
 
+def test_a_table_whose_newest_metadata_alone_are_gone_is_not_made_anew(path: Path) -> None:
+    driver = Driver(path)
+    driver.write(1)
+    driver.write(2)
+    driver.sink.close()
+    newest = Path(loaded(path).metadata_location.removeprefix("file://"))
+    aside = newest.rename(path / "aside.json")
+
+    with pytest.raises(Conflict, match="newest metadata of the Iceberg table"):
+        Driver(path)
+
+    aside.rename(newest)
+    assert ({A: 2}, [1, 2]) == (Driver(path).positions, sorted(row["id"] for row in iceberg_rows(path)))
+
+
 def test_a_name_that_stands_for_another_folder_is_refused(path: Path) -> None:
     Driver(path).write(1)
 
