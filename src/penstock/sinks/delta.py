@@ -22,7 +22,7 @@ from pydantic import Field
 from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
-from penstock.record.columns import CHANGE
+from penstock.record.columns import CHANGE, COORDINATES
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.sinks.changes import require_key, without_change
 from penstock.sinks.compaction import Compact
@@ -39,9 +39,19 @@ from penstock.sinks.delta_upsert import refused_changes, upsert
 from penstock.sinks.delta_write import append, append_with_columns, overwrite, place
 from penstock.sinks.partitioning import PartitionBy
 from penstock.sinks.schema_change import NewColumns, SchemaChange, require_kept, required_change
-from penstock.sinks.sink import Refusal, Replaced, Sink, SinkContext, Staged, overlaps, require_landed
+from penstock.sinks.sink import (
+    NOTHING_KNOWN,
+    Recovery,
+    Refusal,
+    Replaced,
+    Sink,
+    SinkContext,
+    Staged,
+    overlaps,
+    require_landed,
+)
 from penstock.sinks.staging import Staging
-from penstock.sinks.table_folder import TableFolder
+from penstock.sinks.table_folder import TableFolder, require_no_rows
 
 if TYPE_CHECKING:
     from penstock.sinks.merging import MergeContext, MergingSink
@@ -169,6 +179,24 @@ class DeltaSink(Sink):
         found = {apps[app]: version for app, version in there.items()}
         require_landed(self.name, self._replaced or {}, found)
         return {source_partition: at for source_partition, at in found.items() if source_partition in wanted}
+
+    def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:
+        """Raise if rows of the table would come twice; with a key they take the place of those that are there."""
+        if self._key or recovery.may_repeat or not set(COORDINATES) <= set(self._schema.names):
+            return False
+        asked = list(source_partitions)
+        there = self.positions(asked) or {}
+        missing = [each for each in asked if each not in there]
+        require_no_rows(f"the table {self.path} of sink '{self.name}'", self._pipeline, missing, self._has_rows)
+        return False
+
+    def _has_rows(self, source_partition: SourcePartition) -> bool:
+        import pyarrow.dataset as ds  # which imports pandas: most drivers have no use for either
+
+        is_of_it = (ds.field("_topic_id") == source_partition.topic_id) & (
+            ds.field("_partition") == source_partition.partition
+        )
+        return bool(self._table.to_pyarrow_dataset().count_rows(filter=is_of_it))
 
     def _update(self) -> None:
         """Take the newest snapshot; mostly that is at hand, and the library would read much of the log to see it.

@@ -22,7 +22,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, SinkUnavailable
 from penstock.extras import require
 from penstock.quantities import DurationMs
-from penstock.record.columns import CHANGE
+from penstock.record.columns import CHANGE, COORDINATES
 from penstock.record.positions import Positions, SourcePartition, require_unmoved
 from penstock.sinks.changes import require_key, without_change
 from penstock.sinks.compaction import CompactFiles
@@ -30,9 +30,18 @@ from penstock.sinks.delta_table import table_lock
 from penstock.sinks.iceberg_catalog import Catalog
 from penstock.sinks.partitioning import PartitionBy
 from penstock.sinks.schema_change import NewColumns, SchemaChange
-from penstock.sinks.sink import Refusal, Replaced, Sink, SinkContext, Staged, require_landed
+from penstock.sinks.sink import (
+    NOTHING_KNOWN,
+    Recovery,
+    Refusal,
+    Replaced,
+    Sink,
+    SinkContext,
+    Staged,
+    require_landed,
+)
 from penstock.sinks.staging import Staging
-from penstock.sinks.table_folder import TableFolder
+from penstock.sinks.table_folder import TableFolder, require_no_rows
 
 if TYPE_CHECKING:
     from penstock.sinks.iceberg_commit import Change
@@ -153,6 +162,18 @@ class IcebergSink(Sink):
         require_landed(self.name, self._replaced or {}, found)
         return {each: at for each, at in found.items() if each in wanted}
 
+    def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:
+        """Raise if rows of the table would come twice; with a key they take the place of those that are there."""
+        table = self._table.load()
+        if self._spec.key or recovery.may_repeat or not set(COORDINATES) <= set(self._table.file_schema.names):
+            return False
+        asked = list(source_partitions)
+        there = self._found(table, asked)
+        missing = [each for each in asked if each not in there]
+        what = f"the table {self._spec.path} of sink '{self.name}'"
+        require_no_rows(what, self._pipeline, missing, lambda each: _has_rows(table, each))
+        return False
+
     def _all(self, table: Any) -> dict[str, int]:
         from penstock.sinks.iceberg_positions import told_positions
 
@@ -270,3 +291,10 @@ class IcebergSink(Sink):
         """Remove what was staged, and let go of the catalog. What is in doubt is on record for the next driver."""
         self._staging.close(keep=self._offers.has_doubtful)
         self._table.close()
+
+
+def _has_rows(table: Any, source_partition: SourcePartition) -> bool:
+    from pyiceberg.expressions import And, EqualTo
+
+    is_of_it = And(EqualTo("_topic_id", source_partition.topic_id), EqualTo("_partition", source_partition.partition))
+    return bool(table.scan(is_of_it, ("_offset",), limit=1).to_arrow().num_rows)

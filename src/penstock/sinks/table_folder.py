@@ -1,11 +1,13 @@
 """What sinks have in common whose table is a folder of Parquet files: Delta's and Iceberg's."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pydantic import Field
 
 from penstock.config.problem import PipelineView, Problem
+from penstock.errors import Conflict
 from penstock.record.columns import COORDINATES
+from penstock.record.positions import SourcePartition
 from penstock.record.target import Target
 from penstock.secret import PathFromFile
 from penstock.sinks.partitioning import PartitionBy
@@ -59,3 +61,19 @@ class TableFolder(SinkModel, frozen=True):
             yield Problem.error("results that change need a `key` to be merged by")
         if self.key and not self.coordinates and not pipeline.is_stateful:
             yield Problem.error("which row of a key is the newest, only `coordinates` tell", "coordinates")
+
+
+def require_no_rows(
+    what: str, pipeline: str, source_partitions: Iterable[SourcePartition], has_rows: Callable[[SourcePartition], bool]
+) -> None:
+    """Raise if the table has rows of partitions that it has no position at: a copy of one that had, as a rule."""
+    for each in source_partitions:
+        if has_rows(each):
+            raise Conflict(
+                f"{what} has no position at {each}, and rows of it, which would come twice if it were filled"
+                " from the source's start",
+                safe="Nothing was changed",
+                fix="Give the sink another `path`, which is filled from the source's start, or take the rows with"
+                f" _topic_id = '{each.topic_id}' out of the table; or, if they may come again, run: penstock pipeline"
+                f" rebuild {pipeline} --may-repeat",
+            )

@@ -2,10 +2,11 @@
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from penstock.driver.paths import PipelinePaths, Progress
 from penstock.errors import BrokerUnavailable, CheckpointLost, Conflict, PositionLost, PositionsMoved
@@ -13,6 +14,8 @@ from penstock.kafka import groups
 from penstock.operate import repair
 
 from conftest import Cli
+from support.iceberg_driver import loaded
+from support.iceberg_tables import iceberg_rows
 from support.pipelines import Lab, drive, dying
 
 
@@ -131,6 +134,47 @@ def test_a_table_that_was_deleted_is_noticed_and_can_be_filled_again(lab: Lab) -
     assert list(range(5)) == lab.ids()
     assert list(range(5)) == lab.ids(other)
     assert 1 == len(lab.letters(topic))
+
+
+def _copy_delta(path: Path) -> None:
+    rows = DeltaTable(str(path)).to_pyarrow_table()
+    shutil.rmtree(path)
+    write_deltalake(str(path), rows)
+
+
+def _copy_iceberg(path: Path) -> None:
+    table = loaded(path)
+    rows, catalog = table.scan().to_arrow(), table.catalog
+    catalog.drop_table(table.name())
+    catalog.create_table(table.name(), table.schema(), location=table.location()).append(rows)
+
+
+@pytest.mark.parametrize(("kind", "copy"), [("delta", _copy_delta), ("iceberg", _copy_iceberg)])
+def test_a_copy_of_a_table_in_its_place_is_not_filled_with_the_same_rows_again(
+    lab: Lab, kind: str, copy: Callable[[Path], None]
+) -> None:
+    topic = lab.kafka.topic("copied", partitions=2)
+    path = lab.folder / "tables" / "orders"
+    spec = lab.spec(topic, sinks=[{"type": kind, "path": str(path)}])
+    lab.send_ids(topic, range(3))
+    lab.send_ids(topic, range(3, 5), partition=1)
+    lab.run(spec)
+
+    def ids() -> list[int]:
+        rows = lab.rows(path) if kind == "delta" else iceberg_rows(path)
+        return sorted(row["id"] for row in rows)
+
+    copy(path)
+    with pytest.raises(PositionLost, match=f"penstock pipeline rebuild {topic}"):
+        lab.run(spec)
+    with lab.runner(spec) as runner, pytest.raises(Conflict, match=f"no position at {topic}/0, and rows of it"):
+        repair.rebuild(runner)
+    assert list(range(5)) == ids()
+
+    with lab.runner(spec) as runner:
+        repair.rebuild(runner, may_repeat=True)
+    lab.run(spec)
+    assert sorted([*range(5), *range(5)]) == ids()
 
 
 def test_a_table_that_was_restored_to_an_older_version_gets_what_it_lacks_and_another_sink_nothing_twice(

@@ -18,7 +18,7 @@ def rebuild(
     context: typer.Context,
     which: Which,
     may_repeat: Annotated[
-        bool, typer.Option("--may-repeat", help="Go on even if a `kafka` sink may get rows a second time.")
+        bool, typer.Option("--may-repeat", help="Go on even if a sink may get rows a second time.")
     ] = False,
     yes: Yes = False,
     as_json: Json = False,
