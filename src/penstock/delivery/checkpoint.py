@@ -36,6 +36,7 @@ class _Stored(msgspec.Struct):
     begins: dict[str, _Rows]
     cluster_id: str
     target_ids: dict[str, str]
+    ran: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Committed:
     """Kafka's id of the cluster that topics, ids and offsets are of."""
     target_ids: dict[str, str] = field(default_factory=dict)
     """Of sinks whose positions Kafka may forget, the id of the topic that they write to."""
+    ran: tuple[str, ...] = ()
+    """The sinks that the last batch was for; others that have positions were taken out of the file before."""
 
     def __post_init__(self) -> None:
         """Let go of beginnings that a position has taken the place of."""
@@ -72,13 +75,18 @@ class Committed:
         """Return the next offset that a sink needs.
 
         One that has never written begins with the pipeline, or, if it came later, where that stands. Once that is on
-        record it holds: after a kill, others may stand where this sink has not been yet.
+        record it holds: after a kill, others may stand where this sink has not been yet. Where sinks stand that were
+        taken out of the file says nothing, but for those of the last batch: it may be one of them by another name.
         """
-        for positions in (self.sinks.get(name, {}), self.begins.get(name, {})):
-            if source_partition in positions:
-                return positions[source_partition]
-        others = [positions[source_partition] for positions in self.sinks.values() if source_partition in positions]
+        if (known := self._known(name, source_partition)) is not None:
+            return known
+        found = (self._known(each, source_partition) for each in self.ran or self.sinks)
+        others = [each for each in found if each is not None]
         return min(others) if others else self.starts[source_partition]
+
+    def _known(self, name: str, source_partition: SourcePartition) -> int | None:
+        position = self.sinks.get(name, {}).get(source_partition)
+        return self.begins.get(name, {}).get(source_partition) if position is None else position
 
     def lowest(self, names: Iterable[str], source_partition: SourcePartition) -> int:
         """Return the first offset that any of these sinks still needs; those not named were taken out of the file."""
@@ -163,7 +171,8 @@ class Checkpoint:
             raise self._lost(f"{self._committed.name} makes no sense: {error}") from None
         sinks, begins = ({name: from_json(rows) for name, rows in data[part].items()} for part in ("sinks", "begins"))
         starts, epochs = from_json(data["starts"]), from_json(data["epochs"])
-        return Committed(data["batch"], starts, sinks, epochs, begins, data["cluster_id"], data["target_ids"])
+        ids, ran = data["target_ids"], tuple(data.get("ran", ()))
+        return Committed(data["batch"], starts, sinks, epochs, begins, data["cluster_id"], ids, ran)
 
     def plan(self, batch: int, offset_ranges: list[OffsetRange]) -> None:
         """Say what is about to be read, before any task starts."""
@@ -205,6 +214,7 @@ class Checkpoint:
             "begins": {name: to_json(positions) for name, positions in committed.begins.items()},
             "cluster_id": committed.cluster_id,
             "target_ids": committed.target_ids,
+            "ran": list(committed.ran),
         }
         write_versioned(self._committed, CHECKPOINT, data)
 

@@ -234,7 +234,7 @@ class Runner(OpenedPipeline):
         for name in self.stores:
             for source_partition, end in report.ends.items():
                 sinks.setdefault(name, {})[source_partition] = max(end, progress.resume_offsets[name][source_partition])
-        done = replace(committed, batch=report.batch, sinks=sinks)
+        done = replace(committed, batch=report.batch, sinks=sinks, ran=tuple(self.stores))
         self.checkpoint.commit(done)
         crash_point("committed")
         self._moved = 0

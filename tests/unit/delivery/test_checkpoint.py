@@ -14,7 +14,7 @@ from penstock.errors import CheckpointLost, Conflict
 from penstock.record.positions import OffsetRange, SourcePartition
 
 TP = SourcePartition("orders", "id-1", 0)
-COMMITTED = Committed(7, {TP: 0}, {"delta": {TP: 42}, "dead": {}}, {TP: 3})
+COMMITTED = Committed(7, {TP: 0}, {"delta": {TP: 42}, "dead": {}}, {TP: 3}, ran=("delta", "dead"))
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -175,6 +175,14 @@ def test_a_sink_that_came_later_begins_where_the_slowest_of_the_others_stands() 
 
     assert {A: None} == actual.expected["new"]
     assert {A: 4} == actual.resume_offsets["new"]
+
+
+def test_a_sink_that_came_later_does_not_begin_where_one_stands_that_was_taken_out_before() -> None:
+    positions = {"gone": {A: 5}, "one": {A: 40}, "two": {A: 42}}
+    committed = Committed(3, {A: 0}, positions, begins={"idle": {A: 39}}, ran=("one", "two"))
+
+    assert [40, 5] == [committed.reached("three", A), committed.reached("gone", A)]
+    assert 39 == replace(committed, ran=("one", "two", "idle")).reached("three", A)
 
 
 def test_a_sink_that_did_not_get_to_commit_in_the_first_batch_still_begins_at_the_start() -> None:
