@@ -44,6 +44,7 @@ _RANGES = {
 }
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """A string, closed or not. Nothing in it goes back, so that no record can make it slow."""
+_LIST = ord("[")
 _STEPS = {ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _STEPS)
 _NO_KEY = re.compile(r'["\\\x00-\x1f]')
@@ -184,9 +185,10 @@ class JsonDecoder:
                 refused[number] = record_error(
                     "TooLarge", f"{len(value)} bytes, at most {self._max_bytes} are accepted"
                 )
-            # Most values are one object with nothing nested in it, which is sooner seen than brackets are counted.
+            # Most values are one object with nothing nested in it, which is sooner seen than brackets are counted; and
+            # a byte is sooner found as a number than as bytes.
             elif (
-                (b"[" in value or b"{" in value[1:])
+                (_LIST in value or value.rfind(b"{") > 0)
                 and value.count(b"{") + value.count(b"[") > self._max_depth
                 and _depth(value) > self._max_depth
             ):
