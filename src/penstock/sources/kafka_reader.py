@@ -1,10 +1,11 @@
 """Reads offset ranges of topics inside of tasks, with librdkafka, in chunks of Arrow columns."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -172,18 +173,18 @@ def _are_records(heard: list[Message], offset_range: OffsetRange) -> bool:
     )
 
 
-def _offsets(messages: list[Message]) -> Sequence[int]:
+def _offsets(messages: list[Message]) -> Any:
     """Return the offsets, which come in order: where none is left out, two of them tell all."""
     first, last = (int(each.offset() or 0) for each in (messages[0], messages[-1])) if messages else (0, -1)
     if last - first + 1 == len(messages):
-        return range(first, last + 1)
-    return [int(message.offset() or 0) for message in messages]
+        return np.arange(first, last + 1, dtype=np.int64)
+    return np.array([int(message.offset() or 0) for message in messages], np.int64)
 
 
 def _columns(messages: list[Message], source_partition: SourcePartition, rejected: Collection[int]) -> pa.RecordBatch:
     """Turn messages into columns, whatever is in them; `_error` says of which not everything could be read."""
     offsets = _offsets(messages)
-    bare = {number for number, offset in enumerate(offsets) if offset in rejected} if rejected else set()
+    bare = {number for number, offset in enumerate(offsets.tolist()) if offset in rejected} if rejected else set()
     read = [message for number, message in enumerate(messages) if number not in bare] if bare else messages
     headers, unreadable = read_headers(read)
     record_errors: list[Any] = [None] * len(read)
@@ -204,7 +205,7 @@ def _columns(messages: list[Message], source_partition: SourcePartition, rejecte
     times_ms, keys, values, headers, record_errors = columns
     batch = records(
         source_partition,
-        offsets=pa.array(offsets, pa.int64()),
+        offsets=pa.array(offsets),
         timestamps_ms=pa.array(times_ms, pa.int64()),
         keys=pa.array(keys, pa.binary()),
         values=pa.array(values, pa.binary()),
