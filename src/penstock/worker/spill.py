@@ -1,8 +1,9 @@
 """Columns that SQL does not ask for stay in Python: they wait in a file while the others pass through the JVM.
 
 Most of a record's bytes are its raw value, which only a dead letter needs, and most columns of Penstock are the same
-for all rows of a task. Of the user's columns those wait that a star lets through as they are. Rows are numbered on
-their way out, and their order is kept, so that each finds its own again. The two Python workers of a task run on one
+for all rows of a task. Of the user's columns those wait that a star lets through as they are; of those that SQL asks
+for, the JVM gets a copy, which does not come back. Rows are numbered on their way out, and their order is kept, so that
+each finds its own again. The two Python workers of a task run on one
 machine at the same time; once both have the file open it has no name any more. Only its owner can read it, its name
 cannot be foreseen, and files of others that have such names are passed over. What workers leave that die before that
 goes when the next driver, or a task of it, starts on the machine.
@@ -30,8 +31,8 @@ NUMBER = "_row"
 _NAME = re.compile(r"penstock-aside-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d{1,9})-\w+\.arrow")
 
 
-def unasked_columns(schema: pa.Schema, selects: list[Select], conditions: list[str]) -> tuple[str, ...]:
-    """Name the columns that no SQL mentions, and that come out as they went in. In doubt a column is not among them."""
+def aside_of(schema: pa.Schema, selects: list[Select], conditions: list[str]) -> "Aside":
+    """Sort out the columns that come out as they went in, and which of them SQL mentions. In doubt a column passes."""
     texts = [text for each in selects for text in [*each.expressions, each.where or ""]] + conditions
     said = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
     stars = [
@@ -43,21 +44,35 @@ def unasked_columns(schema: pa.Schema, selects: list[Select], conditions: list[s
         and all(each in (["*"], ["events.*"]) for each in stars)
         and all(text == with_columns_for_stars(text, []) for text in texts if text)
     )
-    own = [name for name in user_columns(schema.names) if plain and name.isascii() and name.isidentifier()]
-    reserved = [name for name in RESERVED.names if name != "_error"]
-    return tuple(name for name in [*own, *reserved] if name.lower() not in said)
+    made = {name.lower() for each in selects for name, _ in each.made}
+    names = [name.lower() for name in schema.names]
+    own = [
+        name
+        for name in user_columns(schema.names)
+        if plain
+        and name.isascii()
+        and name.isidentifier()
+        and name.lower() not in made
+        and names.count(name.lower()) == 1
+    ]
+    waiting = [*own, *(name for name in RESERVED.names if name != "_error")]
+    return Aside(tuple(waiting), tuple(name for name in waiting if name.lower() in said))
 
 
 @dataclass(frozen=True)
 class Aside:
-    """One way through the JVM and back. `waiting` names the columns that stay behind."""
+    """One way through the JVM and back."""
 
     waiting: tuple[str, ...]
+    """The columns that stay behind."""
+    asked: tuple[str, ...] = ()
+    """Those of them that SQL mentions: a copy of each goes to the JVM."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def passing(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns that pass."""
-        return pa.schema([*(each for each in schema if each.name not in self.waiting), (NUMBER, pa.int64())])
+        """Return the columns that go to the JVM."""
+        behind = {*self.waiting} - {*self.asked}
+        return pa.schema([*(each for each in schema if each.name not in behind), (NUMBER, pa.int64())])
 
     def made(self) -> tuple[pa.OSFile, Path]:
         """Make the file of this attempt of this task. Its name says whose it is: the one who starts the workers."""

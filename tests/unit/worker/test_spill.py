@@ -12,7 +12,7 @@ import pytest
 
 from penstock.record.columns import RESERVED
 from penstock.steps.select import Select
-from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, remove_left, unasked_columns
+from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, aside_of, remove_left
 
 SCHEMA = pa.schema(
     [("price", pa.float64()), ("Land", pa.string()), ("note", pa.string()), ("a b", pa.string()), *RESERVED]
@@ -20,8 +20,12 @@ SCHEMA = pa.schema(
 
 
 def waiting(*selects: str, conditions: tuple[str, ...] = ()) -> set[str]:
-    found = unasked_columns(SCHEMA, [Select(each) for each in selects], list(conditions))
-    return {name for name in found if name not in RESERVED.names}
+    aside = aside_of(SCHEMA, [Select(each) for each in selects], list(conditions))
+    return {*aside.waiting} - {*aside.asked, *RESERVED.names}
+
+
+def copied(*selects: str) -> set[str]:
+    return {*aside_of(SCHEMA, [Select(each) for each in selects], []).asked}
 
 
 def test_what_a_star_lets_through_waits_unless_it_is_mentioned() -> None:
@@ -57,9 +61,32 @@ def test_none_of_the_users_columns_waits_where_a_star_is_more_than_a_star(sql: s
 
 
 def test_columns_of_penstock_wait_unless_they_are_mentioned_and_the_error_never_does() -> None:
-    found = unasked_columns(SCHEMA, [Select("SELECT price, _offset AS o FROM events")], ["_KEY IS NOT NULL"])
+    aside = aside_of(SCHEMA, [Select("SELECT price, _offset AS o FROM events")], ["_KEY IS NOT NULL"])
 
-    assert set(RESERVED.names) - {"_offset", "_key", "_error"} == set(found)
+    assert set(RESERVED.names) - {"_error"} == {*aside.waiting}
+    assert {"_offset", "_key"} == {*aside.asked}
+
+
+def test_a_column_that_sql_mentions_and_lets_through_goes_to_the_jvm_as_a_copy() -> None:
+    aside = aside_of(SCHEMA, [Select("SELECT *, price * 2 AS twice, 1 AS land FROM events")], [])
+
+    assert {"price"} == {*aside.asked}
+    assert {"price", "note"} == {*aside.waiting} - {*RESERVED.names}
+    assert ["price", "Land", "a b", "_error", "_row"] == aside.passing(SCHEMA).names
+
+
+def test_a_column_that_comes_out_otherwise_is_no_copy() -> None:
+    assert set() == copied("SELECT price FROM events")
+    assert set() == copied("SELECT *, 1 AS Price FROM events")
+    assert set() == copied("SELECT *, price AS p FROM events", "SELECT p AS price FROM events")
+    assert {"price"} == copied("SELECT *, price AS p FROM events", "SELECT *, p AS q FROM events")
+
+
+def test_columns_that_only_their_case_tells_apart_all_pass() -> None:
+    schema = pa.schema([("price", pa.float64()), ("PRICE", pa.float64()), *RESERVED])
+    aside = aside_of(schema, [Select("SELECT *, 1 AS one FROM events")], [])
+
+    assert ["price", "PRICE", "_error", "_row"] == aside.passing(schema).names
 
 
 def rows(*numbers: int) -> pa.RecordBatch:
@@ -88,6 +115,18 @@ def test_only_the_owner_can_read_what_waits_and_it_has_no_name_once_it_is_read(t
     assert 0o600 == mode
     assert [1.0, 2.0] == whole.column("price").to_pylist()
     assert [] == list(temporary.iterdir())
+
+
+@pytest.mark.usefixtures("temporary")
+def test_what_the_jvm_got_a_copy_of_is_put_back_from_what_waits() -> None:
+    way = Aside(("price", "note"), ("price",))
+
+    (sent,) = SpillColumns(way, SCHEMA)(iter([rows(1, 2)]), 0)
+    changed = sent.drop_columns(["price"])
+    (whole,) = RestoreColumns(way, SCHEMA)(iter([changed]), 0)
+
+    assert [1.0, 2.0] == sent.column("price").to_pylist()
+    assert rows(1, 2).equals(whole)
 
 
 def test_a_task_that_fails_leaves_nothing_in_the_temporary_folder(temporary: Path) -> None:
