@@ -38,7 +38,9 @@ def select(spark: "SparkSession", frame: "DataFrame", query: Select) -> "DataFra
     columns: list[Column] = []
     for name, text in zip(query.names, query.expressions, strict=True):
         if name is None:
-            columns += [F.col(f"`{each}`") for each in user_columns(frame.selectExpr(text).columns)]
+            # Spark is asked what a star stands for only if it is more than a star: each answer takes it an analysis.
+            found = own if text == "*" else user_columns(frame.selectExpr(text).columns)
+            columns += [F.col(f"`{each}`") for each in found]
         elif name not in RESERVED.names:
             columns.append(F.col(f"{_TRIED}.row.`{name}`").alias(name))
     row = ", ".join(f"{_text(name)}, {text}" for name, text in made) or "'_', 1"

@@ -350,4 +350,6 @@ def _whole_schema(frame: "DataFrame") -> pa.Schema:
 
 
 def _in_python(frame: "DataFrame", tasks: list[Task], schema: Any) -> "DataFrame":
-    return frame.toDF(*(name.replace(".", DOT) for name in frame.columns)).mapInArrow(Chain(tasks), schema)
+    if any("." in name for name in frame.columns):
+        frame = frame.toDF(*(name.replace(".", DOT) for name in frame.columns))
+    return frame.mapInArrow(Chain(tasks), schema)
