@@ -76,6 +76,8 @@ class Locations:
         ):
             found, changed = self._settle({url for each in places for url in each.addresses}, facts)
             names.update(found)
+        if changed:
+            self._known.clear()  # addresses that are not in this batch belong to another one now, too
         moved = {key: name for key, name in names.items() if name is not None and name != key}
         return (Relocation(moved)(facts) if moved else facts), changed
 

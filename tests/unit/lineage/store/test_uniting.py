@@ -119,6 +119,14 @@ def _write(session: Session, writer: Writer, facts: Facts) -> None:
     writer.committed()
 
 
+def test_a_writer_that_has_united_locations_forgets_what_all_their_addresses_belonged_to(address: StoreAddress) -> None:
+    events = [_copy(1, "hdfs://b:8020,c:8020"), _copy(2, "hdfs://a:8020,b:8020"), _copy(3, "hdfs://c:8020")]
+
+    write_in_batches(address, events, 1)
+
+    _require_equal(address, events)
+
+
 def test_a_writer_learns_that_another_one_has_united_what_it_remembers(address: StoreAddress) -> None:
     events = [_copy(1, _A), _copy(2, _B), _copy(3, _BOTH), _copy(4, _B), _copy(5, _A)]
     sessions = [open_session(address) for _ in range(2)]
