@@ -145,11 +145,12 @@ class RegistryDecoderModel(DecoderModel, frozen=True):
         if reader is None or schema_id in reader.ids or (self.registry, reader, schema_id) in _seen:
             return
         try:
-            newest = client.version(reader.subject).version
+            newest = client.version(reader.subject)
         except NotFound:
-            newest = reader.version  # the subject was deleted, which makes no record worse
-        if newest != reader.version:
-            raise SchemaChanged(f"the subject '{reader.subject}' has a new version, {newest}")
+            newest = None  # the subject was deleted, which makes no record worse
+        # A subject that was deleted and begun anew counts its versions anew, too.
+        if newest is not None and (newest.version != reader.version or newest.id not in reader.ids):
+            raise SchemaChanged(f"the subject '{reader.subject}' has a new version, {newest.version}")
         _seen.add((self.registry, reader, schema_id))
 
     @property

@@ -137,6 +137,17 @@ def test_a_record_without_a_field_that_has_no_default_fails_alone(stub: Registry
     assert ["SchemaMismatch: k: the record's schema does not have it, and it has no default", None] == errors(found)
 
 
+def test_a_subject_that_was_deleted_and_begun_anew_has_other_columns_under_the_same_number(stub: RegistryStub) -> None:
+    written(stub, record({"name": "id", "type": "int"}), {"id": 1})
+    decoder = Avro(registry=stub.registry).resolved(["orders"])
+    del stub.subjects["orders-value"]
+    schema = record({"name": "id", "type": "int"}, {"name": "note", "type": ["null", "string"], "default": None})
+    second = written(stub, schema, {"id": 2, "note": "n"})
+
+    with pytest.raises(SchemaChanged, match="'orders-value' has a new version, 1"):
+        decoder.open(OPENING).decode([second])
+
+
 def test_a_new_version_makes_the_driver_look_again_before_its_fields_are_lost(stub: RegistryStub) -> None:
     first = written(stub, record({"name": "id", "type": "int"}), {"id": 1})
     decoder = Avro(registry=stub.registry).resolved(["orders"])
