@@ -23,7 +23,7 @@ class RecordedAction:
 
     asked: str
     status: int | None
-    """None: how it ended is not on record."""
+    """None: how it ended is not on record, or its answer was too long for that."""
     body: bytes
 
 

@@ -1,7 +1,8 @@
 """Actions that are done once: whoever sends the same action id again gets the answer of the first time.
 
 A double click, and a client that repeats a request because the answer got lost, so change nothing more. Answers are
-kept on the disk, the newest thousand, so they outlive the console; what failed is not kept, for nothing came of it.
+kept on the disk, the newest thousand, so they outlive the console; what failed is not kept, for nothing came of it. Of
+an action that was cut off, or whose answer is too long, only that it was begun is kept: it is not done again, either.
 """
 
 import asyncio
@@ -61,16 +62,17 @@ class Actions:
         try:
             answer = await do()
         except BaseException as error:
-            self._log.forget(who, action_id)
+            if isinstance(error, Exception):  # a request that is cut off may have been done
+                self._log.forget(who, action_id)
             mine.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
             mine.exception()  # nobody else may be waiting
             raise
         finally:
             del self._under_way[who, action_id]
         mine.set_result(answer)
-        if answer.status_code >= HTTPStatus.BAD_REQUEST or len(answer.body) > _LARGEST_KEPT_BYTES:
+        if answer.status_code >= HTTPStatus.BAD_REQUEST:
             self._log.forget(who, action_id)
-        else:
+        elif len(answer.body) <= _LARGEST_KEPT_BYTES:  # that it was begun stays on record in any case
             self._log.end(who, action_id, answer.status_code, bytes(answer.body))
         return answer
 
@@ -83,7 +85,7 @@ def _require_same(known: str, asked: str) -> None:
 def _answer(known: RecordedAction, asked: str) -> Response:
     _require_same(known.asked, asked)
     if known.status is None:
-        told = "the console ended while this was being done, or another one is doing it: look what came of it, and"
+        told = "this was begun before, and its answer is not on record: look what came of it, and"
         raise ApiError(HTTPStatus.CONFLICT, "conflict", f"{told} if it has to be done again, send another {HEADER}")
     return Response(known.body, known.status, media_type="application/json")
 
