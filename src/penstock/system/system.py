@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from penstock.config.service_names import SERVICE_NAMES
 from penstock.config.services import Services
 from penstock.config.settings import Settings
-from penstock.errors import Conflict, PenstockError
+from penstock.errors import Conflict, NotFound, PenstockError
 from penstock.services.control import LocalServices
 from penstock.side_by_side import do_all
 from penstock.system import order, record
@@ -62,7 +62,8 @@ class System:
         chosen = order.in_order(
             {name: part.needs for name, part in self.parts.items()}, names, (_KAFKA, *SERVICE_NAMES)
         )
-        steps = [] if names is not None else self._leftovers(known)
+        gone = [] if names is not None else self._leftovers(known)
+        steps = [_stopping(part) for part in gone if part.is_running()]
         for name in chosen:
             part, before = self.parts[name], known.parts.get(name)
             if not part.is_running():
@@ -74,23 +75,20 @@ class System:
             if action != "keep" and isinstance(part, PipelinePart):
                 part.check()
             steps.append(Step.model_validate({"part": name, "kind": part.kind, "action": action, "detail": why}))
+            if action == "start":  # a worker begins with the connectors that it had when it ended
+                steps += [_stopping(each) for each in gone if name in each.needs and not each.is_running()]
         return steps
 
-    def _leftovers(self, known: record.Record) -> list[Step]:
-        """Return the parts that were started from the file, are no more in it, and still run."""
-        gone = [self._make.recorded(name, each.kind) for name, each in known.parts.items() if name not in self.parts]
-        detail = "no longer in penstock.yaml"
-        return [
-            Step(part=part.name, kind=part.kind, action="stop", detail=detail) for part in gone if part.is_running()
-        ]
+    def _leftovers(self, known: record.Record) -> list[Part]:
+        """Return the parts that were started from the file and are no more in it."""
+        return [self._make.recorded(name, each.kind) for name, each in known.parts.items() if name not in self.parts]
 
     def carry_out(self, steps: Iterable[Step], tell: Tell) -> Outcome:
         """Do what a plan says; a part that does not come up keeps only those from starting that need it."""
         work = _Work(self.parts, tell, self._note)
         for step in steps:
             if step.action == "stop":
-                self._stop_leftover(step)
-                tell(f"{step.kind} '{step.part}' is stopped")
+                work.stop(step, self._stop_leftover)
             else:
                 work.do(step)
         return work.finish()
@@ -103,10 +101,11 @@ class System:
         known.note(part)
         known.save(self._home)
 
-    def _stop_leftover(self, step: Step) -> None:
+    def _stop_leftover(self, name: str) -> None:
         known = record.load(self._home)
-        if (found := known.parts.pop(step.part, None)) is not None:
-            self._make.recorded(step.part, found.kind).stop()
+        if (found := known.parts.pop(name, None)) is not None:
+            with suppress(NotFound):  # somebody has removed it
+                self._make.recorded(name, found.kind).stop()
             known.save(self._home)
 
     def _with_former(self) -> dict[str, Part]:
@@ -137,6 +136,10 @@ class System:
                 self._on_progress(f"stopping {part.name}")
                 part.stop()
         return [part.name for part in running]
+
+
+def _stopping(part: Part) -> Step:
+    return Step(part=part.name, kind=part.kind, action="stop", detail="no longer in penstock.yaml")
 
 
 def _stop(part: Part) -> None:
@@ -171,6 +174,19 @@ class _Work:
             self._done.failed[part.name] = error
         else:
             self._pending.append(part.name)
+
+    def stop(self, step: Step, stop: Callable[[str], None]) -> None:
+        """Stop a part that is not in the file any more; a connector once its worker, which begins with it, is ready."""
+        try:
+            if step.kind == "connector":
+                self._settle("connect")
+                if "connect" in self._done.failed:
+                    raise Conflict(f"connector '{step.part}' was not stopped: its worker is not ready")
+            stop(step.part)
+        except PenstockError as error:
+            self._done.failed[step.part] = error
+        else:
+            self._tell(f"{step.kind} '{step.part}' is stopped")
 
     def finish(self) -> Outcome:
         """Wait for all that were started."""

@@ -128,6 +128,40 @@ def test_a_part_that_has_gone_from_the_file_is_stopped_unless_parts_are_named(
     assert "gateway" not in record.load(lab.settings.home).parts
 
 
+def test_a_connector_that_has_gone_from_the_file_is_stopped_as_soon_as_its_worker_which_begins_with_it_is_ready(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.parts = {
+        "connect": Noted("connect", "service", lab.done),
+        "lines": Noted("lines", "connector", lab.done, needs=("connect",)),
+    }
+    former = Noted("former", "connector", lab.done, needs=("connect",))
+    known = record.load(lab.settings.home)
+    known.note(former)
+    known.save(lab.settings.home)
+    monkeypatch.setattr("penstock.system.parts.Parts.recorded", _always(former))
+    steps = lab.up()
+
+    assert {"connect": "start", "former": "stop", "lines": "start"} == steps
+    assert ["start connect", "wait for connect", "stop former", "start lines", "wait for lines"] == lab.done
+    assert {"connect": "keep", "lines": "keep"} == lab.up()
+
+
+def test_a_connector_that_cannot_be_stopped_because_its_worker_is_not_ready_is_stopped_the_next_time(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.parts = {"connect": Noted("connect", "service", lab.done, fails=True)}
+    former = Noted("former", "connector", lab.done, needs=("connect",))
+    known = record.load(lab.settings.home)
+    known.note(former)
+    known.save(lab.settings.home)
+    monkeypatch.setattr("penstock.system.parts.Parts.recorded", _always(former))
+    lab.up()
+
+    assert {"connect", "former"} == lab.outcome.failed.keys()
+    assert "former" in record.load(lab.settings.home).parts
+
+
 def test_a_part_that_does_not_come_up_keeps_back_only_those_that_need_it(lab: Lab) -> None:
     lab.parts["combat"].fails = True
     lab.up()
