@@ -30,6 +30,8 @@ _IDENTITY_LACKS_KEY = """
 SELECT EXISTS (SELECT FROM pg_index AS key, pg_index AS identity
     WHERE key.indrelid = to_regclass(%s) AND identity.indrelid = key.indrelid AND key.indisprimary
         AND identity.indisreplident AND NOT key.indkey::smallint[] <@ identity.indkey::smallint[])"""
+_KEY_IS_DEFERRABLE = """
+SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'p' AND condeferrable"""
 _GENERATED = """
 SELECT nspname || '.' || relname || '.' || attname
 FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -120,6 +122,12 @@ def _problems_of(
     if not has_key:
         what = f"the table {shown} has no primary key: which row a change is of could not be told"
         found.append(CaptureProblem(what, f"Run: ALTER TABLE {shown} ADD PRIMARY KEY (...)"))
+    elif deferrable := connection.execute(_KEY_IS_DEFERRABLE, [table]).fetchone():
+        # It identifies no row in the log, so PostgreSQL itself would refuse updates and deletes. Where whole rows are
+        # logged, a row may get a key before the row that has it gives it up: the delete of that one takes out both.
+        what = f"the primary key of {shown} is deferrable: it does not tell rows apart at every moment"
+        fix = f"Run: ALTER TABLE {shown} DROP CONSTRAINT {deferrable[0]}, ADD PRIMARY KEY (...)"
+        found.append(CaptureProblem(what, fix))
     elif identity == "n":
         what = f"updates and deletes of {shown} do not say which row they are of: its replica identity is NOTHING"
         found.append(CaptureProblem(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT"))

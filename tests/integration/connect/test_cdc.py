@@ -170,8 +170,10 @@ def test_what_is_in_the_way_is_told_with_the_line_that_mends_it(postgres: Runnin
     ask(server, "CREATE TABLE loose (id bigint)")
     ask(server, "CREATE TABLE other (id bigint PRIMARY KEY, code text NOT NULL UNIQUE, rates numeric[])")
     ask(server, "ALTER TABLE other REPLICA IDENTITY USING INDEX other_code_key")
+    ask(server, "CREATE TABLE late (id bigint PRIMARY KEY DEFERRABLE)")
     with server.connect() as connection:
-        told = [str(each) for each in capture_problems(connection, ["loose", "nowhere", "other"], "penstock_plain")]
+        tables = ["loose", "nowhere", "other", "late"]
+        told = [str(each) for each in capture_problems(connection, tables, "penstock_plain")]
         connection.execute("ALTER TABLE other REPLICA IDENTITY DEFAULT")
         connection.commit()
         assert [] == capture_problems(connection, ["other"], "penstock_plain")[1:]
@@ -190,6 +192,10 @@ def test_what_is_in_the_way_is_told_with_the_line_that_mends_it(postgres: Runnin
         (
             "deletes of other do not say its primary key: its replica identity is another index."
             " Run: ALTER TABLE other REPLICA IDENTITY DEFAULT, or FULL"
+        ),
+        (
+            "the primary key of late is deferrable: it does not tell rows apart at every moment."
+            " Run: ALTER TABLE late DROP CONSTRAINT late_pkey, ADD PRIMARY KEY (...)"
         ),
     ] == told
     assert warning.startswith("whether a null in rates of other is one, or a large value that stays the same")
