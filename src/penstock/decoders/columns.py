@@ -145,7 +145,12 @@ def _cast(array: pa.Array, own: Column | None, wanted: Column) -> pa.Array:
         raise ValueError(f"{wanted.name}: {array.type} does not become {kind}")
     # Numbers become the nearest one, and times are cut to microseconds, as with every decoder.
     is_nearest = pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
-    return array.cast(kind, safe=not (is_nearest and _is_fine(array.type)))
+    made = array.cast(kind, safe=not (is_nearest and _is_fine(array.type)))
+    if kind == pa.float32() and array.type == pa.float64():
+        beyond = array.filter(pc.and_(pc.is_inf(made), pc.is_finite(array)))
+        if len(beyond):
+            raise ValueError(f"{wanted.name}: {beyond[0].as_py()} is beyond what float holds")
+    return made
 
 
 def _can_become(kind: pa.DataType, other: pa.DataType) -> bool:

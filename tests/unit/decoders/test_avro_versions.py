@@ -1,6 +1,7 @@
 """Avro by a registry, when a schema has several versions: whose columns count, defaults, unions and former names."""
 
 import datetime
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -117,6 +118,18 @@ def test_of_a_union_what_is_of_another_type_fails_alone(stub: RegistryStub) -> N
 
     assert [{"x": 1}, None, {"x": 1}] == found.columns[0].to_pylist()
     assert [None, "SchemaMismatch: v: string does not become struct<x: int32>", None] == errors(found)
+
+
+def test_a_number_that_is_too_large_for_a_narrower_column_fails_instead_of_becoming_infinite(
+    stub: RegistryStub,
+) -> None:
+    values = [0.5, 1e300, -math.inf]
+    sent = [written(stub, record({"name": "x", "type": "double"}), {"x": value}) for value in values]
+
+    _, found = decoded(stub, *sent, schema="x float")
+
+    assert [0.5, None, -math.inf] == found.columns[0].to_pylist()
+    assert [None, "SchemaMismatch: x: 1e+300 is beyond what float holds", None] == errors(found)
 
 
 def test_a_field_is_found_by_its_former_name(stub: RegistryStub) -> None:
