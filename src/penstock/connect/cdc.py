@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from penstock.clock import clock
 from penstock.config.local_services import folder_of
 from penstock.connect import postgres
 from penstock.connect.client import ConnectClient
@@ -19,6 +20,8 @@ from penstock.delivery.durable import read_versioned
 from penstock.errors import BrokerUnavailable, Conflict, NotFound, PenstockError
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
+from penstock.kafka.positions import bounds
+from penstock.kafka.producer import Producer
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.private import make_missing_private, write_private
 from penstock.record.formats import KEY, SERVICE
@@ -98,7 +101,11 @@ class Captures:
                 # One partition: changes of all keys in one order, without which a truncate could not be applied.
                 wishes = {"max.message.bytes": 100_000_000}
                 topics.ensure(admin, capture.topic(table), TopicSpec(partitions=1), wishes=wishes)
-            self.client.put(capture.name, self._config(capture, generated))
+            config = self._config(capture, generated)
+            self.client.require_valid({**config, "name": capture.name})
+            for table in capture.tables:
+                _begin_anew(admin, capture.topic(table))
+            self.client.put(capture.name, config)
             self._wait_until_read(capture)
         except BaseException:
             with suppress(PenstockError):  # what cannot be taken back now is on record, and goes with `cdc remove`
@@ -221,3 +228,24 @@ class Captures:
                     fix=f"Run once more: penstock cdc remove {name}",
                 )
             time.sleep(_LOOK_EVERY_S)
+
+
+def _begin_anew(admin: Admin, topic: str) -> None:
+    """Say in the topic of an earlier capture that the table is empty: the snapshot that follows has all of its rows.
+
+    It does not have those that were deleted while nobody captured, and no change will ever take them out.
+    """
+    (only, *others) = [(topic, partition) for partition in range(topics.partition_count(admin, topic))]
+    if not any(end for _, end in bounds(admin, [only, *others]).values()):
+        return
+    if others:
+        raise Conflict(
+            f"topic '{topic}' has changes of an earlier capture, in several partitions: which rows were deleted since"
+            " could not be told to whoever reads it",
+            safe="Nothing was captured",
+            fix="Give the capture another name, or delete the topic",
+        )
+    at_ms = round(clock().now().timestamp() * 1000)
+    change = f'{{"schema":null,"payload":{{"op":"t","before":null,"after":null,"source":{{}},"ts_ms":{at_ms}}}}}'
+    with Producer(admin.connection) as producer:
+        producer.send(topic, change.encode(), partition=0)

@@ -117,6 +117,33 @@ def test_changes_of_partitions_and_large_ones_arrive_and_generated_columns_are_l
     assert expected == changes()
 
 
+@pytest.mark.parametrize("left", [1, 0])
+def test_rows_that_were_deleted_while_nobody_captured_are_gone_from_the_mirror_once_the_table_is_captured_again(
+    left: int, lab: Lab, connect: ServiceAddress, server: Server
+) -> None:
+    ask(server, "INSERT INTO orders (id, part, n) SELECT id, 'x', id FROM generate_series(1, 4) AS id")
+    captures = Captures(lab.kafka.home, ConnectClient(connect))
+    capture = Capture(name=f"again{left}", server=server, tables=["public.orders"])
+    sink = {"type": "delta", "path": str(lab.table), "key": KEY}
+    step = {"cdc": "state", "schema": SCHEMA}
+    spec = lab.spec(
+        capture.topic("public.orders"), name=capture.name, decode={"type": "raw"}, steps=[step], sinks=[sink]
+    )
+
+    def is_same() -> bool:
+        lab.run(spec)
+        return source_rows(server, NAMES) == mirrored_rows(DeltaTable(str(lab.table)), NAMES)
+
+    captures.add(capture, lab.kafka.admin())
+    until(is_same)
+    captures.remove(capture.name)
+    ask(server, "DELETE FROM orders WHERE id > %s", left)
+    captures.add(capture, lab.kafka.admin())
+
+    until(is_same)
+    captures.remove(capture.name)
+
+
 @pytest.mark.soak
 def test_what_changes_leave_out_becomes_dead_letters_until_the_source_logs_whole_rows(
     lab: Lab, connect: ServiceAddress, logical_postgres: RunningPostgres
