@@ -107,7 +107,7 @@ def status(
     name: Annotated[str | None, typer.Argument(help="The capture; all if left out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show captures: whether each reads, and how much of its log the database keeps for it."""
+    """Show captures: whether each reads, how much of its log the database keeps for it, and tables that it has lost."""
     captures = _captures(context)
     rows = [_row(captures, captures.load(each)) for each in ([name] if name else captures.names())]
     if as_json:
@@ -116,10 +116,16 @@ def status(
         say("nothing is captured. Begin with: penstock cdc add postgres")
     else:
         print_table(list(rows[0]), [list(each.values()) for each in rows])
+    for row in rows:
+        if row["not_captured"]:
+            say(
+                f"{row['not_captured']} is captured no longer: the publication of '{row['name']}' has lost it, as"
+                f" it does when a table is dropped and made anew. Run: penstock cdc remove {row['name']}; then add it"
+            )
 
 
 def _row(captures: "Captures", capture: "Capture") -> dict[str, Any]:
-    from penstock.connect.postgres import slot_of
+    from penstock.connect.postgres import slot_of, unpublished
 
     row: dict[str, Any] = {"name": capture.name, "tables": ", ".join(capture.tables)}
     try:
@@ -130,14 +136,16 @@ def _row(captures: "Captures", capture: "Capture") -> dict[str, Any]:
     try:
         with capture.server.connect() as connection:
             slot = slot_of(connection, capture.slot)
+            lost = ", ".join(unpublished(connection, capture.slot, capture.tables))
     except PenstockError as error:
-        return {**row, "slot": str(error.what), "wal_held_bytes": None, "lag_bytes": None}
+        return {**row, "slot": str(error.what), "wal_held_bytes": None, "lag_bytes": None, "not_captured": ""}
     state = "missing" if slot is None else "active" if slot.is_active else "nobody reads it"
     return {
         **row,
         "slot": state if slot is None or slot.wal_status != "lost" else "lost",
         "wal_held_bytes": slot.held_bytes if slot else None,
         "lag_bytes": slot.lag_bytes if slot else None,
+        "not_captured": lost,
     }
 
 

@@ -171,7 +171,9 @@ class Captures:
         return settings
 
     def _wait_until_read(self, capture: Capture) -> None:
+        """Wait for the first change; for a snapshot that takes long, until its slot keeps what changes meanwhile."""
         until = time.monotonic() + _READY_S
+        slot: postgres.Slot | None = None
         while time.monotonic() < until:
             try:
                 found = self.client.connector(capture.name)
@@ -186,7 +188,8 @@ class Captures:
                 if slot is not None and slot.is_active:
                     return
             time.sleep(_LOOK_EVERY_S)
-        raise BrokerUnavailable(f"the connector '{capture.name}' does not read after {_READY_S:.0f} seconds")
+        if slot is None:
+            raise BrokerUnavailable(f"the connector '{capture.name}' does not read after {_READY_S:.0f} seconds")
 
     def remove(self, name: str) -> None:
         """Remove the connector with its offsets, the slot and the publication; topics stay, for their records do."""

@@ -39,6 +39,9 @@ WHERE attgenerated <> '' AND NOT attisdropped AND nspname || '.' || relname = AN
 _PARTITIONED = """
 SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE relkind = 'p' AND nspname || '.' || relname = ANY(%s))"""
+_UNPUBLISHED = """
+SELECT name FROM unnest(%s::text[]) AS name
+WHERE name NOT IN (SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s) ORDER BY 1"""
 _SLOT = """
 SELECT active, coalesce(wal_status, ''), pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint,
     pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint, active_pid
@@ -183,6 +186,13 @@ def publish(connection: "psycopg.Connection[Any]", publication: str, tables: lis
     statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {}{}")
     connection.execute(statement.format(sql.Identifier(publication), listed, options))
     connection.commit()
+
+
+def unpublished(connection: "psycopg.Connection[Any]", publication: str, tables: list[str]) -> list[str]:
+    """Return the tables that a publication has lost, as it loses one that is dropped: nobody hears of their changes."""
+    found = [str(name) for (name,) in connection.execute(_UNPUBLISHED, [tables, publication]).fetchall()]
+    connection.rollback()
+    return found
 
 
 def unpublish(connection: "psycopg.Connection[Any]", publication: str) -> None:

@@ -144,6 +144,35 @@ def test_rows_that_were_deleted_while_nobody_captured_are_gone_from_the_mirror_o
     captures.remove(capture.name)
 
 
+def test_a_table_whose_snapshot_takes_long_is_captured_and_one_that_is_made_anew_is_said_to_be_captured_no_longer(
+    lab: Lab, connect: ServiceAddress, server: Server, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 20_000
+    ask(server, "INSERT INTO orders (id, part) SELECT id, 'x' FROM generate_series(1, %s) AS id", count)
+    captures = Captures(lab.kafka.home, ConnectClient(connect))
+    capture = Capture(name="lengthy", server=server, tables=["public.orders"])
+    wait = Captures._wait_until_read
+
+    def wait_for_the_slot_alone(self: Captures, wanted: Capture) -> None:
+        with server.connect() as connection:
+            until(lambda: postgres.slot_of(connection, wanted.slot) is not None)
+        monkeypatch.setattr("penstock.connect.cdc._READY_S", 1.0)
+        wait(self, wanted)
+        monkeypatch.undo()
+
+    monkeypatch.setattr(Captures, "_wait_until_read", wait_for_the_slot_alone)
+    captures.add(capture, lab.kafka.admin())
+    until(lambda: len(read_all(lab.connection, capture.topic("public.orders"))) >= count)
+    before = cli("cdc", "status", "lengthy", home=lab.kafka.home)
+    ask(server, "DROP TABLE orders")
+    ask(server, "CREATE TABLE orders (id bigint PRIMARY KEY)")
+    after = cli("cdc", "status", "lengthy", home=lab.kafka.home)
+    captures.remove("lengthy")
+
+    assert "no longer" not in before.err
+    assert "public.orders is captured no longer" in after.err
+
+
 @pytest.mark.soak
 def test_what_changes_leave_out_becomes_dead_letters_until_the_source_logs_whole_rows(
     lab: Lab, connect: ServiceAddress, logical_postgres: RunningPostgres
