@@ -28,6 +28,8 @@ _NOT_ROW_LOCAL = {
     exp.Query: "subqueries look at more than one event",
 }
 _REMEDY = "land the events first, and aggregate in a second pipeline whose source is that table"
+_TYPO = 0.7
+_OPEN = {f"Missing {quote}": f"a quote ({quote}) is not closed" for quote in ("'", '"', "`")}
 _CLOSED_BY = {
     TokenType.L_PAREN: TokenType.R_PAREN,
     TokenType.L_BRACKET: TokenType.R_BRACKET,
@@ -58,16 +60,16 @@ class Select:
         tops = _top_level(tokens)
         end = next((index for index in tops if tokens[index].token_type == TokenType.FROM), None)
         if tokens and tokens[0].token_type != TokenType.SELECT:
-            raise ValueError(f"{_SHAPE}, and this begins with '{tokens[0].text}'")
+            raise ValueError(f"{_SHAPE}, and this begins with '{tokens[0].text}'{_meant(tokens[:1], 'SELECT')}")
         if end is None:
-            raise ValueError(_SHAPE)
+            raise ValueError(f"{_SHAPE}, and FROM is missing{_meant(tokens, 'FROM')}")
         if tokens[1].token_type in {TokenType.DISTINCT, TokenType.ALL}:
             raise ValueError(f"{_SHAPE}; '{tokens[1].text}' looks at more than one event. Instead, {_REMEDY}")
         table, after = tokens[end + 1 : end + 2], tokens[end + 2 :]
         if [_cut(text, [token]).lower() for token in table] not in (["events"], ["`events`"]):
             raise ValueError(f"{_SHAPE}: the table is called events")
         if after and after[0].token_type != TokenType.WHERE:
-            raise ValueError(f"{_SHAPE}; '{after[0].text}' does not belong there. Instead, {_REMEDY}")
+            raise ValueError(f"{_SHAPE}; '{after[0].text}' does not belong there{_way_out(after[0])}")
         commas = [index for index in tops if tokens[index].token_type == TokenType.COMMA and index < end]
         parts = [tokens[left + 1 : right] for left, right in itertools.pairwise([0, *commas, end])]
         self.expressions = [_expression(text, part) for part in parts]
@@ -96,7 +98,8 @@ def _tokens(text: str) -> list[Token]:
     try:
         tokens = list(Dialect.get_or_raise("spark").tokenize(text))
     except SqlglotError as error:
-        raise ValueError(f"this is not SQL: {str(error).splitlines()[0]}") from None
+        # The parser's own words repeat the text and say no more; which quote it missed is in what it was caused by.
+        raise ValueError(f"this is not SQL: {_OPEN.get(str(error.__cause__)[:9], 'a comment is not closed')}") from None
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     for before, token in itertools.pairwise(tokens):
@@ -122,6 +125,20 @@ def _top_level(tokens: list[Token]) -> list[int]:
     if closing:
         raise ValueError("a bracket or a CASE is not closed")
     return tops
+
+
+def _meant(tokens: list[Token], keyword: str) -> str:
+    """Ask whether a word that is no keyword was meant for one."""
+    words = [each.text for each in tokens if each.token_type == TokenType.VAR]
+    typed = next((each for each in words if nearest(each.upper(), [keyword], _TYPO)), None)
+    return f"; did you mean {keyword} by '{typed}'?" if typed else ""
+
+
+def _way_out(token: Token) -> str:
+    """Say what to do about a word behind the table: a clause goes elsewhere, a typo is one."""
+    if token.token_type in {TokenType.VAR, TokenType.DOT}:
+        return _meant([token], "WHERE")
+    return f". Instead, {_REMEDY}"
 
 
 def _cut(text: str, tokens: list[Token]) -> str:

@@ -277,9 +277,34 @@ def test_what_is_no_row_local_condition_is_refused(text: str) -> None:
         condition(text)
 
 
-def test_text_that_is_no_sql_is_refused() -> None:
-    with pytest.raises(ValueError, match="this is not SQL"):
-        Select("SELECT 'unterminated FROM events")
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT 'unterminated FROM events", "this is not SQL: a quote (') is not closed"),
+        ('SELECT "unterminated FROM events', 'this is not SQL: a quote (") is not closed'),
+        ("SELECT `unterminated FROM events", "this is not SQL: a quote (`) is not closed"),
+        ("SELECT /* unterminated FROM events", "this is not SQL: a comment is not closed"),
+    ],
+)
+def test_of_text_that_is_no_sql_it_is_said_what_is_not_closed(sql: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        Select(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELEC a FROM events", ", and this begins with 'SELEC'; did you mean SELECT by 'SELEC'?"),
+        ("SELECT a form events", ", and FROM is missing; did you mean FROM by 'form'?"),
+        ("SELECT a", ", and FROM is missing"),
+        ("SELECT a FROM events WHER a > 1", "; 'WHER' does not belong there; did you mean WHERE by 'WHER'?"),
+        ("SELECT a FROM events.", "; '.' does not belong there"),
+        ("SELECT a FROM events e", "; 'e' does not belong there"),
+    ],
+)
+def test_a_misspelt_keyword_is_named_and_is_not_sent_to_a_second_pipeline(sql: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"{re.escape('[WHERE ...]' + said)}$"):
+        Select(sql)
 
 
 @pytest.mark.parametrize(
