@@ -180,11 +180,14 @@ def in_words_of_keys(model: type[BaseModel], problem: Any) -> str:
     if problem["type"] != "extra_forbidden":
         return in_words(problem)
     *place, typed = problem["loc"]
-    everywhere = _keys(_all_models(model))
-    # A key that belongs to this place is the likeliest; one of another place is good enough for a typo.
-    meant = nearest(str(typed), _keys(_models_at(model, tuple(place)))) or nearest(str(typed), everywhere)
+    here, everywhere = _models_at(model, tuple(place)), _keys(_all_models(model))
     what = "this key does not belong here" if typed in everywhere else "this key is not known"
-    return what + (f"; did you mean '{meant}'?" if meant and meant != typed else "")
+    # At the top, and in a Python file, whose errors have no place, a typo may be one in the key of a part.
+    meant = nearest(str(typed), _keys(here)) or (None if place else nearest(str(typed), everywhere))
+    if meant and meant != typed:
+        return f"{what}; did you mean '{meant}'?"
+    # Another part's key would be no help inside of one that is known; its own are.
+    return what + (f"; known here: {', '.join(sorted(_keys(here)))}" if place and len(here) == 1 else "")
 
 
 def contradiction(text: str, *keys: str | int) -> ValidationError:

@@ -13,6 +13,7 @@ from penstock.kafka.connection import Connection
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.quantities import SizeBytes
 from penstock.schemas.registry import NamedRegistry
+from penstock.wording import nearest
 
 FILE_NAME = "penstock.yaml"
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -134,7 +135,10 @@ class Project(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True)
         for name, each in self.pipelines.items():
             for need in each.needs:
                 if need not in names or need == name:
-                    raise ValueError(f"pipeline '{name}' needs '{need}', which is not another part of this file")
+                    close = nearest(need, {*names} - {name})
+                    hint = f"; did you mean '{close}'?" if close else ""
+                    text = f"pipeline '{name}' needs '{need}', which is not another part of this file{hint}"
+                    raise document.contradiction(text, "pipelines", name, "needs")
         return self
 
     @field_validator("lineage", mode="before")

@@ -85,6 +85,10 @@ def test_a_pipeline_is_a_name_a_file_or_both_with_what_it_needs(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        (
+            "pipelines: {orders: {}, daily: {needs: [oders]}}",
+            "pipelines.daily.needs: pipeline 'daily' needs 'oders', .*; did you mean 'orders'",
+        ),
         ("pipelines: {a: {needs: [b]}}", "pipeline 'a' needs 'b', which is not another part of this file"),
         ("pipelines: {console: }\nservices: {console: }", "'console' is the name of two parts"),
         ("pipelines: {kafka: }", "'kafka' is the name of two parts"),

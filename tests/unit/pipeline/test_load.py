@@ -155,6 +155,16 @@ def test_what_a_python_step_works_on_can_be_said_in_yaml(file: Path, on: str) ->
             "  - {type: delta, path: t, were: x}",
             (5, "sinks.0.were", "this key is not known; did you mean 'where'"),
         ),
+        (
+            SINK,
+            "  - {type: delta, path: t, mod: upsert}",
+            (5, "sinks.0.mod", "this key is not known; known here: compact, coordinates, key, name, "),
+        ),
+        (
+            SINK,
+            "  - {type: delta, path: t, mode: upsert}",
+            (5, "sinks.0.mode", "this key does not belong here; known here: compact, coordinates, key, name, "),
+        ),
         (SINK, "  - {type: kafka, topic: hits}", (5, "sinks.0.topic", "the sink writes to the source's topic")),
         (SINK, "  - {type: spark, format: 'x;y', path: t}", (5, "sinks.0.format", "it does not have the form t")),
     ],
@@ -237,11 +247,13 @@ def test_parts_that_do_not_fit_each_other_are_refused_at_the_part_to_change(file
             id="typo",
         ),
         pytest.param(
-            "{sql: SELECT * FROM events, foo: 1}", [("steps.0.foo", "this key is not known")], id="a key too many"
+            "{sql: SELECT * FROM events, foo: 1}",
+            [("steps.0.foo", "this key is not known; known here: sql")],
+            id="a key too many",
         ),
         pytest.param(
             "{sql: SELECT * FROM events, python: 'json:dumps'}",
-            [("steps.0.python", "this key does not belong here")],
+            [("steps.0.python", "this key does not belong here; known here: sql")],
             id="two kinds",
         ),
         pytest.param(
