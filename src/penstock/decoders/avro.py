@@ -64,6 +64,7 @@ class AvroPayloads(OwnColumns):
     def __init__(self, schema: AvroSchema, wanted: tuple[Column, ...]) -> None:
         self._name = schema.name
         self._plain = schema.plain()
+        self._bounds = schema.bounds
         self._own = avro_columns(schema)
         super().__init__(self._own.columns, wanted, AvroVectors.of(schema, self._own))
 
@@ -84,6 +85,7 @@ class AvroPayloads(OwnColumns):
     def _read(self, payload: bytes) -> Any:
         import fastavro
 
+        self._bounds.require(payload)
         source = io.BytesIO(payload)
         value = fastavro.schemaless_reader(source, self._plain, None, return_named_type=self._own.has_choices)
         if rest := len(payload) - source.tell():

@@ -54,6 +54,8 @@ class AvroColumns:
 
 def avro_columns(schema: AvroSchema) -> AvroColumns:
     """Return the columns of a schema; raise `ValueError` if it is of a type that no table has."""
+    if schema.bounds.is_too_wide:
+        raise ValueError("it has more parts than any table, with all that it names")
     parsed = _definition(schema.parsed, schema.named)
     is_record = _kind(parsed) in {"record", "error"}
     fields = parsed["fields"] if is_record else [{"name": "value", "type": schema.parsed}]

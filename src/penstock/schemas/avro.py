@@ -9,6 +9,7 @@ import orjson
 
 from penstock.errors import BadInput
 from penstock.extras import require
+from penstock.schemas.avro_bounds import AvroBounds
 from penstock.schemas.avro_values import misfit
 from penstock.schemas.schema import Schema
 
@@ -22,6 +23,7 @@ _AS_THEY_ARE = frozenset(
 """Logical types that are read as the numbers, bytes and texts which they stand on: columns are made of those."""
 
 
+_NO_SCHEMA = (TypeError, ValueError, LookupError, AttributeError, RecursionError)
 _ADDRESS = re.compile(r" from <[^<>]* object at 0x[0-9a-f]+>")
 
 
@@ -36,7 +38,8 @@ class AvroSchema:
         try:
             self._written = [_read(each.text) for each in (*referred, schema)]
             self.parsed = _parsed(self._written, self.named)
-        except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, TypeError, ValueError) as error:
+            self.bounds = AvroBounds(self.parsed, self.named)
+        except (*_NO_SCHEMA, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
             raise BadInput(f"this is not an Avro schema: {in_words(error)}") from None
 
     @property
@@ -69,6 +72,7 @@ class AvroSchema:
 
         source = io.BytesIO(payload)
         try:
+            self.bounds.require(payload)
             value = fastavro.schemaless_reader(source, self.parsed, None)
         except UNREADABLE as error:
             raise ValueError(f"the bytes do not fit the schema '{self.name}': {in_words(error)}") from None
