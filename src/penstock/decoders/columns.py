@@ -20,6 +20,8 @@ class Required(enum.Enum):
 
 
 REQUIRED: Final = Required.REQUIRED
+MOST_PARTS: Final = 100_000
+"""Columns, and fields within them: what has more is no table, but somebody's attempt to fill the memory."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.decoders.columns import REQUIRED, Column
+from penstock.decoders.columns import MOST_PARTS, REQUIRED, Column
 from penstock.schemas.json_schema import JsonSchema
 
 _SIMPLE = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
@@ -39,11 +39,13 @@ class _Reading:
 
     def __init__(self, schema: JsonSchema) -> None:
         self._schema = schema
+        self._left = MOST_PARTS
 
     def column(self, name: str, node: Any, document: Any, depth: int) -> Column:
         """Return the column of a part of a document; its default is None if it may be null."""
-        if depth > _DEEPEST:
-            raise ValueError(f"{name}: it holds itself, which no table can")
+        self._left -= 1
+        if depth > _DEEPEST or self._left < 0:
+            raise ValueError(f"{name}: it holds itself, or more parts than any table")
         node, document = self._resolved(name, node, document)
         nullable, node = _without_null(name, node)
         if "$ref" in node:

@@ -87,7 +87,12 @@ class ProtobufPayloads:
     def decode(self, payloads: Sequence[bytes]) -> tuple[list[pa.Array], list[RecordError | None]]:
         """Return the wanted columns, and an error for each payload that is no such message."""
         if {payload[:1] for payload in payloads} == {_FIRST} and self._is_wanted((0,)):
-            return self._messages(_FIRST, (0,)).decode(payloads)
+            try:
+                alike = self._messages(_FIRST, (0,))
+            except ValueError:
+                pass  # no table has such a message, and each payload is told so below
+            else:
+                return alike.decode(payloads)
         record_errors: list[RecordError | None] = [None] * len(payloads)
         groups: dict[_Messages, list[int]] = {}
         for number, payload in enumerate(payloads):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.decoders.columns import Column
+from penstock.decoders.columns import MOST_PARTS, Column
 
 Read = Callable[[Any], Any]
 _UNSIGNED_LONG = pa.decimal128(20, 0)
@@ -52,10 +52,21 @@ _AS_JSON = {f"{_GOOGLE}{name}" for name in ("Struct", "Value", "ListValue", "Any
 
 def protobuf_columns(message: Any) -> tuple[tuple[Column, ...], tuple[Read, ...]]:
     """Return the columns of a message, and what reads each; raise `ValueError` if no table can have them."""
+    if _parts(message, {}) > MOST_PARTS:
+        raise ValueError(f"the message '{message.full_name}' has more parts than any table, with all that it names")
     made = [_field(field, frozenset({message.full_name})) for field in message.fields]
     if not made:
         raise ValueError(f"the message '{message.full_name}' has no fields")
     return tuple(column for column, _ in made), tuple(read for _, read in made)
+
+
+def _parts(message: Any, known: dict[str, int]) -> int:
+    """Count the fields of a message; one that it names counts each time: a few that name each other are millions."""
+    if message.full_name not in known:
+        known[message.full_name] = 0  # if it holds itself, that is told elsewhere
+        inside = [each.message_type for each in message.fields if each.type in _MESSAGES]
+        known[message.full_name] = len(message.fields) + sum(_parts(each, known) for each in inside)
+    return known[message.full_name]
 
 
 def _field(field: Any, above: frozenset[str]) -> tuple[Column, Read]:

@@ -13,6 +13,9 @@ from penstock.errors import NotFound
 from penstock.record.decoded import Decoded, RecordError, record_error
 from penstock.schemas.wire import FRAME_BYTES, UnframedError, schema_id_of
 
+_UNUSABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a schema can raise in whoever opens it: anybody may have registered it, and registries take much."""
+
 
 class Payloads(Protocol):
     """Decodes what was written with one schema."""
@@ -88,8 +91,9 @@ class RegisteredDecoder:
             except NotFound:
                 text = f"the registry does not know the schema {schema_id}"
                 self._known[schema_id] = record_error("UnknownSchema", text)
-            except ValueError as error:
-                self._known[schema_id] = record_error("UnusableSchema", f"schema {schema_id}: {error}")
+            except _UNUSABLE as error:
+                why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+                self._known[schema_id] = record_error("UnusableSchema", f"schema {schema_id}: {why}")
         return self._known[schema_id]
 
 

@@ -32,6 +32,7 @@ _LONGEST_S = 30.0
 """For one answer as a whole: whoever sends a byte now and then never times out."""
 _MOST_BYTES = 20_000_000
 _LONGEST_WORDS = 300
+_LONGEST_CHAIN = 100
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _ACCEPT = f"{_CONTENT_TYPE}, application/vnd.schemaregistry+json, application/json"
 _MAY_PASS = {http.client.REQUEST_TIMEOUT, http.client.TOO_EARLY, http.client.TOO_MANY_REQUESTS}
@@ -89,7 +90,10 @@ class RegistryClient:
         return known
 
     def referred(self, schema: Schema) -> dict[str, Schema]:
-        """Return every schema that one refers to, also through others, by the reference's name; used ones first."""
+        """Return every schema that one refers to, also through others, by the reference's name; used ones first.
+
+        Raise `ValueError` if that has no end: it is of whoever registered it, and no answer of the registry.
+        """
         found: dict[str, Schema] = {}
         self._refer(schema, found, frozenset())
         return found
@@ -97,7 +101,9 @@ class RegistryClient:
     def _refer(self, schema: Schema, found: dict[str, Schema], above: frozenset[str]) -> None:
         for each in schema.references:
             if each.name in above:
-                raise BadInput(f"the schema '{each.name}' refers to itself through its references")
+                raise ValueError(f"the schema '{each.name}' refers to itself through its references")
+            if len(above) >= _LONGEST_CHAIN:
+                raise ValueError(f"its references lead on through more than {_LONGEST_CHAIN} schemas")
             if each.name not in found:
                 one = self.version(each.subject, each.version).definition
                 self._refer(one, found, above | {each.name})

@@ -19,6 +19,7 @@ from penstock.schemas.wire import UnframedError, message_indexes, with_message_i
 
 _MAIN = "penstock_main.proto"
 _COMPILE_S = 60.0
+_LONGEST_NAME = 200
 
 
 class ProtobufSchema:
@@ -143,12 +144,27 @@ def _compiled(schema: Schema, referred: Mapping[str, Schema]) -> list[Any]:
     with tempfile.TemporaryDirectory(prefix="penstock-protobuf-") as place:
         folder = Path(place)
         for name, each in {**referred, _MAIN: schema}.items():
-            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-                raise BadInput(f"'{name}' is not a name that a Protobuf file is imported by")
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(each.text, encoding="utf-8")
+            _put(folder, name, each.text)
         return list(descriptor_pb2.FileDescriptorSet.FromString(_protoc(folder, _MAIN)).file)
+
+
+def _put(folder: Path, name: str, text: str) -> None:
+    """Write a file under the name that another one imports it by, which somebody else has chosen."""
+    place, path = PurePosixPath(name), folder / name
+    refusal = BadInput(f"'{name[:_LONGEST_NAME]}' is not a name that a Protobuf file is imported by")
+    if (
+        not place.name
+        or place.is_absolute()
+        or ".." in place.parts
+        or "\0" in name
+        or len(name.encode(errors="replace")) > _LONGEST_NAME
+    ):
+        raise refusal
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError, UnicodeEncodeError):
+        raise refusal from None
 
 
 def _google(own: set[str], files: list[Any]) -> list[Any]:

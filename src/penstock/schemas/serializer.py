@@ -26,8 +26,11 @@ AnySchema = AvroSchema | JsonSchema | ProtobufSchema
 
 
 def opened(client: RegistryClient, schema: Schema) -> AnySchema:
-    """Return a schema with all that it refers to, ready to be used."""
-    referred = client.referred(schema)
+    """Return a schema with all that it refers to, ready to be used; raise `BadInput` if it is none."""
+    try:
+        referred = client.referred(schema)
+    except ValueError as error:
+        raise BadInput(f"this schema cannot be used: {error}") from None
     if schema.format == "AVRO":
         return AvroSchema(schema, referred.values())
     return JsonSchema(schema, referred) if schema.format == "JSON" else ProtobufSchema(schema, referred)
