@@ -57,7 +57,8 @@ class Decoding:
             try:
                 from penstock.schemas.serializer import Deserializer
 
-                self._deserializer = Deserializer(self._settings.registry())
+                # A schema is anybody's, and one that takes years to be compared with would keep everybody waiting.
+                self._deserializer = Deserializer(self._settings.registry(), checks_json=False)
             except (NotFound, BadInput, EnvironmentNotReady, ImportError):
                 self._deserializer = None
             return self._deserializer

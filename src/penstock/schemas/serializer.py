@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import orjson
 from pydantic import ValidationError
 
 from penstock.errors import BadInput, Conflict, NotFound
@@ -146,20 +147,36 @@ class Deserialized:
     schema_id: int
 
 
-class Deserializer:
-    """Turns the bytes of records into values, each by the schema that it names."""
+class _PlainJson:
+    """Reads JSON, whatever its schema says."""
 
-    def __init__(self, registry: Registry | str) -> None:
+    def decode(self, payload: bytes) -> Any:
+        return orjson.loads(payload)
+
+
+class Deserializer:
+    """Turns the bytes of records into values, each by the schema that it names.
+
+    Whether a value fits its JSON Schema takes as long as whoever registered that wants: a pattern, or a few parts that
+    name each other, can take years. With `checks_json=False` it is not looked at, for who has to go on in any case.
+    """
+
+    def __init__(self, registry: Registry | str, *, checks_json: bool = True) -> None:
         self._client = client_of(registry_of(registry))
-        self._opened: dict[int, AnySchema] = {}
+        self._checks_json = checks_json
+        self._opened: dict[int, AnySchema | _PlainJson] = {}
 
     def decode(self, data: bytes) -> Deserialized:
         """Return a value; raise `BadInput` if it names no schema or its bytes do not fit it."""
         try:
             schema_id = schema_id_of(data)
             if schema_id not in self._opened:
-                self._opened[schema_id] = opened(self._client, self._client.schema(schema_id))
+                schema = self._client.schema(schema_id)
+                is_plain = schema.format == "JSON" and not self._checks_json
+                self._opened[schema_id] = _PlainJson() if is_plain else opened(self._client, schema)
             return Deserialized(self._opened[schema_id].decode(data[FRAME_BYTES:]), schema_id)
+        except RecursionError:
+            raise BadInput("its schema, or what it holds, is nested without an end") from None
         except (UnframedError, ValueError) as error:
             raise BadInput(str(error)) from None
 

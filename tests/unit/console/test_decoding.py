@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,3 +57,25 @@ def test_what_cannot_be_written_as_json_again_is_shown_as_it_came(value: bytes, 
         shown = decoding(tmp_path, stub.url).content(framed)
 
     assert content_of(framed) == shown
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"pattern": "^(a+)+$"}}},
+        {
+            "definitions": {"p0": {}}
+            | {f"p{n}": {"allOf": [{"$ref": f"#/definitions/p{n - 1}"}] * 2} for n in range(1, 60)},
+            "$ref": "#/definitions/p59",
+        },
+        {"$ref": "#"},
+    ],
+)
+def test_a_json_schema_that_takes_years_to_compare_with_keeps_nobody_waiting(schema: Any, tmp_path: Path) -> None:
+    value = b'{"a":"' + b"a" * 60 + b'!"}'
+    with registry_stub() as stub:
+        schema_id = stub.add("slow-value", schema, "JSON")
+        shown = decoding(tmp_path, stub.url).content(b"\x00" + schema_id.to_bytes(4, "big") + value)
+
+    assert shown is not None
+    assert (value.decode(), schema_id) == (shown.text, shown.schema_id)

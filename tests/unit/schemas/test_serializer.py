@@ -234,3 +234,10 @@ def test_a_file_is_known_by_its_name(stub: RegistryStub, tmp_path: Path) -> None
         Serializer(stub.registry, tmp_path / "order.txt")
     with pytest.raises(NotFound, match="there is no file"):
         Serializer(stub.registry, tmp_path / "other.avsc")
+
+
+def test_a_json_schema_that_refers_to_itself_for_ever_fits_no_value(stub: RegistryStub) -> None:
+    schema_id = stub.add("loop-value", {"$ref": "#"}, "JSON")
+
+    with pytest.raises(BadInput, match="nested without an end"):
+        Deserializer(stub.registry).decode(framed(schema_id, b"{}"))
