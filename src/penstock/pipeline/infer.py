@@ -16,6 +16,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _LARGEST_BIGINT = 2**63 - 1
 _ENOUGH = 100
 _MOST_COLUMNS = 1000
+_DEEPEST = 100
 
 
 @dataclass
@@ -145,7 +146,16 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
         document = orjson.loads(value or b"")
     except orjson.JSONDecodeError:
         return None
-    return document if isinstance(document, dict) else None
+    return document if isinstance(document, dict) and not _is_too_deep(document) else None
+
+
+def _is_too_deep(document: Any) -> bool:
+    """Return whether no table would have a column for it; whoever may write to the topic may send such a one."""
+    level = [document]
+    for _ in range(_DEEPEST):
+        within = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [each for some in within for each in some if isinstance(each, dict | list)]
+    return bool(level)
 
 
 def _column(name: str, seen: _Seen, of: int) -> Column:

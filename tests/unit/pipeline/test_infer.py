@@ -70,3 +70,10 @@ def test_values_that_are_no_json_objects_give_no_columns() -> None:
     found = infer([(None, b"plain"), (None, None), (None, b"[1]"), (None, b"\xff")])
 
     assert (4, 0, []) == (found.records, found.objects, found.columns)
+
+
+@pytest.mark.parametrize(("opens", "closes"), [(b'{"a":', b"}"), (b'{"a":[', b"]}")])
+def test_a_document_that_is_nested_too_deeply_keeps_nobody_from_the_others(opens: bytes, closes: bytes) -> None:
+    found = infer([(None, opens * 500 + b"1" + closes * 500), (None, b'{"id": 1}')])
+
+    assert (2, 1, ["id"]) == (found.records, found.objects, [each.name for each in found.columns])
