@@ -24,7 +24,11 @@ _SECRET_SETTING = re.compile(
     r"(([.][\w-]+){1,2}([.]z\d+)?[.](blob|dfs)[.][\w.-]+)?$",  # the end is an account of Azure's, or OneLake
     re.IGNORECASE,
 )
-_LOGIN_IN_URL = re.compile(r"://[^/\s@]*:[^/\s]*@|[?&;](password|passwd|pwd|token)=", re.IGNORECASE)
+_LOGIN_IN_URL = re.compile(
+    r"://[^/\s@]*:[^/\s]*@|authorization\s*[:=]\s*(basic|bearer)\s|"
+    r"(^|[?&;,]\s*)([\w.-]*(password|passwd|passphrase|pwd|token|secret|(api|access|account)[_-]?key)|sig)=",
+    re.IGNORECASE,
+)
 
 
 def holds_secret(setting: str) -> bool:
@@ -33,7 +37,7 @@ def holds_secret(setting: str) -> bool:
 
 
 def is_url_with_login(value: str) -> bool:
-    """Return whether this is an address that holds a password, whatever its setting is called."""
+    """Return whether this is an address, or options, with a password in it, whatever its setting is called."""
     return _LOGIN_IN_URL.search(value) is not None
 
 

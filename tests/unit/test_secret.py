@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 
 from penstock.errors import BadInput, NotFound
-from penstock.secret import Secret
+from penstock.secret import Secret, is_url_with_login
 
 CANARY = "canary-83b1"
 
@@ -147,3 +147,36 @@ def test_a_copy_of_a_secret_is_the_secret() -> None:
 
     assert (held, named) == (copy.deepcopy(held), copy.deepcopy(named))
     assert named == pickle.loads(pickle.dumps(named))  # noqa: S301 - made in this line
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "amqp://me:canary@queue/games",
+        "jdbc:postgresql://db/shop?user=me&password=canary",
+        "jdbc:postgresql://db/shop?user=me&sslpassword=canary",
+        "jdbc:sqlserver://db;user=me; trustStorePassword=canary",
+        "https://hook.example/send?access_token=canary",
+        "https://me.blob.example/box?sv=1&sig=canary",
+        "Endpoint=sb://bus.example/;SharedAccessKeyName=me;SharedAccessKey=canary",
+        "client_secret=canary",
+        "Accept: text/plain, Authorization: Bearer canary",
+    ],
+)
+def test_a_password_in_an_address_or_among_options_is_seen(value: str) -> None:
+    assert is_url_with_login(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://h.example:8443/a@b?page=2&sort=token",
+        "jdbc:postgresql://db/shop?user=me&sslmode=verify-full",
+        "${directory:/run/secrets:db@password}",
+        "select id, token from sessions where state = 'open'",
+        "public.tokens,public.passwords",
+        "http.design=signal",
+    ],
+)
+def test_what_only_looks_like_a_password_is_none(value: str) -> None:
+    assert not is_url_with_login(value)
