@@ -3,6 +3,7 @@
 A value that does not fit its schema, and a schema that the registry does not take, are refused before anything is sent.
 """
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from penstock.schemas.wire import FRAME_BYTES, UnframedError, framed, schema_id_
 Strategy = Literal["TopicName", "RecordName", "TopicRecordName"]
 """What a subject is named after: the topic, the record, or both."""
 AnySchema = AvroSchema | JsonSchema | ProtobufSchema
+_BELIEVED_S = 10.0
 
 
 def opened(client: RegistryClient, schema: Schema) -> AnySchema:
@@ -165,20 +167,33 @@ class Deserializer:
         self._client = client_of(registry_of(registry))
         self._checks_json = checks_json
         self._opened: dict[int, AnySchema | _PlainJson] = {}
+        self._unusable: dict[int, tuple[float, str]] = {}
+        """Until when it is believed that a schema cannot be used, and why: finding out takes a second of Protobuf's."""
 
     def decode(self, data: bytes) -> Deserialized:
         """Return a value; raise `BadInput` if it names no schema or its bytes do not fit it."""
         try:
             schema_id = schema_id_of(data)
-            if schema_id not in self._opened:
-                schema = self._client.schema(schema_id)
-                is_plain = schema.format == "JSON" and not self._checks_json
-                self._opened[schema_id] = _PlainJson() if is_plain else opened(self._client, schema)
-            return Deserialized(self._opened[schema_id].decode(data[FRAME_BYTES:]), schema_id)
+            return Deserialized(self._schema(schema_id).decode(data[FRAME_BYTES:]), schema_id)
         except RecursionError:
             raise BadInput("its schema, or what it holds, is nested without an end") from None
         except (UnframedError, ValueError) as error:
             raise BadInput(str(error)) from None
+
+    def _schema(self, schema_id: int) -> AnySchema | _PlainJson:
+        if schema_id in self._opened:
+            return self._opened[schema_id]
+        until, why = self._unusable.get(schema_id, (0.0, ""))
+        if time.monotonic() < until:
+            raise BadInput(why)
+        schema = self._client.schema(schema_id)
+        try:
+            is_plain = schema.format == "JSON" and not self._checks_json
+            self._opened[schema_id] = _PlainJson() if is_plain else opened(self._client, schema)
+        except BadInput as error:
+            self._unusable[schema_id] = (time.monotonic() + _BELIEVED_S, error.what)
+            raise
+        return self._opened[schema_id]
 
 
 def registry_of(named: Registry | str) -> Registry:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadInput, NotFound
+from penstock.schemas import protobuf
 from penstock.schemas.schema import Reference, Schema
 from penstock.schemas.serializer import Deserializer, Serializer
 from penstock.schemas.wire import framed
@@ -241,3 +242,22 @@ def test_a_json_schema_that_refers_to_itself_for_ever_fits_no_value(stub: Regist
 
     with pytest.raises(BadInput, match="nested without an end"):
         Deserializer(stub.registry).decode(framed(schema_id, b"{}"))
+
+
+def test_a_schema_that_cannot_be_used_is_not_compiled_anew_for_each_record(
+    stub: RegistryStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, compile_ = list[str](), protobuf._protoc
+
+    def counted(folder: Path, name: str) -> bytes:
+        compiled.append(name)
+        return compile_(folder, name)
+
+    monkeypatch.setattr(protobuf, "_protoc", counted)
+    schema_id = stub.add("odd-value", 'syntax = "proto3"; message M { strin a = 1; }', "PROTOBUF")
+    reader = Deserializer(stub.registry)
+    for _ in range(3):
+        with pytest.raises(BadInput, match="this is not a Protobuf schema"):
+            reader.decode(framed(schema_id, b"\x00"))
+
+    assert 1 == len(compiled)
