@@ -7,6 +7,8 @@ from confluent_kafka import Message
 from pydantic import BaseModel, Field
 
 _MOST_SHOWN_BYTES = 64 * 1024
+MOST_HELD_BYTES = 32 * 2**20
+"""What is held for one answer: a record has any number of headers, and a topic any number of partitions."""
 
 
 class Content(BaseModel, frozen=True):
@@ -29,6 +31,12 @@ class Record(BaseModel, frozen=True):
     key: Content | None = Field(description="Key; none if it has none.")
     value: Content | None = Field(description="Value; none for a tombstone.")
     headers: list[tuple[str, Content | None]] = Field(description="Headers, in order; a name may stand twice.")
+
+    @property
+    def held_bytes(self) -> int:
+        """What it takes to hold it, roughly."""
+        contents = (self.key, self.value, *(found for _, found in self.headers))
+        return sum(len(name) for name, _ in self.headers) + sum(len(each.text) for each in contents if each)
 
 
 def content_of(found: bytes | str | None) -> Content | None:
@@ -70,6 +78,17 @@ def record_of(message: Message, read: Callable[[Any], Content | None] = content_
         value=read(message.value()),
         headers=[(name, content_of(value)) for name, value in headers_of(message)],
     )
+
+
+def that_fit(records: Iterable[Record]) -> list[Record]:
+    """Return the first of some records, as many as are held for one answer, and one at least."""
+    fitting, left = list[Record](), MOST_HELD_BYTES
+    for each in records:
+        left -= each.held_bytes
+        if left < 0 and fitting:
+            break
+        fitting.append(each)
+    return fitting
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:

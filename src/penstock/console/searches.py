@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from penstock.console.errors import A_DEFECT
 from penstock.console.masks import Masks
-from penstock.console.records import Content, Record, headers_of
+from penstock.console.records import MOST_HELD_BYTES, Content, Record, headers_of, that_fit
 from penstock.errors import BadInput, Conflict, NotFound, PenstockError
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
@@ -27,6 +27,7 @@ from penstock.kafka.reader import Reader
 
 _MOST_AT_ONCE = 4
 _MOST_KEPT = 50
+_MOST_KEPT_BYTES = 4 * MOST_HELD_BYTES
 _LONGEST_S = 300.0
 _MOST_DIGITS = 9
 _log = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ class Search(BaseModel, frozen=True):
     id: str = Field(description="Its id.")
     wanted: Wanted = Field(description="What is looked for.")
     state: Literal["running", "done", "enough", "too long", "cancelled", "failed"] = Field(
-        description="enough: it found as many as were asked for; too long: it ended after five minutes."
+        description="enough: it found as many as were asked for, or may be held; too long: it ended after five minutes."
     )
     looked_at: int = Field(description="Offsets it went past.")
     total: int = Field(description="Offsets there were when it began.")
@@ -144,10 +145,18 @@ class Searches:
             if sum(each.now.state == "running" for each in self._known.values()) >= _MOST_AT_ONCE:
                 raise Conflict(f"{_MOST_AT_ONCE} searches are running", fix="Cancel one, or try again in a moment")
             self._known[running.now.id] = running
-            for old in [key for key, each in self._known.items() if each.now.state != "running"][:-_MOST_KEPT]:
-                del self._known[old]
+            self._forget_old()
         threading.Thread(target=self._run, args=(running, starts), name="search", daemon=True).start()
         return running.now
+
+    def _forget_old(self) -> None:
+        """Keep the newest that have ended, as many as there is room for."""
+        ended = [key for key, each in self._known.items() if each.now.state != "running"]
+        left = _MOST_KEPT_BYTES
+        for number, key in enumerate(reversed(ended)):
+            left -= sum(each.held_bytes for each in self._known[key].now.found)
+            if number >= _MOST_KEPT or left < 0:
+                del self._known[key]
 
     def get(self, owner: str, search_id: str) -> Search:
         """Return how a search stands."""
@@ -204,10 +213,12 @@ class Searches:
                 for each in batch:
                     reached[wanted.topic, int(each.partition() or 0)] = int(each.offset() or 0) + 1
                 looked_at = sum(reached[each] - starts[each] for each in starts)
-                running.update(looked_at=looked_at, found=[*running.now.found, *found][: wanted.most])
+                fitting = that_fit([*running.now.found, *found][: wanted.most])
+                is_full = len(fitting) < len(running.now.found) + len(found)
+                running.update(looked_at=looked_at, found=fitting)
                 if running.cancelled.is_set():
                     return "cancelled"
-                if len(running.now.found) >= wanted.most:
+                if is_full or len(fitting) >= wanted.most:
                     return "enough"
                 if time.monotonic() > deadline:
                     return "too long"

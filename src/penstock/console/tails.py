@@ -7,7 +7,6 @@ import logging
 import secrets
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
@@ -15,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from penstock.console.errors import A_DEFECT
 from penstock.console.masks import Masks
-from penstock.console.records import Record
+from penstock.console.records import Record, that_fit
 from penstock.errors import Conflict, NotFound, PenstockError
 from penstock.kafka.connection import Connection
 from penstock.kafka.positions import LATEST
@@ -39,7 +38,7 @@ class TailLook(BaseModel, frozen=True):
 
     id: str = Field(description="Id of the tail.")
     state: Literal["running", "ended", "failed"] = Field(description="running, ended or failed.")
-    records: list[Record] = Field(description="Records that came since, the newest 200 at most.")
+    records: list[Record] = Field(description="Records that came since, the newest 200 at most, or fewer large ones.")
     skipped: int = Field(description="How many went by since the last look without a place here.")
     problem: str = Field("", description="Why it failed.")
 
@@ -50,7 +49,7 @@ class _Tail:
         self.ended = threading.Event()
         self.problem = ""
         self._lock = threading.Lock()
-        self._records: deque[Record] = deque(maxlen=_MOST_KEPT)
+        self._records: list[Record] = []
         self._came = 0
         self.looked_s = time.monotonic()
 
@@ -58,13 +57,13 @@ class _Tail:
         """Take records, the last ones of so many that came."""
         with self._lock:
             self._came += came
-            self._records.extend(records)
+            held = that_fit(reversed([*self._records, *records][-_MOST_KEPT:]))
+            self._records = held[::-1]
 
     def look(self) -> TailLook:
         with self._lock:
-            records, came = list(self._records), self._came
-            self._records.clear()
-            self._came = 0
+            records, came = self._records, self._came
+            self._records, self._came = [], 0
         self.looked_s = time.monotonic()
         state: Literal["running", "ended", "failed"] = "failed" if self.problem else "running"
         if self.ended.is_set() and not self.problem:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from penstock.console.actions import ActionRoute
 from penstock.console.api.topics import Topic, require_not_own
 from penstock.console.asking import NEEDS, FromConsole, FromKafka, Viewer
-from penstock.console.records import Record, headers_of, in_order
+from penstock.console.records import Record, headers_of, in_order, that_fit
 from penstock.console.searches import Search, Wanted
 from penstock.console.tails import TailLook, TailWanted
 from penstock.errors import Conflict, NotFound, Refused
@@ -81,14 +81,16 @@ def browse(
     is_whole = True
     with Reader(kafka.connection(), topic, start=begin, end=LATEST, partition=partition) as reader:
         for batch in reader.batches(max_events=count):
-            found += map(kafka.masks.record_of, batch)
-            if time.monotonic() > deadline or (not is_newest and len(found) >= count):
+            came = in_order([*found, *map(kafka.masks.record_of, batch)])
+            # Of the newest, each partition has as many: no more of them are held than are shown.
+            found = that_fit(reversed(came[-count:]))[::-1] if is_newest else that_fit(came)
+            is_whole = is_whole and len(found) == len(came)
+            if time.monotonic() > deadline or (not is_newest and (len(found) >= count or not is_whole)):
                 is_whole = False
                 break
-    ordered = in_order(found)
     if is_newest:
-        return Page(records=ordered[-count:], is_whole=is_whole and len(ordered) < count)
-    return Page(records=ordered[:count], is_whole=is_whole and len(ordered) <= count)
+        return Page(records=found, is_whole=is_whole and len(found) < count)
+    return Page(records=found[:count], is_whole=is_whole and len(found) <= count)
 
 
 @router.get(
