@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import Causes
-from penstock.kafka.transactions import Coordination
+from penstock.kafka.transactions import CoordinatorClient
 
 
 class Client:
@@ -31,7 +31,7 @@ class Client:
 def test_transactions_are_opened_once_a_broker_has_answered_or_none_does(client: Any) -> None:
     connection = Connection(bootstrap_servers="localhost:1")
 
-    coordination = Coordination(client, connection, Causes(connection))
+    coordination = CoordinatorClient(client, connection, Causes(connection))
 
     assert ["cluster_id", "init_transactions"] == client.asked
     assert not coordination.hung
