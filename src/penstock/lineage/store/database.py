@@ -66,6 +66,18 @@ def open_engine(address: StoreAddress, *, pool_size: int = 5) -> Engine:
     return engine
 
 
+def open_or_make(address: StoreAddress) -> Engine:
+    """Return an engine for a store that is written to: made if it is not there, an SQLite file brought up to date.
+
+    Most are there and current: only if this one is not, there is more to look at, under the lock of whoever makes one.
+    """
+    try:
+        return open_engine(address, pool_size=1)
+    except (NotFound, Conflict):
+        migrate(address, upgrade=False)
+    return open_engine(address, pool_size=1)
+
+
 def _engine(address: StoreAddress, *, pool_size: int | None = None) -> Engine:
     path, server = address.path, address.server
     pool: dict[str, Any] = {"poolclass": NullPool}

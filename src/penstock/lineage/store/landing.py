@@ -16,7 +16,7 @@ from penstock.lineage.collected import Facts, unpacked
 from penstock.lineage.stager import EVENT, LineageStagerFactory
 from penstock.lineage.store import tables
 from penstock.lineage.store.address import StoreAddress
-from penstock.lineage.store.database import explained, migrate, open_engine
+from penstock.lineage.store.database import explained, open_or_make
 from penstock.lineage.store.partitions import Partitions
 from penstock.lineage.store.sessions import PostgresSession, Session, open_session
 from penstock.lineage.store.writing import Writer
@@ -74,8 +74,7 @@ class LineageSink(Sink):
                 safe="Nothing was written",
                 fix="Say `decode: {type: openlineage}`, and let steps keep that column",
             )
-        migrate(self._address, upgrade=False)
-        engine = open_engine(self._address, pool_size=1)
+        engine = open_or_make(self._address)
         try:
             with engine.connect() as connection:
                 self._id, unit = connection.execute(select(tables.store.c.id, tables.store.c.partition_by)).one()
