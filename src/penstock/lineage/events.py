@@ -79,7 +79,7 @@ def parse(value: bytes) -> Event:
     if b"\\" in value and b"\\u0000" in value:  # most have no backslash, which is found out in no time
         value = _ZERO.sub(rb"\1\\ufffd", value)  # no database takes the character zero in a text
     try:
-        value.decode()
+        value.isascii() or value.decode()  # most are, which is found out in less than half of the time
         event = _decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _refuse(value, error)
