@@ -12,6 +12,7 @@ from penstock.lineage.extract import Extractor
 from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.sessions import open_session
 from penstock.lineage.store.writing import Writer
+from penstock.lineage.uses import Uses, taken
 
 _V7 = [f"01953100-0000-7000-8000-00000000000{number}" for number in range(3)]
 _V4 = [str(uuid.UUID(int=number, version=4)) for number in (7, 2**100 + 3, 2**120 + 5)]
@@ -33,12 +34,17 @@ def facts_of(events: list[bytes]) -> Facts:
 
 
 def write_in_batches(address: StoreAddress, events: list[bytes], size: int) -> None:
-    """Write events as the sink does, so many at a time."""
+    """Write events as the sink does, so many at a time, as two tasks have read them."""
     session = open_session(address)
     writer = Writer(session)
     for first in range(0, len(events), size):
+        batch, facts, uses = events[first : first + size], Facts(), list[Uses]()
+        for part in (batch[::2], batch[1::2]):
+            left, used = taken(facts_of(part))
+            facts.merge(unpacked(packed(left)))
+            uses.append(used)
         session.begin()
-        writer.write(unpacked(packed(facts_of(events[first : first + size]))))
+        writer.write(facts, uses)
         session.commit()
         writer.committed()
     session.close()

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
-from penstock.lineage.collected import packed
+from penstock.lineage.collected import Facts, packed, unpacked
 from penstock.lineage.events import MalformedEvent, parse
 from penstock.lineage.extract import Extractor
+from penstock.lineage.uses import Uses, taken
 from penstock.private import make_private, open_private
 from penstock.record.decoded import RecordError, record_error
 from penstock.record.positions import OffsetRange
@@ -23,17 +25,20 @@ class LineageStagerFactory:
     """Opens a stager for each offset range. Travels to the tasks."""
 
     folder: Path
+    as_columns: bool = False
+    """Whether what has the same shape many times over is staged as columns, which not every store takes."""
 
     def __call__(self, _offset_range: OffsetRange) -> "LineageStager":
         """Choose a name that no other attempt has."""
-        return LineageStager(self.folder / f"{uuid.uuid4().hex}.facts")
+        return LineageStager(self.folder / f"{uuid.uuid4().hex}.facts", as_columns=self.as_columns)
 
 
 class LineageStager:
     """The facts of one task: however many events say the same, it is staged once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, as_columns: bool = False) -> None:
         self._path = path
+        self._as_columns = as_columns
         self._extractor = Extractor()
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, RecordError]]:
@@ -49,7 +54,23 @@ class LineageStager:
 
     def finish(self) -> dict[str, Any]:
         """Write the facts down, and say where."""
+        facts, uses = taken(self._extractor.facts) if self._as_columns else (self._extractor.facts, None)
         make_private(self._path.parent)
         with open_private(self._path) as file:
-            file.write(packed(self._extractor.facts))
+            file.write(_encode(_Staged(packed(facts), uses)))
         return {"file": str(self._path)}
+
+
+class _Staged(msgspec.Struct, array_like=True):
+    facts: bytes
+    uses: Uses | None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Staged).decode
+
+
+def read_staged(data: bytes) -> tuple[Facts, Uses | None]:
+    """Return what a stager has written down."""
+    staged = _decode(data)
+    return unpacked(staged.facts), staged.uses

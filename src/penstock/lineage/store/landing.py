@@ -1,7 +1,7 @@
 """The driver's part of the sink: merges what tasks have staged into the store, and moves the positions with it."""
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
@@ -12,14 +12,16 @@ from sqlalchemy import select
 from penstock.clock import clock
 from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, Conflict, PositionsMoved
-from penstock.lineage.collected import Facts, unpacked
-from penstock.lineage.stager import EVENT, LineageStagerFactory
+from penstock.lineage.collected import Facts
+from penstock.lineage.stager import EVENT, LineageStagerFactory, read_staged
 from penstock.lineage.store import tables
 from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.database import explained, open_or_make
 from penstock.lineage.store.partitions import Partitions
 from penstock.lineage.store.sessions import PostgresSession, Session, open_session
+from penstock.lineage.store.using import moments
 from penstock.lineage.store.writing import Writer
+from penstock.lineage.uses import Uses
 from penstock.record.positions import Positions, SourcePartition, require_unmoved
 from penstock.sinks.sink import Sink
 
@@ -102,7 +104,7 @@ class LineageSink(Sink):
 
     def stager(self) -> LineageStagerFactory:
         """Return what tasks read events into facts with."""
-        return LineageStagerFactory(self._aside)
+        return LineageStagerFactory(self._aside, as_columns=self._address.server is not None)
 
     def commit(self) -> None:
         """Merge the facts and move the positions in one transaction, if these are where they are expected."""
@@ -111,13 +113,13 @@ class LineageSink(Sink):
 
     def _commit(self) -> None:
         files = [Path(each.detail["file"]) for each in self._staged if each.rows]
-        facts = _facts_of(files, self.name)
+        facts, uses = _staged_in(files, self.name)
         with self._session() as (session, writer):
             if self._partitions is not None and isinstance(session, PostgresSession):
-                self._make_partitions(session, self._partitions, facts)
+                self._make_partitions(session, self._partitions, facts, uses)
             session.begin()
             self._require_unmoved(session)
-            writer.write(facts)
+            writer.write(facts, uses)
             for each in self._staged:
                 partition = each.offset_range.source_partition
                 session.run(_MOVE, [*self._key(partition), partition.topic, each.offset_range.end])
@@ -138,16 +140,18 @@ class LineageSink(Sink):
                 raise BatchAborted(f"a commit to sink '{self.name}' that went unanswered has come through") from None
             raise
 
-    def _make_partitions(self, session: PostgresSession, partitions: Partitions, facts: Facts) -> None:
+    def _make_partitions(
+        self, session: PostgresSession, partitions: Partitions, facts: Facts, uses: Sequence[Uses]
+    ) -> None:
         now = clock().now()
-        moments = {
+        times = {
             tables.run: {each.created_at for each in facts.runs.values()},
             tables.operation: {each.created_at for each in facts.operations.values()},
             tables.input_: {each.created_at for each in facts.inputs},
             tables.output: {each.created_at for each in facts.outputs},
             tables.column_lineage: {each.created_at for each in facts.column_lineage},
         }
-        for table, needed in moments.items():
+        for table, needed in (*times.items(), *moments(uses)):
             partitions.make(session.connection, table, needed, now)
 
     def close(self) -> None:
@@ -170,13 +174,14 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _facts_of(files: list[Path], sink: str) -> Facts:
-    """Return what all tasks have staged, merged."""
-    facts = Facts()
+def _staged_in(files: list[Path], sink: str) -> tuple[Facts, list[Uses]]:
+    """Return what all tasks have staged: facts merged, and the uses of each."""
+    facts, uses = Facts(), list[Uses]()
     for file in files:
         try:
-            staged = unpacked(file.read_bytes())
+            staged, used = read_staged(file.read_bytes())
         except FileNotFoundError:
             raise BatchAborted(f"what was staged for sink '{sink}' in {file} is gone") from None
         facts.merge(staged)
-    return facts
+        uses += [] if used is None else [used]
+    return facts, uses

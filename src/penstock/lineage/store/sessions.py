@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
 
+import numpy as np
 import psycopg
 from psycopg import sql
 from sqlalchemy import Table
@@ -21,6 +22,7 @@ from penstock.lineage.keys import time_of
 from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.columns import from_us, to_us
 from penstock.lineage.store.database import connect_postgres, connect_sqlite
+from penstock.lineage.store.row_columns import RowColumns
 from penstock.lineage.store.statements import Dialect, make_staged, quoted, staged
 from penstock.sinks.postgres_server import Server
 
@@ -59,6 +61,9 @@ class Session(Protocol):
 
     def insert(self, parts: Iterable[History]) -> list[History]:
         """Put rows into their tables, unless that may have one of the same key; give back those, to be merged."""
+
+    def insert_columns(self, parts: Iterable[tuple[Table, RowColumns]]) -> list[History]:
+        """As `insert`, for rows whose time is that of their id, by column."""
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement with `?` for values; return its rows, if it gives any."""
@@ -171,13 +176,31 @@ class PostgresSession:
         months: defaultdict[tuple[int, int], list[tuple[Any, ...]]] = defaultdict(list)
         for row in rows:
             months[row[0].year, row[0].month].append(row)
-        find = _THERE.format(column=table.columns.keys()[1], table=table.name)
         found: set[str] = set()
         for those in months.values():
             moments = [row[0] for row in those]
             ids = ",".join([row[1].hex for row in those])
-            found.update(id_ for (id_,) in self.run(find, [f"{{{ids}}}", min(moments), max(moments)]))
+            found |= self._found(table, f"{{{ids}}}", min(moments), max(moments))
         return found
+
+    def _found(self, table: Table, ids: str, first: datetime.datetime, last: datetime.datetime) -> set[str]:
+        find = _THERE.format(column=table.columns.keys()[1], table=table.name)
+        return {id_ for (id_,) in self.run(find, [ids, first, last])}
+
+    def insert_columns(self, parts: Iterable[tuple[Table, RowColumns]]) -> list[History]:
+        """Copy what is new, month by month, as its columns have it."""
+        left: list[History] = []
+        for table, columns in parts:
+            for month in columns.by_month():
+                there = set(map(bytes.fromhex, self._found(table, month.listed_ids(), *month.span())))
+                is_known = (
+                    np.array([each in there for each in month.ids.tolist()]) if there else np.zeros(len(month), "?")
+                )
+                if there:
+                    left.append((table, month.take(is_known).rows()))
+                with self._copy(table.name, table, table.columns.keys()) as copy:
+                    copy.write(month.take(~is_known).as_copy())
+        return left
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement."""
@@ -248,6 +271,13 @@ class SqliteSession:
     def insert(self, parts: Iterable[History]) -> list[History]:
         """Leave all to be merged: a file is asked for a row in next to no time."""
         return list(parts)
+
+    def insert_columns(self, parts: Iterable[tuple[Table, RowColumns]]) -> list[History]:
+        """Leave all to be merged."""
+        return [(table, list(map(self._in_own_form, columns.rows()))) for table, columns in parts]
+
+    def _in_own_form(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(self.uuid(each) if isinstance(each, UUID) else each for each in (self.time(row[0]), *row[1:]))
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement."""

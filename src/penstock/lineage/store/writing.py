@@ -25,6 +25,8 @@ from penstock.lineage.store.statements import (
 )
 from penstock.lineage.store.statements import ids as ids_of
 from penstock.lineage.store.uniting import Locations
+from penstock.lineage.store.using import each_once, histories
+from penstock.lineage.uses import Uses
 
 _MOST_KNOWN = 200_000
 """How many things of the catalogue are remembered: what is known already is not written again."""
@@ -59,11 +61,17 @@ class Writer:
         self._known |= self._new_known
         self._places.committed()
 
-    def write(self, facts: Facts) -> None:
+    def write(self, facts: Facts, uses: Sequence[Uses] = ()) -> None:
         """Write everything, in the transaction that is open."""
         self._new_ids, self._new_known = {}, set()
         changed = self._places.have_changed()
-        facts, changed_now = self._places.united(facts)
+        uses = each_once(uses, facts)
+        united, changed_now = self._places.united(facts)
+        if uses and united is not facts:  # under other names two of them may be one, which facts find out
+            for task in uses:
+                task.put_back(facts, task.operations())
+            uses, (united, _) = (), self._places.united(facts)
+        facts = united
         if changed or changed_now:
             self._ids.clear()
             self._known.clear()
@@ -76,7 +84,9 @@ class Writer:
         self._links(facts, datasets, jobs)
         self._facets(facts, datasets, jobs)
         self._relations(facts)
-        for table, rows in self._session.insert(self._history(facts, datasets, jobs)):
+        known = self._session.insert(self._history(facts, datasets, jobs))
+        known += self._session.insert_columns(histories(uses, datasets, jobs))
+        for table, rows in known:
             columns, key = table.columns.keys(), table.primary_key.columns.keys()
             self._merge(table, columns, key, rules.HISTORY[table], rows)
 
