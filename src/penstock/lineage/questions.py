@@ -12,22 +12,25 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from penstock.errors import BadInput, NotFound, Refused, SinkUnavailable
-from penstock.lineage.shapes.catalogue import DatasetDetailed
-from penstock.lineage.shapes.lineage import Lineage
+from penstock.lineage.shapes.catalogue import DatasetDetailed, LocationDetailed
+from penstock.lineage.shapes.lineage import JobHierarchy, Lineage
 from penstock.lineage.shapes.page import Page
 from penstock.lineage.shapes.parameters import (
     BatchesQuery,
     DatasetLineageQuery,
     DatasetsQuery,
+    HierarchyQuery,
     JobLineageQuery,
     JobsQuery,
+    LocationsQuery,
     OperationLineageQuery,
+    OperationsQuery,
     Parameters,
     RunLineageQuery,
     RunsQuery,
     SearchParameters,
 )
-from penstock.lineage.shapes.runs import JobDetailed, RunDetailed
+from penstock.lineage.shapes.runs import JobDetailed, OperationDetailed, RunDetailed
 from penstock.lineage.shapes.search import Batch, SearchResult
 from penstock.loopback import is_loopback
 from penstock.secret import Secret
@@ -50,6 +53,9 @@ class Questions(Protocol):
     def lineage(self, query: AnyLineageQuery) -> Lineage:
         """Return where something comes from, and what comes of it."""
 
+    def locations(self, query: LocationsQuery) -> Page[LocationDetailed]:
+        """Return a page of locations."""
+
     def datasets(self, query: DatasetsQuery) -> Page[DatasetDetailed]:
         """Return a page of datasets."""
 
@@ -58,6 +64,12 @@ class Questions(Protocol):
 
     def runs(self, query: RunsQuery) -> Page[RunDetailed]:
         """Return a page of runs."""
+
+    def operations(self, query: OperationsQuery) -> Page[OperationDetailed]:
+        """Return a page of operations."""
+
+    def hierarchy(self, query: HierarchyQuery) -> JobHierarchy:
+        """Return which jobs a job belongs to, starts, waits for and is waited for."""
 
     def batches(self, query: BatchesQuery) -> Page[Batch]:
         """Return a page of batches."""
@@ -85,6 +97,10 @@ class Service:
         """Return where something comes from, and what comes of it."""
         return self._get(f"{_PATHS[type(query)]}/lineage", query, Lineage)
 
+    def locations(self, query: LocationsQuery) -> Page[LocationDetailed]:
+        """Return a page of locations."""
+        return self._get("locations", query, Page[LocationDetailed])
+
     def datasets(self, query: DatasetsQuery) -> Page[DatasetDetailed]:
         """Return a page of datasets."""
         return self._get("datasets", query, Page[DatasetDetailed])
@@ -96,6 +112,14 @@ class Service:
     def runs(self, query: RunsQuery) -> Page[RunDetailed]:
         """Return a page of runs."""
         return self._get("runs", query, Page[RunDetailed])
+
+    def operations(self, query: OperationsQuery) -> Page[OperationDetailed]:
+        """Return a page of operations."""
+        return self._get("operations", query, Page[OperationDetailed])
+
+    def hierarchy(self, query: HierarchyQuery) -> JobHierarchy:
+        """Return which jobs a job belongs to, starts, waits for and is waited for."""
+        return self._get("jobs/hierarchy", query, JobHierarchy)
 
     def batches(self, query: BatchesQuery) -> Page[Batch]:
         """Return a page of batches."""
@@ -165,6 +189,12 @@ class Store:
             with_columns=query.include_column_lineage,
         )
 
+    def locations(self, query: LocationsQuery) -> Page[LocationDetailed]:
+        """Return a page of locations."""
+        from penstock.lineage.query import lists
+
+        return lists.locations(self._connection, query)
+
     def datasets(self, query: DatasetsQuery) -> Page[DatasetDetailed]:
         """Return a page of datasets."""
         from penstock.lineage.query import lists
@@ -182,6 +212,18 @@ class Store:
         from penstock.lineage.query import lists
 
         return lists.runs(self._connection, query)
+
+    def operations(self, query: OperationsQuery) -> Page[OperationDetailed]:
+        """Return a page of operations."""
+        from penstock.lineage.query import lists
+
+        return lists.operations(self._connection, query)
+
+    def hierarchy(self, query: HierarchyQuery) -> JobHierarchy:
+        """Return which jobs a job belongs to, starts, waits for and is waited for."""
+        from penstock.lineage.query.hierarchy import hierarchy
+
+        return hierarchy(self._connection, query)
 
     def batches(self, query: BatchesQuery) -> Page[Batch]:
         """Return a page of batches."""

@@ -31,11 +31,16 @@ def subject_of(key: str) -> Subject:
     word, _, rest = key.partition(":")
     kind = _KINDS.get(word.lower())
     try:
-        if kind is not None and (kind not in _BY_NUMBER or rest.isdecimal()):
+        if kind is not None and (kind not in _BY_NUMBER or _is_number(rest)):
             return Subject(kind, int(rest) if kind in _BY_NUMBER else uuid.UUID(rest), key)
     except ValueError:
         pass
     raise BadInput(f"'{key}' is not dataset:NUMBER, job:NUMBER, run:ID or operation:ID")
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text can be a number of the store."""
+    return text.isdecimal() and int(text) <= parameters.LARGEST_NUMBER
 
 
 def level_of(found: Subject, by: Level) -> Any:

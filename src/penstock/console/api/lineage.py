@@ -1,25 +1,18 @@
 """Lineage: looking for datasets and jobs, and the graph around one of them."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from penstock.clock import clock
+from penstock.console.api.lineage_lists import MOST_LISTED, Page, Size
 from penstock.console.asking import NEEDS, FromConsole
-from penstock.console.service import Console
-from penstock.errors import BadInput
-from penstock.extras import require
-from penstock.kafka.positions import Position
+from penstock.console.lineage_store import moment, questions
+from penstock.lineage.shapes.parameters import SearchParameters, SearchQuery
 from penstock.lineage.subjects import Level
 
 router = APIRouter(prefix="/lineage", tags=["lineage"])
-_LISTED = 50
-_VARIABLES = ("PENSTOCK_LINEAGE_STORE", "PENSTOCK_LINEAGE_PASSWORD_FROM", "PENSTOCK_LINEAGE_CA_FILE")
 
 
 class Found(BaseModel, frozen=True):
@@ -76,63 +69,22 @@ class LineageGraph(BaseModel, frozen=True):
     svg: str = Field(description="The same as a picture, in layers from left to right; names are only text in it.")
 
 
-@contextmanager
-def _questions(console: Console) -> Iterator[Any]:
-    """Ask the store that the commands ask: of the environment, or the one in the home folder."""
-    require("lineage", "lineage in the console")
-    from penstock.lineage.questions import of_store
-    from penstock.lineage.store.address import named_store
-
-    store, password, ca_file = (os.environ.get(name, "") for name in _VARIABLES)
-    with of_store(named_store(console.settings.home, store, password, ca_file)) as asked:
-        yield asked
-
-
 @router.get("/search", summary="Look for datasets and jobs", dependencies=NEEDS["viewer"])
 def search(
     console: FromConsole,
-    words: Annotated[str, Query(min_length=3, max_length=1024, description="Words that a name has; each of them.")],
+    words: Annotated[SearchQuery, Query(description="Words that a name has; each of them. Three letters at least.")],
+    page: Page = 0,
+    size: Size = MOST_LISTED,
 ) -> FoundPage:
-    """Return datasets, jobs and runs by name."""
-    from penstock.lineage.shapes.parameters import SearchParameters
-
-    with _questions(console) as asked:
-        page = asked.search(SearchParameters(search_query=words, kind=["DATASET", "JOB", "RUN"], page_size=_LISTED))
+    """Return datasets, jobs and runs by name, the closest first."""
+    query = SearchParameters(search_query=words, kind=["DATASET", "JOB", "RUN"], page=page + 1, page_size=size)
+    with questions(console) as asked:
+        found = asked.search(query)
     items = [
         Found(key=f"{each.kind.lower()}:{each.id}", kind=each.kind.lower(), name=each.name, where=each.context or "")
-        for each in page.items
+        for each in found.items
     ]
-    return FoundPage(total=page.meta.total_count, items=items)
-
-
-@router.get("/datasets", summary="List datasets", dependencies=NEEDS["viewer"])
-def list_datasets(
-    console: FromConsole, page: Annotated[int, Query(ge=1, le=100_000, description="Page, from 1.")] = 1
-) -> FoundPage:
-    """Return a page of datasets."""
-    from penstock.lineage.shapes.parameters import DatasetsQuery
-
-    with _questions(console) as asked:
-        found = asked.datasets(DatasetsQuery(page=page, page_size=_LISTED))
-    return FoundPage(total=found.meta.total_count, items=[_found("dataset", each.data) for each in found.items])
-
-
-@router.get("/jobs", summary="List jobs", dependencies=NEEDS["viewer"])
-def list_jobs(
-    console: FromConsole, page: Annotated[int, Query(ge=1, le=100_000, description="Page, from 1.")] = 1
-) -> FoundPage:
-    """Return a page of jobs."""
-    from penstock.lineage.shapes.parameters import JobsQuery
-
-    with _questions(console) as asked:
-        found = asked.jobs(JobsQuery(page=page, page_size=_LISTED))
-    return FoundPage(total=found.meta.total_count, items=[_found("job", each.data) for each in found.items])
-
-
-def _found(kind: str, each: Any) -> Found:
-    return Found(
-        key=f"{kind}:{each.id}", kind=kind, name=each.name, where=f"{each.location.type}://{each.location.name}"
-    )
+    return FoundPage(total=found.meta.total_count, items=items)
 
 
 @router.get("/graph", summary="The graph around something", dependencies=NEEDS["viewer"])
@@ -155,8 +107,8 @@ def graph(
     found = subject_of(of)
     level = level_of(found, by)
     is_dataset = found.kind == "DATASET"
-    wanted = {"direction": direction.upper(), "depth": depth, "since": _moment(since)}
-    with _questions(console) as asked:
+    wanted = {"direction": direction.upper(), "depth": depth, "since": moment(since)}
+    with questions(console) as asked:
         lineage = asked.lineage(query_of(found, level, include_column_lineage=is_dataset, **wanted))
     drawn = graph_of(lineage, level)
     kept = {"direction": direction, "depth": depth, "by": by, "since": since}
@@ -178,10 +130,3 @@ def graph(
         width=round(lay_out(drawn).width),
         svg=svg(drawn, found.key, lambda key: f"/lineage?{urlencode({'of': key.lower(), **kept})}"),
     )
-
-
-def _moment(text: str) -> Any:
-    position = Position.parse(text)
-    if position.kind != "timestamp":
-        raise BadInput(f"'{text}' is not a time: say 2026-01-31T12:00, or 30d for 30 days ago")
-    return clock().now().fromtimestamp(position.value / 1000, clock().now().tzinfo)

@@ -13,3 +13,12 @@ OPEN = """
 <q-td :props="props"><button class="open" @click="() => $parent.$emit('open', props.row)">{{ props.value }}</button>
 </q-td>
 """
+TIMES = """
+<q-td :props="props"><span :title="props.row[props.col.name + '_exactly']">{{ props.value }}</span></q-td>
+"""
+"""Of a row that has several times: the exact one of `started` is `started_exactly`."""
+LINKS = """
+<q-td :props="props"><a v-if="props.row[props.col.name + '_path']" class="plain"
+:href="props.row[props.col.name + '_path']">{{ props.value }}</a><span v-else>{{ props.value }}</span></q-td>
+"""
+"""Of a row that leads to several places: that of `job` is `job_path`, if there is one."""

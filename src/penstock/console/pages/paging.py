@@ -7,17 +7,23 @@ from nicegui import ui
 
 from penstock.console.pages.wording import count
 
+_DIGITS = 7
+
 
 class Paging:
     """Which page of one list is asked for. Searching begins again at the first."""
 
-    def __init__(self, size: int) -> None:
-        self._size, self._page = size, 0
+    def __init__(self, size: int, page: str = "", search: str = "") -> None:
+        """Begin at a page and with words, as an address has them."""
+        self._size, self._page = size, int(page) if page.isdecimal() and len(page) < _DIGITS else 0
+        self._words = search
         self._reload: Callable[[], Any] | None = None
+        self._search: Any = None
 
     def draw_search(self, what: str) -> None:
         """Draw the field that is searched by."""
-        self._search = ui.input(placeholder=f"Search {what}").props("outlined dense clearable debounce=300")
+        self._search = ui.input(placeholder=f"Search {what}", value=self._words)
+        self._search.props("outlined dense clearable debounce=300")
 
     def draw_turning(self) -> None:
         """Draw the buttons, each while there is a page to turn to."""
@@ -31,12 +37,14 @@ class Paging:
     def follow(self, reload: Callable[[], Any]) -> None:
         """Say what loads the page that was turned to."""
         self._reload = reload
-        self._search.on_value_change(lambda: self._go_to(0))
+        if self._search is not None:
+            self._search.on_value_change(lambda: self._go_to(0))
 
     @property
     def asked(self) -> dict[str, Any]:
         """What the REST interface is asked with."""
-        return {"search": self._search.value, "page": self._page, "size": self._size}
+        search = {} if self._search is None else {"search": self._search.value}
+        return {**search, "page": self._page, "size": self._size}
 
     def show(self, shown: int, total: int) -> None:
         """Say which of how many are shown."""
@@ -44,6 +52,10 @@ class Paging:
         self._where.text = f"{count(first + 1)} to {count(first + shown)} of {count(total)}" if shown else ""
         self._back.set_visibility(self._page > 0)
         self._on.set_visibility(first + shown < total)
+
+    async def begin(self) -> None:
+        """Go to the first page, as what is listed is now chosen otherwise."""
+        await self._go_to(0)
 
     async def _turn(self, pages: int) -> None:
         await self._go_to(max(0, self._page + pages))

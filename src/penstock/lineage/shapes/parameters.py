@@ -21,7 +21,7 @@ from penstock.lineage.shapes.runs import Status
 from penstock.lineage.shapes.shape import StoredText, without_nul
 
 _MOST_IDS = 100
-_LARGEST_NUMBER = 2**63 - 1
+LARGEST_NUMBER = 2**63 - 1
 
 
 def _in_utc(value: datetime.datetime) -> datetime.datetime:
@@ -33,7 +33,7 @@ def _in_utc(value: datetime.datetime) -> datetime.datetime:
 
 
 Moment = Annotated[datetime.datetime, AfterValidator(_in_utc)]
-Number = Annotated[int, Field(ge=0, le=_LARGEST_NUMBER)]
+Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
 Numbers = Annotated[list[Number], Field(max_length=_MOST_IDS)]
 Uuids = Annotated[list[UUID], Field(max_length=_MOST_IDS)]
 Texts = Annotated[list[StoredText], Field(max_length=_MOST_IDS)]

@@ -1,0 +1,156 @@
+"""Lineage as lists, a page at a time: locations, datasets, jobs, runs, and the operations of a run."""
+
+import datetime
+from typing import Annotated, Any, Generic, TypeVar
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from penstock.console.asking import NEEDS, FromConsole
+from penstock.console.lineage_store import moment, questions
+from penstock.lineage.shapes.catalogue import DatasetDetailed, LocationDetailed
+from penstock.lineage.shapes.parameters import (
+    DatasetsQuery,
+    JobsQuery,
+    LocationsQuery,
+    Number,
+    OperationsQuery,
+    RunsQuery,
+    SearchQuery,
+)
+from penstock.lineage.shapes.runs import JobDetailed, OperationDetailed, RunDetailed, Status
+
+router = APIRouter(prefix="/lineage", tags=["lineage"])
+Item = TypeVar("Item")
+MOST_LISTED = 50
+BEFORE = datetime.timedelta(hours=1)
+"""What a run did is on record under the hour in which that began, and clocks of producers differ."""
+Search = Annotated[SearchQuery | None, Query(description="Words that it has; each of them. Three letters at least.")]
+Page = Annotated[int, Query(ge=0, lt=1_000_000, description="Page, from 0.")]
+Size = Annotated[int, Query(ge=1, le=MOST_LISTED, description="How many a page has.")]
+Location = Annotated[Number | None, Query(description="Only in this location.")]
+Since = Annotated[str, Query(max_length=64, description="Made since: 30d, or a time.")]
+
+
+class Listed(BaseModel, Generic[Item], frozen=True):
+    """Some of a list."""
+
+    total: int = Field(description="How many there are that fit.")
+    items: list[Item] = Field(description="Those of this page.")
+
+
+class JobRow(JobDetailed):
+    """A job with its last run and what starts it."""
+
+    parent: str | None = Field(description="Name of the job that starts it.")
+
+
+class RunRow(RunDetailed):
+    """A run with its job, what it read and wrote, and what started it."""
+
+    parent: str | None = Field(description="Name of the job whose run started it.")
+
+
+@router.get("/locations", summary="List locations", dependencies=NEEDS["viewer"])
+def list_locations(
+    console: FromConsole, search: Search = None, page: Page = 0, size: Size = MOST_LISTED
+) -> Listed[LocationDetailed]:
+    """Return locations by type and name, with their addresses and how much is there."""
+    with questions(console) as asked:
+        found = asked.locations(LocationsQuery(search_query=search, page=page + 1, page_size=size))
+    return Listed(total=found.meta.total_count, items=found.items)
+
+
+@router.get("/datasets", summary="List datasets", dependencies=NEEDS["viewer"])
+def list_datasets(
+    console: FromConsole, search: Search = None, location: Location = None, page: Page = 0, size: Size = MOST_LISTED
+) -> Listed[DatasetDetailed]:
+    """Return datasets by name, with the schema that each was last seen with."""
+    query = DatasetsQuery(search_query=search, location_id=_one(location), page=page + 1, page_size=size)
+    with questions(console) as asked:
+        found = asked.datasets(query)
+    return Listed(total=found.meta.total_count, items=found.items)
+
+
+@router.get("/jobs", summary="List jobs", dependencies=NEEDS["viewer"])
+def list_jobs(
+    console: FromConsole,
+    search: Search = None,
+    location: Location = None,
+    parent: Annotated[Number | None, Query(description="Only those that this job starts.")] = None,
+    page: Page = 0,
+    size: Size = MOST_LISTED,
+) -> Listed[JobRow]:
+    """Return jobs by name, each with its last run and what starts it."""
+    query = JobsQuery(
+        search_query=search,
+        location_id=_one(location),
+        parent_job_id=_one(parent),
+        page=page + 1,
+        page_size=size,
+    )
+    with questions(console) as asked:
+        found = asked.jobs(query)
+        wanted = sorted({int(each.data.parent_job_id) for each in found.items if each.data.parent_job_id})
+        parents = asked.jobs(JobsQuery(job_id=wanted, page_size=MOST_LISTED)).items if wanted else []
+    names = {each.id: each.data.name for each in parents}
+    items = [JobRow(**dict(each), parent=names.get(each.data.parent_job_id or "")) for each in found.items]
+    return Listed(total=found.meta.total_count, items=items)
+
+
+@router.get("/runs", summary="List runs", dependencies=NEEDS["viewer"])
+def list_runs(
+    console: FromConsole,
+    search: Search = None,
+    job: Annotated[Number | None, Query(description="Only those of this job.")] = None,
+    parent: Annotated[UUID | None, Query(description="Only those that this run started.")] = None,
+    state: Annotated[Status | None, Query(description="Only those that are so far.")] = None,
+    since: Since = "30d",
+    page: Page = 0,
+    size: Size = MOST_LISTED,
+) -> Listed[RunRow]:
+    """Return runs, the latest first, with what each read and wrote in sum and what started it."""
+    query = RunsQuery(
+        since=moment(since),
+        search_query=search,
+        job_id=_one(job),
+        parent_run_id=_one(parent),
+        status=_one(state),
+        page=page + 1,
+        page_size=size,
+    )
+    with questions(console) as asked:
+        found = asked.runs(query)
+        names = job_names(asked, {each.data.parent_run_id for each in found.items if each.data.parent_run_id})
+    items = [RunRow(**dict(each), parent=names.get(each.data.parent_run_id)) for each in found.items]
+    return Listed(total=found.meta.total_count, items=items)
+
+
+@router.get("/operations", summary="Operations of a run", dependencies=NEEDS["viewer"])
+def list_operations(
+    console: FromConsole,
+    run: Annotated[UUID, Query(description="The run.")],
+    page: Page = 0,
+    size: Size = MOST_LISTED,
+) -> Listed[OperationDetailed]:
+    """Return the operations of a run, the latest first, with their SQL and what each read and wrote in sum."""
+    with questions(console) as asked:
+        known = asked.runs(RunsQuery(run_id=[run])).items
+        if not known:
+            return Listed(total=0, items=[])
+        since = known[0].data.created_at - BEFORE
+        found = asked.operations(OperationsQuery(run_id=[run], since=since, page=page + 1, page_size=size))
+    return Listed(total=found.meta.total_count, items=found.items)
+
+
+def job_names(asked: Any, run_ids: set[UUID]) -> dict[UUID | None, str]:
+    """Return the names of the jobs of runs; of a run that only a child has named there is none."""
+    if not run_ids:
+        return {}
+    found = asked.runs(RunsQuery(run_id=sorted(run_ids), page_size=MOST_LISTED))
+    return {each.id: each.job.name for each in found.items if each.job is not None}
+
+
+def _one(value: Any) -> list[Any]:
+    return [] if value is None else [value]
