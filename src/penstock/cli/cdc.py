@@ -125,7 +125,7 @@ def status(
 
 
 def _row(captures: "Captures", capture: "Capture") -> dict[str, Any]:
-    from penstock.connect.postgres import slot_of, unpublished
+    from penstock.connect.cdc import slot_status
 
     row: dict[str, Any] = {"name": capture.name, "tables": ", ".join(capture.tables)}
     try:
@@ -133,19 +133,13 @@ def _row(captures: "Captures", capture: "Capture") -> dict[str, Any]:
         row |= {"connector": found.state, "tasks": found.tasks}
     except PenstockError as error:
         row |= {"connector": str(error.what), "tasks": ""}
-    try:
-        with capture.server.connect() as connection:
-            slot = slot_of(connection, capture.slot)
-            lost = ", ".join(unpublished(connection, capture.slot, capture.tables))
-    except PenstockError as error:
-        return {**row, "slot": str(error.what), "wal_held_bytes": None, "lag_bytes": None, "not_captured": ""}
-    state = "missing" if slot is None else "active" if slot.is_active else "nobody reads it"
+    slot = slot_status(capture)
     return {
         **row,
-        "slot": state if slot is None or slot.wal_status != "lost" else "lost",
-        "wal_held_bytes": slot.held_bytes if slot else None,
-        "lag_bytes": slot.lag_bytes if slot else None,
-        "not_captured": lost,
+        "slot": slot.problem or slot.state,
+        "wal_held_bytes": slot.wal_held_bytes,
+        "lag_bytes": slot.lag_bytes,
+        "not_captured": ", ".join(slot.not_captured),
     }
 
 

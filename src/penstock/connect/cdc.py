@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -52,6 +53,40 @@ class Capture(BaseModel, frozen=True, extra="forbid"):
     def topic(self, table: str) -> str:
         """Name the topic of a table."""
         return f"{self.name}.{re.sub(r'[^A-Za-z0-9._-]', '_', table)}"
+
+
+class SlotStatus(BaseModel, frozen=True):
+    """How the replication slot of a capture is, as its database says."""
+
+    slot: str = Field(description="Name of the slot, and of the publication.")
+    state: Literal["active", "nobody reads it", "lost", "missing", "unknown"] = Field(
+        description="lost: the log that it needs is gone, and a new snapshot is needed; unknown: nobody answered."
+    )
+    wal_held_bytes: int | None = Field(None, description="How much of its log the database keeps for it.")
+    lag_bytes: int | None = Field(None, description="How much of the log the capture has not confirmed.")
+    not_captured: list[str] = Field(default=[], description="Tables whose changes it lacks: they were made anew.")
+    problem: str = Field("", description="Why it is unknown.")
+
+
+def slot_status(capture: Capture, statement_timeout_ms: int | None = None) -> SlotStatus:
+    """Ask the database of a capture; one that does not answer, or not let us in, is said to be so."""
+    update = {} if statement_timeout_ms is None else {"statement_timeout": statement_timeout_ms}
+    try:
+        with capture.server.model_copy(update=update).connect() as connection:
+            found = postgres.slot_of(connection, capture.slot)
+            lost = postgres.unpublished(connection, capture.slot, capture.tables)
+    except PenstockError as error:
+        return SlotStatus(slot=capture.slot, state="unknown", problem=error.what)
+    if found is None:
+        return SlotStatus(slot=capture.slot, state="missing", not_captured=lost)
+    state: Literal["active", "nobody reads it", "lost"] = "active" if found.is_active else "nobody reads it"
+    return SlotStatus(
+        slot=capture.slot,
+        state="lost" if found.wal_status == "lost" else state,
+        wal_held_bytes=found.held_bytes,
+        lag_bytes=found.lag_bytes,
+        not_captured=lost,
+    )
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from penstock.console.quotas import Quotas
 from penstock.console.records import content_of
 from penstock.console.simulator import BackgroundGames
 from penstock.console.sizes import Sizes
+from penstock.console.slots import Slots
 from penstock.console.users import Role, Users
 from penstock.errors import Conflict, NotFound
 from penstock.kafka.admin import Admin
@@ -78,6 +79,7 @@ class Console:
         self.commands = Commands(settings, root)
         self.planned_replays: dict[str, RangeReplay] = {}
         """Plans that nobody has carried out yet, the newest last."""
+        self.slots = Slots()
         self.lab_catalog = Catalog()
         self.lab_runs = LabRuns(settings, self.lab_catalog)
         self.lab_clusters = RunClusters(settings.jars)

@@ -115,6 +115,7 @@ ROUTES: dict[str, Role] = {
     "PUT /schemas/compatibility": "admin",
     "GET /connectors": "viewer",
     "GET /connectors/{name}": "viewer",
+    "GET /connectors/{name}/slot": "viewer",
     "POST /connectors/{name}/restart": "operator",
     "POST /connectors/{name}/tasks/{task}/restart": "operator",
     "POST /connectors/{name}/pause": "operator",

@@ -6,10 +6,12 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from penstock.config.local_services import local_service
+from penstock.connect.cdc import Captures, SlotStatus
 from penstock.connect.client import ConnectClient, Connector, Task
 from penstock.console.actions import ActionRoute
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.service import Console
+from penstock.errors import NotFound
 from penstock.secret import holds_secret, is_url_with_login
 
 router = APIRouter(prefix="/connectors", tags=["connectors"], route_class=ActionRoute)
@@ -29,6 +31,7 @@ class ConnectorDetail(BaseModel, frozen=True):
     connector: Connector = Field(description="How it is.")
     tasks: list[Task] = Field(description="Its tasks.")
     settings: list[ConnectorSetting] = Field(description="Its settings, by name.")
+    is_capture: bool = Field(description="Whether it captures changes, as `penstock cdc add` has it: it has a slot.")
 
 
 def _client(console: Console) -> ConnectClient:
@@ -52,7 +55,17 @@ def get_connector(console: FromConsole, name: Name) -> ConnectorDetail:
             ConnectorSetting(name=key, value=None if holds_secret(key) or is_url_with_login(value) else value)
             for key, value in sorted(client.config(name).items())
         ],
+        is_capture=name in Captures(console.settings.home, client).names(),
     )
+
+
+@router.get("/{name}/slot", summary="The slot of a capture", dependencies=NEEDS["viewer"])
+def get_slot(console: FromConsole, name: Name) -> SlotStatus:
+    """Return how the replication slot of a change-data capture is, and how much log the database keeps for it."""
+    captures = Captures(console.settings.home, _client(console))
+    if name not in captures.names():
+        raise NotFound(f"'{name}' is no capture, and has no slot", fix="List captures with: penstock cdc status")
+    return console.slots.look(captures.load(name))
 
 
 @router.post("/{name}/restart", summary="Restart a connector", dependencies=NEEDS["operator"])

@@ -6,8 +6,10 @@ from typing import Any
 from nicegui import ui
 
 from penstock.console.pages.cells import LINK, STATE
+from penstock.console.pages.client import Failed
 from penstock.console.pages.frame import Frame, figures_in, heading
 from penstock.console.pages.paths import connector_path
+from penstock.console.pages.wording import size
 
 _CONNECTORS = [
     {"name": "name", "label": "Connector", "field": "name", "align": "left", "sortable": True},
@@ -27,6 +29,12 @@ _SETTINGS = [
     {"name": "value", "label": "Value", "field": "value", "align": "left", "classes": "mono"},
 ]
 _LOOKS = {"RUNNING": "good", "PAUSED": "warn", "RESTARTING": "warn", "UNASSIGNED": "warn", "FAILED": "bad"}
+_SLOT_EVERY_S = 5.0
+_SLOTS = {
+    "nobody reads it": "The database keeps its log for it until it is read, and its disk fills up meanwhile.",
+    "lost": "The database has thrown log away that it had not read: remove the capture, and begin it again.",
+    "missing": "The database has no such slot: remove the capture, and begin it again.",
+}
 _AGAIN = """
 <q-td :props="props"><button class="open" @click="() => $parent.$emit('again', props.row)">Restart</button></q-td>
 """
@@ -73,6 +81,7 @@ async def draw(frame: Frame, name: str) -> None:
     with frame.main():
         page.draw()
     page.reload = frame.keep_fresh(page.load)
+    ui.timer(_SLOT_EVERY_S, page.load_slot)
 
 
 class _Connector:
@@ -96,6 +105,11 @@ class _Connector:
                     again.props("outline color=primary no-caps")
         self.figures = ui.element("section").classes("figures")
         self.trace = ui.element("div")
+        with ui.element("section").classes("part") as self.of_slot:
+            heading("Replication slot", 2)
+            self.slot = ui.element("div").classes("figures")
+            self.slot_told = ui.label("Asking the database …").classes("soft").props('role="status"')
+        self.of_slot.set_visibility(False)
         with ui.element("section").classes("part"):
             heading("Tasks", 2)
             self.tasks = self.frame.table(_TASKS, "task", "It has no tasks now")
@@ -125,9 +139,30 @@ class _Connector:
         self.settings.rows = [
             {**each, "value": "secret" if each["value"] is None else each["value"]} for each in found["settings"]
         ]
+        self.of_slot.set_visibility(found["is_capture"])
         if self.frame.may("operator"):
             self.pause.set_visibility(connector["state"] == "RUNNING")
             self.resume.set_visibility(connector["state"] in {"PAUSED", "STOPPED"})
+
+    async def load_slot(self) -> None:
+        """Ask how the slot is, apart from all else: a database that is away takes its time."""
+        if not self.of_slot.visible:
+            return
+        try:
+            slot = await self.frame.client.get(f"{self.path}/slot")
+        except Failed as failure:
+            self.slot.clear()
+            self.slot_told.text = str(failure)
+            return
+        known = [
+            ("Its state", slot["state"]),
+            ("WAL that the database keeps for it", size(slot["wal_held_bytes"])),
+            ("WAL that it has not confirmed", size(slot["lag_bytes"])),
+        ]
+        figures_in(self.slot, [("Slot", slot["slot"]), *(known if not slot["problem"] else [])])
+        told = f"Not known for now: {slot['problem']}" if slot["problem"] else _SLOTS.get(slot["state"], "")
+        self.slot_told.text = told
+        self.slot_told.set_visibility(bool(told))
 
     async def do(self, what: str) -> None:
         """Do something with the whole connector."""
