@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from penstock.console.commands import Commands
 from penstock.delivery.dead_envelope import ENVELOPE, enveloped
 from penstock.delivery.selection import Filter
 from penstock.kafka.producer import Producer
@@ -34,10 +37,54 @@ def test_letters_are_counted_shown_planned_for_and_discarded_by_their_count(lab:
     assert is_read_once
     assert (2, 2) == (counted["total"], sum(each["letters"] for each in counted["reasons"]))
     assert ("no json", []) == (whole["record"]["value"]["text"], whole["record"]["headers"])
-    assert {"found": 2, "left_out": [], "replay": None} == planned
-    assert (409, "2 dead letters fit by now, and not 5") == (wrong.status_code, wrong.json()["error"]["message"])
-    assert {"found": 2, "discarded": 2, "is_done": True} == done
+    assert {"found": 2, "gone": 0, "left_out": [], "replay": None} == planned
+    assert (409, "2 dead letters are open by now, and not 5") == (wrong.status_code, wrong.json()["error"]["message"])
+    assert {"found": 2, "gone": 0, "discarded": 2, "is_done": True} == done
     assert 0 == ask("GET", "/dead-letters", pipeline=topic).json()["total"]
+
+
+def test_single_letters_are_replayed_and_discarded_once_and_others_stay_open(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Commands, "start", lambda _commands, _name, _arguments: None)
+    topic = lab.kafka.topic("console-chosen")
+    lab.send(topic, "no json", "nor this", "nor that")
+    lab.run(lab.spec(topic))
+    write_file(lab.home(topic).folder, lab.written(topic))
+    ask = open_console(lab.kafka.home, lab.connection.bootstrap_servers)
+
+    def open_offsets() -> list[int]:
+        return sorted(each["offset"] for each in ask("GET", "/dead-letters/letters", pipeline=topic).json())
+
+    listed = ask("GET", "/dead-letters/letters", pipeline=topic).json()
+    letters = sorted(listed, key=lambda each: int(each["offset"]))
+    first, second, _ = [place_of(each) for each in letters]
+    counted = ask("POST", "/dead-letters/replay", {"letters": [first]}).json()
+    replayed = ask("POST", "/dead-letters/replay", {"letters": [first], "count": 1}).json()
+    after_replay = open_offsets()
+    too_many = ask("POST", "/dead-letters/discard", {"letters": [first, second], "count": 2})
+    both = ask("POST", "/dead-letters/discard", {"letters": [first, second]}).json()
+    discarded = ask("POST", "/dead-letters/discard", {"letters": [first, second], "count": 1}).json()
+    again = [ask("POST", f"/dead-letters/{what}", {"letters": [second], "count": 1}) for what in ("discard", "replay")]
+
+    assert {"found": 1, "gone": 0, "left_out": [], "replay": None} == counted
+    assert (1, 1) == (
+        replayed["found"],
+        ask("GET", f"/dead-letters/replays/{replayed['replay']}").json()["letters"],
+    )
+    assert [1, 2] == after_replay
+    assert (409, "1 dead letter is open by now, and not 2") == (
+        too_many.status_code,
+        too_many.json()["error"]["message"],
+    )
+    assert {"found": 1, "gone": 1, "discarded": 0, "is_done": False} == both
+    assert {"found": 1, "gone": 1, "discarded": 1, "is_done": True} == discarded
+    assert [409, 409] == [each.status_code for each in again]
+    assert [2] == open_offsets()
+
+
+def place_of(letter: dict[str, Any]) -> dict[str, Any]:
+    return {name: letter[f"dead_{name}"] for name in ("topic", "partition", "offset")}
 
 
 def test_what_rules_hide_is_not_told_by_the_reasons_of_letters(kafka: RunningKafka, tmp_path: Path) -> None:

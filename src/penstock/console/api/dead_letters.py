@@ -4,12 +4,13 @@ from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from penstock.console.actions import ActionRoute
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.letters import MOST_LISTED
 from penstock.console.records import Record
+from penstock.console.service import Console
 from penstock.delivery.dead_envelope import PREFIX
 from penstock.delivery.dead_letter import DeadLetter, understand
 from penstock.delivery.ledger import Ledger
@@ -19,6 +20,7 @@ from penstock.kafka.reader import read_one
 from penstock.operate import replay as replays
 from penstock.operate.known_ledger import note_ledger
 from penstock.operate.known_pipelines import file_of_name
+from penstock.wording import plural
 
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"], route_class=ActionRoute)
 ReplayId = Annotated[str, Path(pattern="^[0-9a-f]{8}$", description="The replay's id.")]
@@ -39,17 +41,35 @@ class DeadLetterDetail(BaseModel, frozen=True):
     record: Record = Field(description="The record as it was, without the headers that say why it failed.")
 
 
-class Chosen(BaseModel, frozen=True, extra="forbid"):
-    """Letters to do something with."""
+class Place(BaseModel, frozen=True, extra="forbid"):
+    """Where a dead letter is."""
 
-    filter: Filter = Field(description="Which are meant.")
-    count: int | None = Field(None, ge=0, description="How many these are; only counted without it.")
+    topic: str = Field(min_length=1, max_length=249, description="The dead-letter topic.")
+    partition: int = Field(ge=0, description="Partition.")
+    offset: int = Field(ge=0, description="Offset.")
+
+
+class Chosen(BaseModel, frozen=True, extra="forbid"):
+    """Letters to do something with: those that fit, or single ones."""
+
+    filter: Filter | None = Field(None, description="Which are meant; or name them with letters.")
+    letters: list[Place] | None = Field(
+        None, min_length=1, max_length=MOST_LISTED, description="These; one that is no longer open is left out."
+    )
+    count: int | None = Field(None, ge=0, description="How many of them are open; only counted without it.")
+
+    @model_validator(mode="after")
+    def _says_which(self) -> "Chosen":
+        if (self.filter is None) == (self.letters is None):
+            raise ValueError("say either filter or letters")
+        return self
 
 
 class Discarded(BaseModel, frozen=True):
     """What was, or would be, discarded."""
 
-    found: int = Field(description="Letters that fit.")
+    found: int = Field(description="Letters that are meant and open.")
+    gone: int = Field(description="Letters that were named and are not open: replayed or discarded already.")
     discarded: int = Field(description="Those that nobody else had settled in between.")
     is_done: bool = Field(description="Whether it was done; without a count it is only counted.")
 
@@ -58,6 +78,7 @@ class Replayed(BaseModel, frozen=True):
     """A replay that was, or would be, begun."""
 
     found: int = Field(description="Letters that can be replayed.")
+    gone: int = Field(description="Letters that were named and are not open: replayed or discarded already.")
     left_out: list[str] = Field(description="Letters that cannot, and why.")
     replay: str | None = Field(description="Its id; none as long as it is only counted.")
 
@@ -124,31 +145,33 @@ def get_letter(
 
 @router.post("/discard", summary="Discard dead letters", dependencies=NEEDS["admin"])
 def discard_letters(console: FromConsole, chosen: Chosen) -> Discarded:
-    """Count the letters that fit; with that count, settle them for good. The records stay in their topic."""
+    """Count the letters that are meant; with that count, settle them for good. The records stay in their topic."""
     connection = console.connection()
-    letters = list(console.letters.select(chosen.filter, _passed_over))
+    letters, gone = _letters(console, chosen)
     if chosen.count is None:
-        return Discarded(found=len(letters), discarded=0, is_done=False)
+        return Discarded(found=len(letters), gone=gone, discarded=0, is_done=False)
     _require_count(chosen.count, len(letters))
     done = Ledger(connection).discard(letters) if letters else 0
     note_ledger(console.settings)
-    return Discarded(found=len(letters), discarded=done, is_done=True)
+    return Discarded(found=len(letters), gone=gone, discarded=done, is_done=True)
 
 
 @router.post("/replay", summary="Replay dead letters", status_code=HTTPStatus.ACCEPTED, dependencies=NEEDS["operator"])
 def replay_letters(console: FromConsole, chosen: Chosen) -> Replayed:
-    """Count the letters that fit; with that count, send them through their pipeline again, in the background."""
-    letters = list(console.letters.select(chosen.filter, _passed_over))
+    """Count the letters that are meant; with that count, send them through their pipeline again, in the background."""
+    letters, gone = _letters(console, chosen)
     if not letters:
-        return Replayed(found=0, left_out=[], replay=None)
+        _require_count(chosen.count or 0, 0)
+        return Replayed(found=0, gone=gone, left_out=[], replay=None)
     path = file_of_name(console.settings, only_pipeline(letters))
     selection = replays.replayable(letters, path)
+    found, left_out = len(selection.letters), selection.left_out
     if chosen.count is None:
-        return Replayed(found=len(selection.letters), left_out=selection.left_out, replay=None)
-    _require_count(chosen.count, len(selection.letters))
+        return Replayed(found=found, gone=gone, left_out=left_out, replay=None)
+    _require_count(chosen.count, found)
     begun = replays.begin(console.settings, selection.letters, path)
     console.commands.start(begun.id, ["dead", "replay", "--resume", begun.id])
-    return Replayed(found=len(selection.letters), left_out=selection.left_out, replay=begun.id)
+    return Replayed(found=found, gone=gone, left_out=left_out, replay=begun.id)
 
 
 @router.get("/replays/{replay_id}", summary="How a replay stands", dependencies=NEEDS["viewer"])
@@ -163,10 +186,26 @@ def get_replay(console: FromConsole, replay_id: ReplayId) -> ReplayState:
     return ReplayState(replay=replay_id, letters=found.count, state=state, said=console.commands.said(replay_id))
 
 
+def _letters(console: Console, chosen: Chosen) -> tuple[list[DeadLetter], int]:
+    """Return the letters that are meant and open, and how many were named that are not."""
+    if chosen.filter is not None:
+        return list(console.letters.select(chosen.filter, _passed_over)), 0
+    wanted = {(each.topic, each.partition, each.offset) for each in chosen.letters or ()}
+    found = [
+        letter
+        for topic in sorted({topic for topic, _, _ in wanted})
+        for letter in console.letters.select(Filter(topic=topic), _passed_over)
+        if (letter.dead_topic, letter.dead_partition, letter.dead_offset) in wanted
+    ]
+    return found, len(wanted) - len(found)
+
+
 def _require_count(expected: int, found: int) -> None:
     if expected != found:
         raise Conflict(
-            f"{found} dead letters fit by now, and not {expected}", safe="Nothing was changed", fix="Count them again"
+            f"{plural(found, 'dead letter')} {'is' if found == 1 else 'are'} open by now, and not {expected}",
+            safe="Nothing was changed",
+            fix="Count them again",
         )
 
 
