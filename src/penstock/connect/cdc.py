@@ -27,7 +27,7 @@ from penstock.kafka.topic_spec import TopicSpec
 from penstock.private import make_missing_private, write_private
 from penstock.record.formats import KEY, SERVICE
 from penstock.services.connect import secrets_folder
-from penstock.sinks.postgres_server import Server
+from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.wording import nearest
 
 DEBEZIUM_POSTGRES = "io.debezium:debezium-connector-postgres:3.6.2.Final"
@@ -72,7 +72,8 @@ def slot_status(capture: Capture, statement_timeout_ms: int | None = None) -> Sl
     """Ask the database of a capture; one that does not answer, or not let us in, is said to be so."""
     update = {} if statement_timeout_ms is None else {"statement_timeout": statement_timeout_ms}
     try:
-        with capture.server.model_copy(update=update).connect() as connection:
+        server = capture.server.model_copy(update=update)
+        with outage_is_transient(f"{server.host}:{server.port}", safe=""), server.connect() as connection:
             found = postgres.slot_of(connection, capture.slot)
             lost = postgres.unpublished(connection, capture.slot, capture.tables)
     except PenstockError as error:
