@@ -115,20 +115,22 @@ class Sample:
 def infer(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sample:
     """Work out columns from keys and values; everything is a suggestion, and says how sure it is."""
     listed, whole = list(records), _Seen()
-    keys = dict[str, bool]()
+    keys, deep = dict[str, bool](), set[str]()
     for key, value in listed:
         document = _object(value)
         if document is None:
             continue
+        deep |= {name for name, each in document.items() if _is_too_deep(each)}
+        document = {name: each for name, each in document.items() if name not in deep}
         whole.add(document)
         for name, each in document.items():
             keys[name] = keys.get(name, True) and key is not None and str(each).encode() == key
     names = {name.lower(): name for name in reversed(whole.fields) if _PLAIN_NAME.fullmatch(name)}
     found = [_column(name, seen, whole.count) for name, seen in whole.fields.items() if names.get(name.lower()) == name]
-    columns = [each for each in found[:_MOST_COLUMNS] if _is_understood(each)]
+    columns = [each for each in found[:_MOST_COLUMNS] if each.name not in deep and _is_understood(each)]
     chosen = [each.name for each in columns]
     always = [name for name in chosen if keys[name] and whole.fields[name].count == whole.count]
-    left_out = [name for name in whole.fields if name not in set(chosen)]
+    left_out = [name for name in {**whole.fields, **dict.fromkeys(sorted(deep))} if name not in set(chosen)]
     return Sample(len(listed), whole.count, columns, left_out, always[0] if always else None)
 
 
@@ -146,12 +148,12 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
         document = orjson.loads(value or b"")
     except orjson.JSONDecodeError:
         return None
-    return document if isinstance(document, dict) and not _is_too_deep(document) else None
+    return document if isinstance(document, dict) else None
 
 
-def _is_too_deep(document: Any) -> bool:
+def _is_too_deep(value: Any) -> bool:
     """Return whether no table would have a column for it; whoever may write to the topic may send such a one."""
-    level = [document]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(_DEEPEST):
         within = [each.values() if isinstance(each, dict) else each for each in level]
         level = [each for some in within for each in some if isinstance(each, dict | list)]

@@ -73,7 +73,14 @@ def test_values_that_are_no_json_objects_give_no_columns() -> None:
 
 
 @pytest.mark.parametrize(("opens", "closes"), [(b'{"a":', b"}"), (b'{"a":[', b"]}")])
-def test_a_document_that_is_nested_too_deeply_keeps_nobody_from_the_others(opens: bytes, closes: bytes) -> None:
+def test_a_field_that_is_nested_too_deeply_is_left_out_and_keeps_nobody_from_the_others(
+    opens: bytes, closes: bytes
+) -> None:
     found = infer([(None, opens * 500 + b"1" + closes * 500), (None, b'{"id": 1}')])
 
-    assert (2, 1, ["id"]) == (found.records, found.objects, [each.name for each in found.columns])
+    assert (2, 2, ["id"], ["a"]) == (
+        found.records,
+        found.objects,
+        [each.name for each in found.columns],
+        found.left_out,
+    )

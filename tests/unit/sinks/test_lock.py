@@ -57,7 +57,7 @@ def test_a_lock_that_a_stranger_has_made_is_refused_at_once(tmp_path: Path) -> N
     lock.touch(mode=0o666)
     os.chown(lock, 12345, 12345)
 
-    with pytest.raises(Conflict, match="is not this user's") as caught, locked(lock):
+    with pytest.raises(Conflict, match="belongs to another user") as caught, locked(lock):
         pass
 
     assert "Nothing was written" == caught.value.safe
@@ -82,5 +82,5 @@ def test_a_lock_that_may_not_be_opened_is_reported(tmp_path: Path, monkeypatch: 
     lock.touch()
     monkeypatch.setattr(os, "open", refused)
 
-    with pytest.raises(Conflict, match="is not this user's"), locked(lock):
+    with pytest.raises(Conflict, match="belongs to another user"), locked(lock):
         pass
