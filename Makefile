@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE  # where it is set, each worker of the tests wo
 help:  ## Show this list
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
-setup:  ## Install what is missing: Java, the locked environment, the jars
+setup:  ## Install what is missing: Java, the locked environment, the jars, archives of their classes
 	@scripts/setup
 
 demo: setup  ## Start Kafka, play superhero combat while pipelines land it, compare with the truth, stop

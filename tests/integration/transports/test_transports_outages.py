@@ -140,7 +140,7 @@ def test_a_redis_that_keeps_nothing_loses_everything_when_it_dies(redis_server: 
         forgetful.kill()
         forgetful.start()
 
-        with pytest.raises(NotFound, match="does not have the group any more"):
+        with pytest.raises(NotFound, match="no longer has the group"):
             before.receive(10, 0.1)
         with closing(transport.subscribe("lost", "readers")) as after:
             assert [] == after.receive(10, 0.1)
