@@ -25,7 +25,6 @@ _OFFSETS_TIMEOUT_S = 20.0
 _END_TIMEOUT_S = 60.0
 _STEP_S = 2.0
 _JOIN_S = 0.1
-_CONNECTED_S = 1.0
 
 
 class CoordinatorClient:
@@ -37,10 +36,6 @@ class CoordinatorClient:
         self._causes = causes
         self.hung = False
         """Whether a call was given up: only another producer with the same transactional id can settle it."""
-        # If no broker is connected yet when librdkafka is asked for transactions, it looks for their coordinator again
-        # only half a second later. Where none answers, that is told by the call below.
-        with suppress(KafkaException):
-            client.cluster_id(_CONNECTED_S)
         self._call("opening transactions", lambda: client.init_transactions(_END_TIMEOUT_S))
 
     def begin(self) -> None:
