@@ -55,6 +55,13 @@ class GroupHistory:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
+    def begin(self) -> None:
+        """Start looking, unless that was done before."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="groups", daemon=True)
+                self._thread.start()
+
     def of(self, group: str) -> tuple[list[LagPoint], list[GroupChange]]:
         """Return what was seen of a group, the oldest first; from now on it is looked at."""
         with self._lock:
@@ -63,9 +70,6 @@ class GroupHistory:
             self._watched[group] = watched  # the last: those that nobody asks for any more go first
             for old in list(self._watched)[:-_MOST_WATCHED]:
                 del self._watched[old]
-            if self._thread is None and not self._ended.is_set():
-                self._thread = threading.Thread(target=self._run, name="groups", daemon=True)
-                self._thread.start()
             return list(watched.points), list(watched.changes)
 
     def lags_in(self, topic: str) -> list[tuple[float, int]]:

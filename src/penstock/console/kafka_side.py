@@ -49,6 +49,11 @@ class KafkaSide:
                 safe="Nothing was changed",
             )
 
+    def begin(self) -> None:
+        """Start looking at topics and groups, unless that was done before."""
+        self.rates.begin()
+        self.group_history.begin()
+
     def end(self) -> None:
         """Stop looking."""
         self.rates.end()

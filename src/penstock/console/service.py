@@ -100,7 +100,7 @@ class Console:
         if name not in self.clusters:
             raise NotFound(f"there is no cluster '{name}'", fix="Name it as `clusters:` in penstock.yaml")
         found = self.clusters[name]
-        found.rates.begin()  # not before somebody asks: there may be many
+        found.begin()  # not before somebody asks: there may be many
         return found
 
     def cluster(self) -> Cluster:

@@ -49,8 +49,9 @@ def external(tmp_path_factory: pytest.TempPathFactory, jar_folder: Path) -> Iter
     folder = tmp_path_factory.mktemp("external")
     cluster = Cluster(folder / "broker", jar_folder)
     known = cluster.up(LocalCluster(port=0, secure=True))
-    cluster.down()
+    # While it runs: the ports of a node that is stopped are free, and would be found.
     chosen = dict(zip(LISTENERS, ports.find_free("127.0.0.1", len(LISTENERS)), strict=True))
+    cluster.down()
     node = cluster.node(1)
     lines = dict(line.split("=", 1) for line in node.properties.read_text().splitlines())
     more = ",".join(f"{name}://127.0.0.1:{port}" for name, port in chosen.items())

@@ -27,7 +27,6 @@ class Seen:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now: GroupDetail | None = None
         monkeypatch.setattr(groups, "describe", self._describe)
-        monkeypatch.setattr(GroupHistory, "_run", lambda _: None)
         self.history = GroupHistory(lambda: None)  # type: ignore[arg-type, return-value]
 
     def _describe(self, _admin: Admin, name: str) -> GroupDetail:

@@ -72,7 +72,7 @@ def make_app(console: Console) -> FastAPI:
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
-        console.own.rates.begin()
+        console.own.begin()
         console.audit.begin()
         yield
         for each in (console.own, *console.clusters.values()):
