@@ -1,6 +1,5 @@
 """How far behind groups were of late, and who came and went: looked at every few seconds, for everybody who asks."""
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -9,13 +8,13 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, Field
 
 from penstock.clock import clock
-from penstock.errors import NotFound, PenstockError
+from penstock.console.looks import Looks
+from penstock.errors import NotFound
 from penstock.kafka import groups
 from penstock.kafka.admin import Admin
 from penstock.kafka.groups import GroupDetail
 from penstock.wording import plural
 
-_EVERY_S = 5.0
 _KEPT = 180
 _MOST_CHANGES = 50
 _MOST_WATCHED = 50
@@ -45,22 +44,13 @@ class _Watched:
     last: GroupDetail | None = None
 
 
-class GroupHistory:
+class GroupHistory(Looks):
     """The last quarter of an hour of the groups that somebody has asked for within the hour, fifty at most."""
 
     def __init__(self, admin: Callable[[], Admin]) -> None:
+        super().__init__()
         self._admin = admin
-        self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def begin(self) -> None:
-        """Start looking, unless that was done before."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="groups", daemon=True)
-                self._thread.start()
 
     def of(self, group: str) -> tuple[list[LagPoint], list[GroupChange]]:
         """Return what was seen of a group, the oldest first; from now on it is looked at."""
@@ -81,10 +71,6 @@ class GroupHistory:
                     if topic in point.by_topic:
                         found[point.at] = found.get(point.at, 0) + point.by_topic[topic]
         return sorted(found.items())
-
-    def end(self) -> None:
-        """Stop looking."""
-        self._ended.set()
 
     def look(self) -> None:
         """Look once at every group that is watched."""
@@ -114,16 +100,10 @@ class GroupHistory:
                 watched.changes.append(GroupChange(at=at, what=what))
             watched.last = found
 
-    def _run(self) -> None:
-        while True:
-            try:
-                self.look()
-            except PenstockError:
-                with self._lock:  # nothing is made up across an outage
-                    for each in self._watched.values():
-                        each.points.clear()
-            if self._ended.wait(_EVERY_S):
-                return
+    def forget(self) -> None:
+        """Drop the points; who came and went is on record."""
+        for each in self._watched.values():
+            each.points.clear()
 
 
 def _what_changed(before: GroupDetail | None, now: GroupDetail) -> str:

@@ -1,6 +1,5 @@
 """How much topics hold and how fast they grow: one look at all of them every few seconds, for everybody who asks."""
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
@@ -8,11 +7,10 @@ from itertools import pairwise
 from pydantic import BaseModel, Field
 
 from penstock.clock import clock
-from penstock.errors import PenstockError
+from penstock.console.looks import Looks
 from penstock.kafka.admin import Admin
 from penstock.kafka.positions import bounds
 
-_EVERY_S = 5.0
 _KEPT = 180
 _OF_LATE = 4
 
@@ -24,27 +22,14 @@ class Point(BaseModel, frozen=True):
     records_per_s: float = Field(description="Records written a second, up to then.")
 
 
-class Rates:
+class Rates(Looks):
     """The last quarter of an hour of every topic. Looks begin with the first question, and end with the console."""
 
     def __init__(self, admin: Callable[[], Admin]) -> None:
+        super().__init__()
         self._admin = admin
-        self._lock = threading.Lock()
         self._looks: deque[tuple[float, dict[str, tuple[int, int]]]] = deque(maxlen=_KEPT)
         """When, and of each topic the sums of its first and of its next offsets."""
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def begin(self) -> None:
-        """Start looking, unless that was done before."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="rates", daemon=True)
-                self._thread.start()
-
-    def end(self) -> None:
-        """Stop looking."""
-        self._ended.set()
 
     def records(self, topic: str) -> int | None:
         """Return how many offsets a topic holds; None if it was not looked at yet."""
@@ -90,16 +75,10 @@ class Rates:
         with self._lock:
             self._looks.append((clock().now().timestamp(), sums))
 
+    def forget(self) -> None:
+        """Drop all looks: no rate is made up across an outage."""
+        self._looks.clear()
+
     def _last(self, count: int) -> list[tuple[float, dict[str, tuple[int, int]]]]:
         with self._lock:
             return list(self._looks)[-count:]
-
-    def _run(self) -> None:
-        while True:
-            try:
-                self.look()
-            except PenstockError:
-                with self._lock:  # no rate is made up across an outage
-                    self._looks.clear()
-            if self._ended.wait(_EVERY_S):
-                return
