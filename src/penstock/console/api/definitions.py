@@ -8,13 +8,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from penstock.config import document
-from penstock.console.api.pipelines import Check, Name
+from penstock.console.api.pipelines import Check, Name, file_of
 from penstock.console.asking import NEEDS, FromConsole
-from penstock.console.service import Console
 from penstock.errors import BadInput, EnvironmentNotReady
 from penstock.operate import history
 from penstock.operate.history import BatchRecord
-from penstock.operate.known_pipelines import file_of_name, known_paths
 from penstock.pipeline.load import load_with_warnings
 from penstock.pipeline.spec import PipelineSpec
 
@@ -51,7 +49,7 @@ class Met(BaseModel, frozen=True):
 @router.get("/{name}/definition", summary="A pipeline's file", dependencies=NEEDS["operator"])
 def get_definition(console: FromConsole, name: Name) -> Definition:
     """Return the file that it ran with last. Secrets are not in it: it only names where they are."""
-    file = _file(console, name)
+    file = file_of(console, name)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -62,7 +60,7 @@ def get_definition(console: FromConsole, name: Name) -> Definition:
 @router.post("/{name}/definition/check", summary="Check text as one types", dependencies=NEEDS["operator"])
 def check_text(console: FromConsole, name: Name, typed: Typed) -> Check:
     """Look for mistakes in text as if it were the pipeline's file. Nothing is written, imported or run for it."""
-    file = _file(console, name)
+    file = file_of(console, name)
     if file.suffix == ".py":
         raise BadInput(f"{file} is a program, and is checked by running it", fix="Change the file, and check that")
     try:
@@ -77,7 +75,7 @@ def check_text(console: FromConsole, name: Name, typed: Typed) -> Check:
 @router.get("/{name}/expectations", summary="How expectations are met", dependencies=NEEDS["viewer"])
 def get_expectations(console: FromConsole, name: Name) -> list[Met]:
     """Return each expectation of a YAML file with the share of events that met it; nothing for other files."""
-    file = _file(console, name)
+    file = file_of(console, name)
     if file.suffix == ".py":
         return []
     spec = document.load(file, PipelineSpec)
@@ -100,11 +98,6 @@ def get_expectations(console: FromConsole, name: Name) -> list[Met]:
 def _rules(batch: BatchRecord) -> dict[str, Any]:
     found = batch.detail.get("rules")
     return found if isinstance(found, dict) else {}
-
-
-def _file(console: Console, name: str) -> Path:
-    known_paths(console.settings, name)
-    return file_of_name(console.settings, name)
 
 
 def _without(file: Path, line: str) -> str:

@@ -1,5 +1,6 @@
 """Pipelines that have run here: state, record, logs, gaps; start, stop and check."""
 
+from pathlib import Path as FilePath
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -48,6 +49,12 @@ class Stopped(BaseModel, frozen=True):
 
     pipeline: str = Field(description="The pipeline.")
     forced: bool = Field(description="Whether its batch was cut off; nothing is lost or doubled by that.")
+
+
+def file_of(console: Console, name: str) -> FilePath:
+    """Return the file that a pipeline ran with last; raise `NotFound` if none of this name has run here."""
+    known_paths(console.settings, name)
+    return file_of_name(console.settings, name)
 
 
 def _state(console: Console, name: str) -> Status:
@@ -108,8 +115,7 @@ def get_gaps(console: FromConsole, name: Name) -> list[Gap]:
 @router.post("/{name}/check", summary="Check a pipeline's file", dependencies=NEEDS["operator"])
 def check_pipeline(console: FromConsole, name: Name) -> Check:
     """Look for mistakes in the file that ran last, without starting Spark; a Python file is run for it."""
-    known_paths(console.settings, name)
-    file = file_of_name(console.settings, name)
+    file = file_of(console, name)
     try:
         _, warnings = load_with_warnings(file)
     except Mistakes as error:
@@ -120,8 +126,7 @@ def check_pipeline(console: FromConsole, name: Name) -> Check:
 @router.post("/{name}/start", summary="Start a pipeline", dependencies=NEEDS["operator"])
 def start_pipeline(console: FromConsole, name: Name) -> Status:
     """Run it in the background with the file that it ran with last; answers as soon as its supervisor is there."""
-    known_paths(console.settings, name)
-    file = file_of_name(console.settings, name)
+    file = file_of(console, name)
     load_with_warnings(file)
     supervisor.start(name, console.settings, file, console.root, MASTER)
     return _state(console, name)

@@ -7,11 +7,10 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from penstock.console.actions import ActionRoute
-from penstock.console.api.pipelines import Name
+from penstock.console.api.pipelines import Name, file_of
 from penstock.console.asking import NEEDS, FromConsole, require_typed
 from penstock.errors import NotFound
 from penstock.operate import range_replay
-from penstock.operate.known_pipelines import file_of_name, known_paths
 from penstock.sources.range import Part
 
 router = APIRouter(prefix="/pipelines", tags=["pipelines"], route_class=ActionRoute)
@@ -54,8 +53,7 @@ class RangeReplayState(BaseModel, frozen=True):
 @router.post("/{name}/replays", summary="Plan a replay in place", dependencies=NEEDS["operator"])
 def plan_replay(console: FromConsole, name: Name, wanted: Wanted) -> Planned:
     """Work out which records a replay would read. Nothing is changed, and the plan is kept until the console ends."""
-    known_paths(console.settings, name)
-    file = file_of_name(console.settings, name)
+    file = file_of(console, name)
     planned = range_replay.plan(console.settings, file, wanted.since, wanted.until, {}, replace=True)
     plans = console.planned_replays
     plans[planned.range.id] = planned
