@@ -10,6 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from penstock.errors import BadInput
+from penstock.loopback import is_loopback
 from penstock.secret import PathFromFile, Secret
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -70,6 +71,9 @@ class Registry(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True
             raise ValueError("the project's registry has its own login: give the address, too, or `project` alone")
         if self.url.startswith("http:") and (self.ca_file or self.certificate_file):
             raise ValueError("certificates are for an address that begins with https")
+        parts = urlsplit(self.url)
+        if (self.username or self.token) and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            raise ValueError("a login is not sent where everybody on the way can read it: use an https address")
         return self
 
     @property

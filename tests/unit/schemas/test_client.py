@@ -148,6 +148,8 @@ def test_a_login_that_is_not_there_is_not_a_schema_that_nobody_knows(stub: Regis
         ({"url": "http://x", "ca_file": "a.pem"}, "begins with https"),
         ({"url": "http://x", "username": "a", "password": "env:A", "token": "env:B"}, "not both"),
         ({"url": "http://x", "username": "a", "password": "secret"}, "a secret is not written here"),
+        ({"url": "http://x", "username": "a", "password": "env:A"}, "use an https address"),
+        ({"url": "http://127.evil.example:8081", "token": "env:A"}, "use an https address"),
         ({"url": "project", "token": "env:A"}, "the project's registry has its own login"),
     ],
 )
