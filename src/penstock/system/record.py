@@ -1,15 +1,19 @@
 """What `penstock up` has started from the project file, so that the next one knows what differs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from penstock.delivery.durable import read_versioned, write_versioned
+from penstock.delivery.durable import locked, read_versioned, write_versioned
 from penstock.errors import Conflict
+from penstock.private import make_private
 from penstock.record.formats import SYSTEM
 from penstock.system.part import Kind, Part
 
 _FILE = "system.json"
+_LOCK = "system.lock"
 
 
 class Started(BaseModel, frozen=True):
@@ -28,10 +32,6 @@ class Record(BaseModel):
         """Put on record how a part was started."""
         self.parts[part.name] = Started(kind=part.kind, digest=part.digest())
 
-    def save(self, home: Path) -> None:
-        """Write it, so that a crash leaves the old one or the new one."""
-        write_versioned(home / _FILE, SYSTEM, self.model_dump())
-
 
 def load(home: Path) -> Record:
     """Read the record; an empty one if nothing was ever started."""
@@ -43,3 +43,13 @@ def load(home: Path) -> Record:
         raise Conflict(
             f"{home / _FILE} is damaged", safe="Nothing was started or stopped", fix="Remove it, and run this again"
         ) from None
+
+
+@contextmanager
+def changing(home: Path) -> Iterator[Record]:
+    """Lend the record to one command at a time, and write it changed; a crash leaves the old one or the new one."""
+    make_private(home)
+    with locked(home / _LOCK):
+        known = load(home)
+        yield known
+        write_versioned(home / _FILE, SYSTEM, known.model_dump())

@@ -97,16 +97,17 @@ class System:
         project = self._settings.project
         if part.name not in {*project.services.named(), *project.connectors, *project.pipelines}:
             return  # a command has named it: the next one need not
-        known = record.load(self._home)
-        known.note(part)
-        known.save(self._home)
+        with record.changing(self._home) as known:
+            known.note(part)
 
     def _stop_leftover(self, name: str) -> None:
-        known = record.load(self._home)
-        if (found := known.parts.pop(name, None)) is not None:
-            with suppress(NotFound):  # somebody has removed it
-                self._make.recorded(name, found.kind).stop()
-            known.save(self._home)
+        found = record.load(self._home).parts.get(name)
+        if found is None:
+            return
+        with suppress(NotFound):  # somebody has removed it
+            self._make.recorded(name, found.kind).stop()
+        with record.changing(self._home) as known:
+            known.parts.pop(name, None)
 
     def _with_former(self) -> dict[str, Part]:
         """Return the parts, and those that were started from the file when it still had them."""

@@ -1,6 +1,7 @@
 """What `penstock up` does with the parts of a project; the parts here only note what is done with them."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -136,9 +137,8 @@ def test_a_connector_that_has_gone_from_the_file_is_stopped_as_soon_as_its_worke
         "lines": Noted("lines", "connector", lab.done, needs=("connect",)),
     }
     former = Noted("former", "connector", lab.done, needs=("connect",))
-    known = record.load(lab.settings.home)
-    known.note(former)
-    known.save(lab.settings.home)
+    with record.changing(lab.settings.home) as known:
+        known.note(former)
     monkeypatch.setattr("penstock.system.parts.Parts.recorded", _always(former))
     steps = lab.up()
 
@@ -152,14 +152,24 @@ def test_a_connector_that_cannot_be_stopped_because_its_worker_is_not_ready_is_s
 ) -> None:
     lab.parts = {"connect": Noted("connect", "service", lab.done, fails=True)}
     former = Noted("former", "connector", lab.done, needs=("connect",))
-    known = record.load(lab.settings.home)
-    known.note(former)
-    known.save(lab.settings.home)
+    with record.changing(lab.settings.home) as known:
+        known.note(former)
     monkeypatch.setattr("penstock.system.parts.Parts.recorded", _always(former))
     lab.up()
 
     assert {"connect", "former"} == lab.outcome.failed.keys()
     assert "former" in record.load(lab.settings.home).parts
+
+
+def test_commands_at_the_same_time_each_put_their_parts_on_record(lab: Lab) -> None:
+    def note(number: int) -> None:
+        with record.changing(lab.settings.home) as known:
+            known.note(Noted(f"part{number}", "service", []))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(note, range(40)))
+
+    assert {f"part{number}" for number in range(40)} == record.load(lab.settings.home).parts.keys()
 
 
 def test_a_part_that_does_not_come_up_keeps_back_only_those_that_need_it(lab: Lab) -> None:
