@@ -67,7 +67,7 @@ class RunScale(BaseModel, frozen=True, extra="forbid"):
 class _Started(BaseModel, frozen=True):
     """What is on the disk about a run."""
 
-    wish: RunRequest
+    request: RunRequest
     at: float
     pid: int
     began: float
@@ -117,14 +117,14 @@ class LabRuns:
         state: State = "running" if is_running else _state(folder)
         return Run(
             run_id=run_id,
-            kind=started.wish.kind,
-            name=started.wish.name,
-            options=started.wish.options(),
+            kind=started.request.kind,
+            name=started.request.name,
+            options=started.request.options(),
             state=state,
             started=started.at,
             ended=None if is_running else max((folder / each).stat().st_mtime for each in (_SAID, _OUTCOME)),
             now=lines[0] if lines and is_running else "",
-            by_hand=self._catalog.find(started.wish.kind, started.wish.name).by_hand if is_running else [],
+            by_hand=self._catalog.find(started.request.kind, started.request.name).by_hand if is_running else [],
             scale=_scale_in(self.place(run_id)),
             reason=why_failed(folder / _SAID) if state == "failed" else "",
         )
@@ -142,11 +142,11 @@ class LabRuns:
         folder = self._known(run_id)[0] / _PLACE
         return next((each for each in folder.glob("*-*") if each.is_dir()), None)
 
-    def start(self, wish: RunRequest) -> Run:
+    def start(self, request: RunRequest) -> Run:
         """Start a run; raise `Conflict` while another one goes on."""
-        offer = self._catalog.find(wish.kind, wish.name)
-        if foreign := [name for name in wish.options() if name not in offer.options]:
-            raise BadInput(f"{foreign[0]} is not for the {wish.kind} '{wish.name}'", safe="Nothing was started")
+        offer = self._catalog.find(request.kind, request.name)
+        if foreign := [name for name in request.options() if name not in offer.options]:
+            raise BadInput(f"{foreign[0]} is not for the {request.kind} '{request.name}'", safe="Nothing was started")
         with self._alone():
             for each in self.newest():
                 if each.state == "running":
@@ -157,7 +157,7 @@ class LabRuns:
                     )
             self._tidy()
             run_id = f"{clock().now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-            self._begin(run_id, wish)
+            self._begin(run_id, request)
         return self.get(run_id)
 
     def stop(self, run_id: str) -> Run:
@@ -189,14 +189,14 @@ class LabRuns:
             write_private(place / _SCALE, _scale_in(place).model_copy(update=chosen).model_dump_json().encode())
         return self.get(folder.name)
 
-    def _begin(self, run_id: str, wish: RunRequest) -> None:
+    def _begin(self, run_id: str, request: RunRequest) -> None:
         folder = self._folder / run_id
         place = folder / _PLACE
         make_missing_private(place)
         # The project's own file names the project's own cluster: the nearest one must be another.
         write_private(place / FILE_NAME, b"cluster: {type: local}\n")
-        options = [f"--{name}={value}" for name, value in wish.options().items()]
-        command = [*SAFE_PYTHON, "-m", "penstock", "--home", str(place), wish.kind, wish.name, *options, "--json"]
+        options = [f"--{name}={value}" for name, value in request.options().items()]
+        command = [*SAFE_PYTHON, "-m", "penstock", "--home", str(place), request.kind, request.name, *options, "--json"]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         with (folder / _SAID).open("wb") as said, (folder / _OUTCOME).open("wb") as outcome:
             process = subprocess.Popen(
@@ -210,7 +210,7 @@ class LabRuns:
             )
         self._processes[run_id] = process
         began = psutil.Process(process.pid).create_time()  # it is there, for nobody has waited for it yet
-        started = _Started(wish=wish, at=clock().now().timestamp(), pid=process.pid, began=began)
+        started = _Started(request=request, at=clock().now().timestamp(), pid=process.pid, began=began)
         write_bytes(folder / _RUN, started.model_dump_json().encode())
 
     def _known(self, run_id: str) -> tuple[Path, _Started]:

@@ -67,9 +67,9 @@ class BackgroundGames:
     def start(self, scale: Scale) -> Simulation:
         """Start it, or restart it with another crowd; returns as soon as somebody looks after it."""
         require("lab", "the simulator")
-        wish = _checked({**self._project.model_dump(), **scale.model_dump(exclude_none=True)})
+        options = _checked({**self._project.model_dump(), **scale.model_dump(exclude_none=True)})
         kafka_cluster.cluster_id(self._admin())  # while Kafka is away there is nothing to play into
-        LocalServices(ServiceContext.of(self._settings, self._root)).start(_NAME, wish)
+        LocalServices(ServiceContext.of(self._settings, self._root)).start(_NAME, options)
         return self.look()
 
     def stop(self) -> Simulation:

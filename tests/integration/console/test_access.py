@@ -90,11 +90,11 @@ def _kept(home: Path) -> bytes:
 
 
 def test_rules_are_planned_first_and_what_is_there_already_stays(ask: Asked, secure_kafka: RunningKafka) -> None:
-    wish = {"user": "<b>'bob'", "may": "consume", "topics": ["orders"], "groups": ["shop*"]}
-    planned = ask("POST", "/access/acls", wish).json()
+    request = {"user": "<b>'bob'", "may": "consume", "topics": ["orders"], "groups": ["shop*"]}
+    planned = ask("POST", "/access/acls", request).json()
     before = acls.list_acls(secure_kafka.admin(), "<b>'bob'")
-    done = ask("POST", "/access/acls", {**wish, "confirm": "<b>'bob'"}).json()
-    again = ask("POST", "/access/acls", wish).json()
+    done = ask("POST", "/access/acls", {**request, "confirm": "<b>'bob'"}).json()
+    again = ask("POST", "/access/acls", request).json()
     listed = ask("GET", "/access/acls", search="<b>", size=2).json()
     removal = {"acls": [step["acl"] for step in planned["steps"]]}
     counted = ask("POST", "/access/acls/remove", removal).json()

@@ -41,8 +41,8 @@ class DeadLetterDetail(BaseModel, frozen=True):
     record: Record = Field(description="The record as it was, without the headers that say why it failed.")
 
 
-class Place(BaseModel, frozen=True, extra="forbid"):
-    """Where a dead letter is."""
+class LetterId(BaseModel, frozen=True, extra="forbid"):
+    """A dead letter, by its place in the dead-letter topic."""
 
     topic: str = Field(min_length=1, max_length=249, description="The dead-letter topic.")
     partition: int = Field(ge=0, description="Partition.")
@@ -53,7 +53,7 @@ class Chosen(BaseModel, frozen=True, extra="forbid"):
     """Letters to do something with: those that fit, or single ones."""
 
     filter: Filter | None = Field(None, description="Which are meant; or name them with letters.")
-    letters: list[Place] | None = Field(
+    letters: list[LetterId] | None = Field(
         None, min_length=1, max_length=MOST_LISTED, description="These; one that is no longer open is left out."
     )
     count: int | None = Field(None, ge=0, description="How many of them are open; only counted without it.")

@@ -41,9 +41,9 @@ def list_runs(console: FromConsole) -> list[Run]:
 
 
 @router.post("/runs", summary="Start one", status_code=HTTPStatus.CREATED, dependencies=NEEDS["operator"])
-def start_run(console: FromConsole, wish: RunRequest) -> Run:
+def start_run(console: FromConsole, request: RunRequest) -> Run:
     """Start a scenario or drill in a process of its own, on a throwaway cluster; one runs at a time."""
-    return console.lab_runs.start(wish)
+    return console.lab_runs.start(request)
 
 
 @router.get("/runs/{run_id}", summary="One run", dependencies=NEEDS["viewer"])

@@ -15,8 +15,8 @@ router = APIRouter(prefix="/nodes/rebalance", tags=["nodes"], route_class=Action
 _NAME = "rebalance"
 
 
-class Wish(BaseModel, frozen=True, extra="forbid"):
-    """A rebalance."""
+class RebalanceRequest(BaseModel, frozen=True, extra="forbid"):
+    """A rebalance that is asked for."""
 
     moves: int | None = Field(None, ge=1, description="How many partitions the plan moves; only planned without it.")
 
@@ -36,17 +36,17 @@ class RebalanceState(BaseModel, frozen=True):
 
 
 @router.post("", summary="Move partitions to where they belong", dependencies=NEEDS["admin"])
-def start_rebalance(console: FromConsole, kafka: FromKafka, wish: Wish) -> RebalancePlan:
+def start_rebalance(console: FromConsole, kafka: FromKafka, request: RebalanceRequest) -> RebalancePlan:
     """Plan; with the number of moves, begin. No record is lost: a replica goes once the new one is in sync."""
     kafka.require_own()
     if console.commands.is_running(_NAME):
         raise Conflict("partitions are being moved already", safe="Nothing was changed")
     moves = rebalance.plan(kafka.admin(), console.cluster().classpath())
-    if wish.moves is None:
+    if request.moves is None:
         return RebalancePlan(moves=moves, is_started=False)
-    if wish.moves != len(moves):
+    if request.moves != len(moves):
         raise Conflict(
-            f"by now {len(moves)} partitions would move, and not {wish.moves}",
+            f"by now {len(moves)} partitions would move, and not {request.moves}",
             safe="Nothing was changed",
             fix="Look at the plan again",
         )

@@ -32,7 +32,7 @@ class Subjects(BaseModel, frozen=True):
     """Some subjects."""
 
     registry: str = Field(description="Address of the registry.")
-    compatibility: Level = Field(description="What it asks subjects for that have no wish of their own.")
+    compatibility: Level = Field(description="The level of every subject that has none of its own.")
     total: int = Field(description="How many subjects there are that fit.")
     subjects: list[SubjectRow] = Field(description="Those of this page, by name.")
 
@@ -48,7 +48,7 @@ class SubjectDetail(BaseModel, frozen=True):
     references: list[Reference] = Field(description="Schemas that it refers to.")
     versions: list[int] = Field(description="All versions, the oldest first.")
     compatibility: Level = Field(description="What a new version must be compatible with.")
-    is_own: bool = Field(description="Whether that is the subject's own wish, and not the registry's.")
+    is_own: bool = Field(description="Whether the subject sets it itself, instead of taking the registry's.")
 
 
 class Difference(BaseModel, frozen=True):
@@ -125,7 +125,7 @@ def get_diff(console: FromConsole, subject: Subject, first: Version = None, seco
 
 @router.put("/compatibility", summary="Set compatibility", dependencies=NEEDS["admin"])
 def put_compatibility(console: FromConsole, wanted: Compatibility) -> Compatibility:
-    """Ask new versions of a subject, or of all that have no wish of their own, for another compatibility."""
+    """Set the compatibility of a subject, or of all subjects that have none of their own."""
     client = _client(console)
     client.set_compatibility(wanted.level, wanted.subject)
     return Compatibility(subject=wanted.subject, level=client.compatibility(wanted.subject)[0])

@@ -67,7 +67,7 @@ class AclsPart(PagedPart):
             ids.bind_visibility_from(may, "value", lambda value: value != "consume")
             cluster = ui.checkbox("On the cluster itself").bind_visibility_from(may, "value", lambda value: not value)
 
-            def wish() -> dict[str, Any]:
+            def requested() -> dict[str, Any]:
                 single = not may.value
                 return {
                     "user": (user.value or "").strip(),
@@ -79,7 +79,7 @@ class AclsPart(PagedPart):
                     "cluster": bool(cluster.value) and single,
                 }
 
-            self._plan_then_do(dialog, "/access/acls", wish, "Allow", "The rules are added")
+            self._plan_then_do(dialog, "/access/acls", requested, "Allow", "The rules are added")
 
     def ask_removal(self, rule: dict[str, Any]) -> None:
         """Show what would go, then take it away."""
@@ -88,7 +88,9 @@ class AclsPart(PagedPart):
             body = {"user": rule["user"], "acls": [rule]}
             self._plan_then_do(dialog, "/access/acls/remove", lambda: body, "Remove", "The rule is removed")
 
-    def _plan_then_do(self, dialog: Any, path: str, wish: Callable[[], dict[str, Any]], name: str, done: str) -> None:
+    def _plan_then_do(
+        self, dialog: Any, path: str, requested: Callable[[], dict[str, Any]], name: str, done: str
+    ) -> None:
         """Draw the plan and the ways out; what is done is what the plan has shown."""
         action_id = secrets.token_hex(16)
         planned: dict[str, Any] = {}
@@ -97,7 +99,7 @@ class AclsPart(PagedPart):
         table.set_visibility(False)
 
         async def show() -> None:
-            body = wish()
+            body = requested()
             user = body.pop("user") if removes else body["user"]
             found = await self.frame.act(lambda: client.act("POST", path, body), "")
             table.set_visibility(found is not None)

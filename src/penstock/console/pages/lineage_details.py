@@ -42,7 +42,7 @@ _RELATIVES = [
     _column("where", "Where", "mono"),
 ]
 _OPERATIONS = [
-    _column("position", "Place", align="right"),
+    _column("position", "Position", align="right"),
     _column("name", "Operation"),
     _column("state", "State"),
     _column("started", "Started"),
