@@ -162,12 +162,12 @@ class RunningKafka:
         until(is_known)
 
 
-def _run(wish: LocalCluster, jar_folder: Path, kafka: JarSet) -> Iterator[RunningKafka]:
+def _run(requested: LocalCluster, jar_folder: Path, kafka: JarSet) -> Iterator[RunningKafka]:
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as place:
         home = Path(place)
         cluster = Cluster(home / "broker", jar_folder, kafka=kafka)
         try:
-            cluster.up(wish)
+            cluster.up(requested)
             yield RunningKafka(cluster, home)
         finally:
             cluster.down()

@@ -78,11 +78,13 @@ class Cluster:
 
     # ── Starting and stopping ────────────────────────────────────────────────────────────────────────────
 
-    def up(self, wish: LocalCluster) -> ClusterState:
+    def up(self, requested: LocalCluster) -> ClusterState:
         """Start every node that is not running; done when each has taken and given back a record."""
         with self._locked_folder():
             known = self.state()
-            plan = self.planned(wish) if known is None else planning.same_or_refuse(known, self._version, wish)
+            plan = (
+                self.planned(requested) if known is None else planning.same_or_refuse(known, self._version, requested)
+            )
             missing = [node for node in plan.nodes if self.node(node.id).process() is None]
             remedy = {} if known is None else {"fix": ports.CLUSTERS_THAT_ARE_THERE}
             ports.require_free(plan.host, [port for node in missing for port in node.ports], **remedy)
@@ -283,9 +285,9 @@ class Cluster:
 
     # ── Inside ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def planned(self, wish: LocalCluster) -> ClusterState:
-        """Work out a new cluster from a wish and the defaults."""
-        return planning.new_cluster(self.folder, self._version, wish)
+    def planned(self, requested: LocalCluster) -> ClusterState:
+        """Plan a new cluster from what is asked for and the defaults."""
+        return planning.new_cluster(self.folder, self._version, requested)
 
     def _start(self, known: ClusterState, nodes: list[NodeState], classpath: list[Path]) -> None:
         if known.secure:

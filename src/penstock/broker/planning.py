@@ -1,4 +1,4 @@
-"""What a cluster is made with, from a wish and the defaults; and whether a wish fits the cluster that is there."""
+"""Plans a new cluster from what is asked for and the defaults; refuses what contradicts an existing one."""
 
 import uuid
 from base64 import urlsafe_b64encode
@@ -18,12 +18,12 @@ _HIGHEST_PORT = 65_535
 _VOTERS = 3
 
 
-def new_cluster(folder: Path, kafka_version: str, wish: LocalCluster) -> ClusterState:
-    """Work out a new cluster from a wish and the defaults."""
-    host = wish.host or "127.0.0.1"
-    count = wish.nodes or 1
-    secure = bool(wish.secure)
-    port = DEFAULT_PORT if wish.port is None else wish.port
+def new_cluster(folder: Path, kafka_version: str, requested: LocalCluster) -> ClusterState:
+    """Plan a new cluster from what is asked for and the defaults."""
+    host = requested.host or "127.0.0.1"
+    count = requested.nodes or 1
+    secure = bool(requested.secure)
+    port = DEFAULT_PORT if requested.port is None else requested.port
     highest = port + _INTERNAL_PORTS_FROM + count
     if port and highest > _HIGHEST_PORT:
         raise BadInput(f"port {port} is too high: ports up to {highest} would be used", fix="Choose one below 45000")
@@ -44,7 +44,7 @@ def new_cluster(folder: Path, kafka_version: str, wish: LocalCluster) -> Cluster
         kafka_version=kafka_version,
         host=host,
         secure=secure,
-        heap_bytes=wish.heap or _DEFAULT_HEAP_BYTES,
+        heap_bytes=requested.heap or _DEFAULT_HEAP_BYTES,
         replication=min(3, count),
         first_nodes=count,
         next_node_id=count + 1,
@@ -61,13 +61,13 @@ def new_cluster(folder: Path, kafka_version: str, wish: LocalCluster) -> Cluster
     )
 
 
-def same_or_refuse(known: ClusterState, kafka_version: str, wish: LocalCluster) -> ClusterState:
-    """Keep what the data were made with; refuse a wish that contradicts it. The heap alone may change."""
+def same_or_refuse(known: ClusterState, kafka_version: str, requested: LocalCluster) -> ClusterState:
+    """Keep what the data were made with; refuse a request that contradicts it. Only the heap may change."""
     contradictions = {
-        "nodes": (wish.nodes, known.first_nodes),
-        "port": (wish.port or None, known.nodes[0].client_port),
-        "host": (wish.host, known.host),
-        "secure": (wish.secure, known.secure),
+        "nodes": (requested.nodes, known.first_nodes),
+        "port": (requested.port or None, known.nodes[0].client_port),
+        "host": (requested.host, known.host),
+        "secure": (requested.secure, known.secure),
     }
     for name, (wanted, made) in contradictions.items():
         if wanted is not None and wanted != made:
@@ -84,7 +84,7 @@ def same_or_refuse(known: ClusterState, kafka_version: str, wish: LocalCluster) 
             safe="Nothing was changed, the data are untouched",
             fix="Use the newer Penstock again",
         )
-    return known.model_copy(update={"kafka_version": kafka_version, "heap_bytes": wish.heap or known.heap_bytes})
+    return known.model_copy(update={"kafka_version": kafka_version, "heap_bytes": requested.heap or known.heap_bytes})
 
 
 def _yaml(value: object) -> str:

@@ -122,12 +122,12 @@ def _start_kafka(current: Session, said: "LocalCluster") -> dict[str, Any]:
     from penstock.config.project import LocalCluster
 
     in_file = current.settings.project.cluster
-    wish = in_file if isinstance(in_file, LocalCluster) else LocalCluster()
+    requested = in_file if isinstance(in_file, LocalCluster) else LocalCluster()
     given = said.model_dump(exclude_unset=True)
     with bar("looking at what is there") as shown:
         cluster = current.own_cluster(shown.describe, may_make=True)
         try:
-            state = cluster.up(wish.model_copy(update=given))
+            state = cluster.up(requested.model_copy(update=given))
         except KeyboardInterrupt:
             known = cluster.state()
             alive = [str(node.id) for node in cluster.running(known)] if known else []

@@ -161,15 +161,15 @@ def players_(
     from penstock.lab.simulator.play import BotOptions, CrowdOptions, crowd, endless_crowd, open_crowd
 
     bots = _checked(BotOptions, mistakes=mistakes, think_s=think_s)
-    wish = _checked(CrowdOptions, count=count, games=games, first=first)
-    numbers = range(wish.first, wish.first + wish.count)
+    options = _checked(CrowdOptions, count=count, games=games, first=first)
+    numbers = range(options.first, options.first + options.count)
     if forever:
         asyncio.run(endless_crowd(server, numbers, bots, seed=seed))
     with bar("playing") as shown:
         playing = (
             open_crowd(server, numbers, games, bots, seed=seed, show=shown.update)
             if open_
-            else crowd(server, list(plan(wish.count, games, seed, first=wish.first)), bots, show=shown.update)
+            else crowd(server, list(plan(options.count, games, seed, first=options.first)), bots, show=shown.update)
         )
         outcomes = asyncio.run(playing)
     if as_json:

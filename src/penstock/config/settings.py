@@ -101,8 +101,8 @@ class Settings:
     @cached_property
     def _local_connection(self) -> Connection:
         self.require_no_cluster_above()
-        wish = self.project.cluster
-        port = wish.port if isinstance(wish, project.LocalCluster) else None
+        cluster = self.project.cluster
+        port = cluster.port if isinstance(cluster, project.LocalCluster) else None
         folder = self.home / "broker"
         connection = local_connection(folder, self.user, planned_port=port or DEFAULT_PORT)
         require_own(folder, connection, lambda server: self._named("bootstrap", server))
@@ -132,8 +132,8 @@ class Settings:
     @property
     def connect_group(self) -> str:
         """The group of the project's Kafka Connect, by which its topics are called."""
-        wish = self.project.services.connect
-        return CONNECT_GROUP if wish is None else wish.group
+        connect = self.project.services.connect
+        return CONNECT_GROUP if connect is None else connect.group
 
     @property
     def jars(self) -> Path:

@@ -118,8 +118,8 @@ def _meant(settings: Settings) -> tuple[ClusterState, list[NodeState]]:
     if known is not None:
         running = cluster.running(known)
         return known, [node for node in known.nodes if node not in running]
-    wish = settings.project.cluster
-    plan = cluster.planned(wish if isinstance(wish, LocalCluster) else LocalCluster())
+    requested = settings.project.cluster
+    plan = cluster.planned(requested if isinstance(requested, LocalCluster) else LocalCluster())
     return plan, list(plan.nodes)
 
 

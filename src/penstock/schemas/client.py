@@ -132,7 +132,7 @@ class RegistryClient:
         return verdict, [str(each) for each in messages]
 
     def compatibility(self, subject: str | None = None) -> tuple[Level, bool]:
-        """Return which compatibility a subject asks for, and whether it is its own wish; or the registry's."""
+        """Return the compatibility level that applies to a subject, and whether the subject sets it itself."""
         if subject is not None:
             try:
                 return self._level(self._ask("GET", f"/config/{_part(subject)}", dict)), True
@@ -141,7 +141,7 @@ class RegistryClient:
         return self._level(self._ask("GET", "/config", dict)), False
 
     def set_compatibility(self, level: Level, subject: str | None = None) -> None:
-        """Ask a subject's next versions for this; without a subject, those of all subjects that have no wish."""
+        """Set the level of a subject; without one, the registry's, for all subjects that set none."""
         path = "/config" if subject is None else f"/config/{_part(subject)}"
         self._ask("PUT", path, dict, {"compatibility": level})
 

@@ -59,15 +59,15 @@ class Simulator:
     def prepare(self, context: ServiceContext, state: ServiceState) -> Launch:
         """Return the game servers and their players."""
         require("lab", "the simulator")
-        place, wish = ("--host", state.host, "--port", str(state.port)), self.settings
-        crowd = (_COUNT, str(wish.players), _THINK, str(wish.think_s), "--forever")
-        shared = ("--state", wish.state, *_SHARED[: wish.servers > 1]) if wish.state else ()
+        place, settings = ("--host", state.host, "--port", str(state.port)), self.settings
+        crowd = (_COUNT, str(settings.players), _THINK, str(settings.think_s), "--forever")
+        shared = ("--state", settings.state, *_SHARED[: settings.servers > 1]) if settings.state else ()
         servers = []
-        for number in range(wish.servers):
+        for number in range(settings.servers):
             name = f"{_SERVER}-{number + 1}" if number else _SERVER
             # Each has a file of its own: a game is in that of the server which saw it end.
             truth = str(context.home / "superhero" / f"truth{'-' + str(number + 1) if number else ''}.jsonl")
-            options = (*place, *shared, *_BY_MODULE[: wish.by_module], "--topic", wish.topic, "--truth", truth)
+            options = (*place, *shared, *_BY_MODULE[: settings.by_module], "--topic", settings.topic, "--truth", truth)
             servers.append(own_program(context, name, "sim", "serve", *options))
         players = own_program(
             context, _PLAYERS, "sim", "players", "--server", f"ws://{state.host}:{state.port}", *crowd
@@ -76,8 +76,8 @@ class Simulator:
 
     def probe(self, context: ServiceContext, _address: ServiceAddress) -> None:
         """Look for an event of a game that is being played."""
-        wish, admin = self.settings, Admin(context.connection)
-        topic = f"{wish.topic}.{_BLOWS}" if wish.by_module else wish.topic
+        settings, admin = self.settings, Admin(context.connection)
+        topic = f"{settings.topic}.{_BLOWS}" if settings.by_module else settings.topic
         since = Position("timestamp", int(time.time() * 1000) - _JUST_NOW_MS)
         try:
             partitions = [(topic, number) for number in topics.identify(admin, [topic])[topic][1]]

@@ -47,8 +47,8 @@ class LineagePart:
         from penstock.lineage.store.address import StoreAddress, default_path
         from penstock.lineage.store.database import migrate
 
-        wish = self.asked.settings
-        names = list(wish.topics) if isinstance(wish, LineageService) else []
+        settings = self.asked.settings
+        names = list(settings.topics) if isinstance(settings, LineageService) else []
         address = StoreAddress(store=str(default_path(self.asked.home)))
         migrate(address)
         admin = Admin(self.filled.settings.connection())

@@ -9,8 +9,8 @@ from conftest import Cli, RunningKafka
 
 def test_a_history_is_in_the_topic_and_the_same_seed_adds_nothing_new(kafka: RunningKafka, cli: Cli) -> None:
     topic = kafka.topic("seed", partitions=3)
-    wish = ["lineage", "seed", "--start", "2026-03-01", "--end", "2026-03-03", "--min-runs", "6", "--max-runs", "9"]
-    said = [cli(*wish, "--topic", topic, "--json", home=kafka.home) for _ in range(2)]
+    asked = ["lineage", "seed", "--start", "2026-03-01", "--end", "2026-03-03", "--min-runs", "6", "--max-runs", "9"]
+    said = [cli(*asked, "--topic", topic, "--json", home=kafka.home) for _ in range(2)]
 
     found = read_all(kafka.connection, topic)
     values = [message.value() or b"" for message in found]

@@ -15,9 +15,9 @@ def context(tmp_path: Path) -> ServiceContext:
 
 
 def test_several_servers_listen_on_one_port_and_each_writes_a_truth_of_its_own(context: ServiceContext) -> None:
-    wish = SimulatorService(servers=2, state="redis://127.0.0.1:6379/0", by_module=True)
+    settings = SimulatorService(servers=2, state="redis://127.0.0.1:6379/0", by_module=True)
     state = ServiceState(name="simulator", host="127.0.0.1", port=8765, inner_port=None, secure=False)
-    first, second, players = Simulator(wish).prepare(context, state).programs
+    first, second, players = Simulator(settings).prepare(context, state).programs
 
     assert ["server", "server-2", "players"] == [each.name for each in (first, second, players)]
     assert {"--share-port", "--by-module"} <= set(first.command) & set(second.command)
@@ -26,11 +26,11 @@ def test_several_servers_listen_on_one_port_and_each_writes_a_truth_of_its_own(c
 
 
 def test_how_many_play_is_read_from_what_was_started(context: ServiceContext) -> None:
-    wish = SimulatorService(players=40, think_s=0.25, servers=2, state="redis://127.0.0.1:6379/0")
+    settings = SimulatorService(players=40, think_s=0.25, servers=2, state="redis://127.0.0.1:6379/0")
     state = ServiceState(name="simulator", host="127.0.0.1", port=8765, inner_port=None, secure=False)
     before = crowd_of(context.home)
     context.folder("simulator").mkdir(parents=True)
-    Simulator(wish).prepare(context, state).save(context.folder("simulator"))
+    Simulator(settings).prepare(context, state).save(context.folder("simulator"))
 
     assert before is None
     assert Crowd(players=40, think_s=0.25, servers=2) == crowd_of(context.home)

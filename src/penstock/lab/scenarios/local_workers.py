@@ -41,6 +41,6 @@ def run_file(arena: Arena, file: Path) -> Status:
     spec = load(file).model_copy(update={"speed": "scheduled"})
     status = driver.run(spec, arena.settings, file, show=lambda _status: None)
     if status.state == "stopped":
-        # The driver takes Ctrl+C as a wish to finish its batch; here it is meant for the whole run.
+        # The driver finishes its batch on Ctrl+C; here Ctrl+C is meant for the whole run.
         raise KeyboardInterrupt
     return status

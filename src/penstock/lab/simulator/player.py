@@ -43,8 +43,8 @@ class Player:
         """Join any game of this size and play it to its end."""
         return await self._play(players, {})
 
-    async def _play(self, players: int, wish: dict[str, str]) -> Outcome:
-        found = await self._ask_once("find", {"token": self._token, "players": players, **wish})
+    async def _play(self, players: int, wanted: dict[str, str]) -> Outcome:
+        found = await self._ask_once("find", {"token": self._token, "players": players, **wanted})
         me = {"token": self._token, "game_id": found["game_id"]}
         bot = Bot(found["game_id"], self._user, mistakes=self._mistakes)
         async with self._route("lobby") as lobby, self._route("action") as action:

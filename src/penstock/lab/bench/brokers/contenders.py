@@ -95,7 +95,7 @@ def _opened(name: Name, folder: Path, jar_folder: Path) -> Iterator[Contender]:
 @contextmanager
 def _kafka(folder: Path, jar_folder: Path) -> Iterator[Contender]:
     cluster = Cluster(folder / "broker", jar_folder)
-    wish = LocalCluster(port=0)
+    requested = LocalCluster(port=0)
 
     def kill() -> None:
         process = cluster.node(1).process()
@@ -104,10 +104,10 @@ def _kafka(folder: Path, jar_folder: Path) -> Iterator[Contender]:
             process.wait(_KILL_S)
 
     def start() -> None:
-        cluster.up(wish)
+        cluster.up(requested)
 
     try:
-        state = cluster.up(wish)
+        state = cluster.up(requested)
         connection = cluster.connection()
         yield Contender(
             name="kafka",
