@@ -28,6 +28,15 @@ sys.stdin.readline()
 watcher.dismiss()
 """
 
+TEST = """
+import multiprocessing
+
+def test_a_process_is_forked() -> None:
+    process = multiprocessing.get_context("forkserver").Process(target=print)
+    process.start()
+    process.join()
+"""
+
 
 def run(folder: Path) -> "tuple[subprocess.Popen[str], list[psutil.Process]]":
     folder.mkdir()
@@ -64,3 +73,22 @@ def test_a_run_that_ends_by_itself_is_left_alone(tmp_path: Path) -> None:
     finally:
         for each in started:
             each.kill()
+
+
+def test_a_run_that_has_forked_processes_ends_without_a_complaint(tmp_path: Path) -> None:
+    tests = Path(leftovers.__file__).parents[1]
+    (tmp_path / "test_fork.py").write_text(TEST)
+    command = [sys.executable, "-m", "pytest", "-c", str(tests.parent / "pyproject.toml"), "-p", "conftest"]
+
+    ran = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "made"), str(tmp_path / "test_fork.py")],
+        env={**os.environ, "PYTHONPATH": str(tests)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, "") == (ran.returncode, ran.stderr), ran.stdout
+    assert "1 passed" in ran.stdout
+    assert not list((tmp_path / "made").glob("pymp-*"))
