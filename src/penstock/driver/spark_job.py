@@ -24,7 +24,7 @@ from penstock.record.manifest import COLUMN, MANIFEST, Manifest
 from penstock.steps.select import Select
 from penstock.steps.step import ShippedCode, StepContext, StepTask
 from penstock.worker.expressions import Expression
-from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, aside_of
+from penstock.worker.spill import RestoreColumns, Spill, SpillColumns, spill_of
 from penstock.worker.tasks import DOT, Chain, ReadTask, Task, event_schema
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class SparkJob:
             if number in self.placement.selects:
                 way.add(self.placement.selects[number])
             elif (select := step.as_select()) is not None:
-                way.frame = self._sql(way.in_spark(self._aside(way.schema, number)), select)
+                way.frame = self._sql(way.in_spark(self._spill_at(way.schema, number)), select)
                 way.schema = self._schemas[number]
             else:
                 way.in_python()
@@ -180,7 +180,7 @@ class SparkJob:
         if self.placement.judge is not None:
             way.add(self.placement.judge)
         elif any(self._conditions()):
-            way.frame = self._judged(way.in_spark(self._aside(way.schema, len(self._spec.steps))))
+            way.frame = self._judged(way.in_spark(self._spill_at(way.schema, len(self._spec.steps))))
         way.in_python()
         if way.frame is None:
             return [Manifest.read(each) for each in self._run(read, [*way.tasks, write])]
@@ -225,7 +225,7 @@ class SparkJob:
         ]
         return _as_frame(self.spark, pa.concat_tables(marked))
 
-    def _aside(self, schema: pa.Schema, first: int) -> Aside:
+    def _spill_at(self, schema: pa.Schema, first: int) -> Spill:
         """Say which columns need not pass through the JVM from this step on to the next that is Python."""
         following = (step.as_select() for step in self._spec.steps[first:])
         selects = [each for each in itertools.takewhile(bool, following) if each is not None]
@@ -233,7 +233,7 @@ class SparkJob:
         if first + len(selects) == len(self._spec.steps):
             conditions += [rule.that for rule in self._spec.expect]
             conditions += [sink.where for sink in self._spec.sinks if sink.where]
-        return aside_of(schema, selects, conditions)
+        return spill_of(schema, selects, conditions)
 
     def read_alone(self, read: ReadTask, drain: Task) -> None:
         """Read and decode without any step, and throw the rows away."""
@@ -249,28 +249,28 @@ class _Way:
         self._ranges = ranges
         self.tasks = tasks
         self.schema = schema
-        self._aside: Aside | None = None
+        self._spill: Spill | None = None
 
     def add(self, task: StepTask) -> None:
         """Run one more task in the Python worker at hand."""
         self.tasks, self.schema = [*self.tasks, task], task.schema
 
-    def in_spark(self, aside: Aside) -> "DataFrame":
+    def in_spark(self, spill: Spill) -> "DataFrame":
         """Hand the rows to the JVM, unless they are there, without what SQL does not ask for."""
         frame = self._ranges() if self.frame is None else self.frame
-        if self._aside is None:
-            self._aside = aside
-            slim = SpillColumns(self._aside, self.schema)
+        if self._spill is None:
+            self._spill = spill
+            slim = SpillColumns(self._spill, self.schema)
             frame = _in_python(frame, [*self.tasks, slim], _spark_schema(slim.schema))
             self.tasks = []
         return frame
 
     def in_python(self) -> None:
         """Take the rows back, without copies of what stayed behind."""
-        if self._aside is not None and self.frame is not None:
-            self.frame = self.frame.drop(*self._aside.asked)
-            self.tasks = [RestoreColumns(self._aside, self.schema)]
-            self._aside = None
+        if self._spill is not None and self.frame is not None:
+            self.frame = self.frame.drop(*self._spill.read_by_sql)
+            self.tasks = [RestoreColumns(self._spill, self.schema)]
+            self._spill = None
 
 
 def _all_through(task: StepTask, ranges: list[pa.Table]) -> list[pa.Table]:

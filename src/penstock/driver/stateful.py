@@ -33,7 +33,7 @@ from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import CHECKPOINT
 from penstock.sinks.merging import MergeContext, MergingSink
 from penstock.sinks.schema_change import SchemaChange
-from penstock.worker.spilled import spill
+from penstock.worker.result_files import collect_as_files
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -215,7 +215,7 @@ class StatefulRunner:
                 # From now on results may be in sinks: this state, and no other, explains them.
                 self._remember(msgspec.structs.replace(self._begun, query=self._spark.query_id()))
             lacking = [sink for sink in self.sinks if self._lacks(sink, number)]
-            results = spill(rows, self.paths.scratch)
+            results = collect_as_files(rows, self.paths.scratch)
             count = results.count_rows()
             for sink in lacking:
                 self._merge(sink, results, number)

@@ -1,12 +1,12 @@
-"""Columns that SQL does not ask for stay in Python: they wait in a file while the others pass through the JVM.
+"""Spills columns that SQL does not read to a file, while the others pass through the JVM.
 
 Most of a record's bytes are its raw value, which only a dead letter needs, and most columns of Penstock are the same
-for all rows of a task. Of the user's columns those wait that a star lets through as they are; of those that SQL asks
-for, the JVM gets a copy, which does not come back. Rows are numbered on their way out, and their order is kept, so that
-each finds its own again. The two Python workers of a task run on one
-machine at the same time; once both have the file open it has no name any more. Only its owner can read it, its name
-cannot be foreseen, and files of others that have such names are passed over. What workers leave that die before that
-goes when the next driver, or a task of it, starts on the machine.
+for all rows of a task. Of the user's columns those are spilled that a star passes on unchanged; of those that SQL
+reads, the JVM gets a copy, which does not come back. Rows are numbered on their way out, and their order is kept, so
+that each finds its own again. The two Python workers of a task run on one machine at the same time; once both have
+opened the file, its name is removed. Only its owner can read it, its name cannot be guessed, and files of other users
+with such names are ignored. What a killed worker leaves behind is removed when the next driver, or one of its tasks,
+starts on the machine.
 """
 
 import os
@@ -28,11 +28,11 @@ from penstock.record.columns import RESERVED, user_columns
 from penstock.steps.select import Select, with_columns_for_stars
 
 NUMBER = "_row"
-_NAME = re.compile(r"penstock-aside-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d{1,9})-\w+\.arrow")
+_NAME = re.compile(r"penstock-spill-(?P<id>[0-9a-f]{32})-(?P<attempt>\d+)-(?P<parent>\d{1,9})-\w+\.arrow")
 
 
-def aside_of(schema: pa.Schema, selects: list[Select], conditions: list[str]) -> "Aside":
-    """Sort out the columns that come out as they went in, and which of them SQL mentions. In doubt a column passes."""
+def spill_of(schema: pa.Schema, selects: list[Select], conditions: list[str]) -> "Spill":
+    """Work out which columns the JVM only passes on, and which of those SQL reads. In doubt a column goes there."""
     texts = [text for each in selects for text in [*each.expressions, each.where or ""]] + conditions
     said = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
     stars = [
@@ -55,34 +55,34 @@ def aside_of(schema: pa.Schema, selects: list[Select], conditions: list[str]) ->
         and name.lower() not in made
         and names.count(name.lower()) == 1
     ]
-    waiting = [*own, *(name for name in RESERVED.names if name != "_error")]
-    return Aside(tuple(waiting), tuple(name for name in waiting if name.lower() in said))
+    spilled = [*own, *(name for name in RESERVED.names if name != "_error")]
+    return Spill(tuple(spilled), tuple(name for name in spilled if name.lower() in said))
 
 
 @dataclass(frozen=True)
-class Aside:
-    """One way through the JVM and back."""
+class Spill:
+    """The columns that one way through the JVM and back leaves in a file, and that file."""
 
-    waiting: tuple[str, ...]
-    """The columns that stay behind."""
-    asked: tuple[str, ...] = ()
-    """Those of them that SQL mentions: a copy of each goes to the JVM."""
+    columns: tuple[str, ...]
+    """The columns that are written to the file."""
+    read_by_sql: tuple[str, ...] = ()
+    """Those of them that SQL reads: a copy of each goes to the JVM."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def passing(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns that go to the JVM."""
-        behind = {*self.waiting} - {*self.asked}
+        behind = {*self.columns} - {*self.read_by_sql}
         return pa.schema([*(each for each in schema if each.name not in behind), (NUMBER, pa.int64())])
 
-    def made(self) -> tuple[pa.OSFile, Path]:
-        """Make the file of this attempt of this task. Its name says whose it is: the one who starts the workers."""
+    def create(self) -> tuple[pa.OSFile, Path]:
+        """Create the file of this attempt of this task. Its name has the id of the process that starts the workers."""
         for _, path in self._own():
             path.unlink(missing_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=f"{self._stem()}-{os.getppid()}-", suffix=".arrow")
         return _arrow_file(descriptor, "wb"), Path(name)
 
-    def found(self) -> tuple[pa.OSFile, Path]:
-        """Find the file in the other worker of the task, which knows the number, too."""
+    def open(self) -> tuple[pa.OSFile, Path]:
+        """Open the file in the other worker of the task, which knows the attempt, too."""
         ((file, path),) = self._own()
         return file, path
 
@@ -103,7 +103,7 @@ class Aside:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        return f"penstock-aside-{self.id}-{context.taskAttemptId() if context is not None else 0}"
+        return f"penstock-spill-{self.id}-{context.taskAttemptId() if context is not None else 0}"
 
 
 def _arrow_file(descriptor: int, mode: str) -> pa.OSFile:
@@ -115,7 +115,7 @@ def _arrow_file(descriptor: int, mode: str) -> pa.OSFile:
 
 
 def remove_left() -> None:
-    """Remove the files of workers whose parent is gone, as after a kill: nobody will come for them."""
+    """Remove the files of workers whose parent is gone, as after a kill: nobody will read them."""
     with os.scandir(tempfile.gettempdir()) as entries:
         named = [(entry, match) for entry in entries if (match := _NAME.fullmatch(entry.name))]
     for entry, match in named:
@@ -126,21 +126,21 @@ def remove_left() -> None:
 
 
 class SpillColumns:
-    """Writes the waiting columns down, and lets the others pass."""
+    """Writes the spilled columns to the file, and lets the others pass."""
 
-    def __init__(self, aside: Aside, schema: pa.Schema) -> None:
-        self._aside = aside
-        self._waiting = pa.schema([schema.field(name) for name in aside.waiting])
-        self.schema = aside.passing(schema)
+    def __init__(self, spill: Spill, schema: pa.Schema) -> None:
+        self._spill = spill
+        self._spilled = pa.schema([schema.field(name) for name in spill.columns])
+        self.schema = spill.passing(schema)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
-        """Return slim rows; what they lack is in the file before they leave."""
+        """Return the rows without them; what a row lacks is in the file before it leaves."""
         remove_left()
-        (file, path), number = self._aside.made(), 0
+        (file, path), number = self._spill.create(), 0
         try:
-            with file, pa.ipc.new_stream(file, self._waiting) as stream:
+            with file, pa.ipc.new_stream(file, self._spilled) as stream:
                 for batch in batches:
-                    stream.write_batch(batch.select(self._waiting.names))
+                    stream.write_batch(batch.select(self._spilled.names))
                     numbers = pa.array(np.arange(number, number + batch.num_rows))
                     number += batch.num_rows
                     yield batch.select(self.schema.names[:-1]).append_column(NUMBER, numbers)
@@ -150,21 +150,21 @@ class SpillColumns:
 
 
 class RestoreColumns:
-    """Puts the waiting columns of rows back: the user's in the schema's order, then Penstock's."""
+    """Puts the spilled columns of rows back: the user's in the schema's order, then Penstock's."""
 
-    def __init__(self, aside: Aside, schema: pa.Schema) -> None:
-        self._aside = aside
+    def __init__(self, spill: Spill, schema: pa.Schema) -> None:
+        self._spill = spill
         self._schema = schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
         """Return whole rows."""
-        shelf = _Shelf(self._aside)
+        reader = _SpillReader(self._spill)
         for batch in batches:
             if not batch.num_rows:
                 continue
-            found = shelf.rows(batch.column(NUMBER).to_numpy())
+            found = reader.rows(batch.column(NUMBER).to_numpy())
             columns = {name: batch.column(name) for name in batch.schema.names if name != NUMBER}
-            for name in self._aside.waiting:
+            for name in self._spill.columns:
                 # Spark and Arrow name the parts of lists and maps differently.
                 columns[name] = found.column(name).cast(self._schema.field(name).type)
             judged = [name for name in columns if name not in self._schema.names]
@@ -172,11 +172,11 @@ class RestoreColumns:
             yield pa.RecordBatch.from_arrays([columns[name] for name in names], names)
 
 
-class _Shelf:
-    """What was written down; rows come for theirs in order."""
+class _SpillReader:
+    """Reads the file of a spill, in the order of the rows."""
 
-    def __init__(self, aside: Aside) -> None:
-        self._aside = aside
+    def __init__(self, spill: Spill) -> None:
+        self._spill = spill
         self._stream: Any = None
         self._held: deque[pa.RecordBatch] = deque()
         self._first = 0
@@ -184,10 +184,10 @@ class _Shelf:
         self._next = 0
 
     def rows(self, numbers: Any) -> pa.RecordBatch:
-        """Return the waiting columns of rows with these numbers."""
+        """Return the spilled columns of the rows with these numbers."""
         if self._stream is None:
             # Not before: now that rows are here, the file is, and all that they need is in it.
-            file, path = self._aside.found()
+            file, path = self._spill.open()
             self._stream = pa.ipc.open_stream(file)
             path.unlink()
         first, last = int(numbers[0]), int(numbers[-1])

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.record.columns import RESERVED
 from penstock.steps.select import Select
-from penstock.worker.spill import Aside, RestoreColumns, SpillColumns, aside_of, remove_left
+from penstock.worker.spill import RestoreColumns, Spill, SpillColumns, remove_left, spill_of
 
 SCHEMA = pa.schema(
     [("price", pa.float64()), ("Land", pa.string()), ("note", pa.string()), ("a b", pa.string()), *RESERVED]
@@ -20,12 +20,12 @@ SCHEMA = pa.schema(
 
 
 def waiting(*selects: str, conditions: tuple[str, ...] = ()) -> set[str]:
-    aside = aside_of(SCHEMA, [Select(each) for each in selects], list(conditions))
-    return {*aside.waiting} - {*aside.asked, *RESERVED.names}
+    spill = spill_of(SCHEMA, [Select(each) for each in selects], list(conditions))
+    return {*spill.columns} - {*spill.read_by_sql, *RESERVED.names}
 
 
 def copied(*selects: str) -> set[str]:
-    return {*aside_of(SCHEMA, [Select(each) for each in selects], []).asked}
+    return {*spill_of(SCHEMA, [Select(each) for each in selects], []).read_by_sql}
 
 
 def test_what_a_star_lets_through_waits_unless_it_is_mentioned() -> None:
@@ -61,18 +61,18 @@ def test_none_of_the_users_columns_waits_where_a_star_is_more_than_a_star(sql: s
 
 
 def test_columns_of_penstock_wait_unless_they_are_mentioned_and_the_error_never_does() -> None:
-    aside = aside_of(SCHEMA, [Select("SELECT price, _offset AS o FROM events")], ["_KEY IS NOT NULL"])
+    spill = spill_of(SCHEMA, [Select("SELECT price, _offset AS o FROM events")], ["_KEY IS NOT NULL"])
 
-    assert set(RESERVED.names) - {"_error"} == {*aside.waiting}
-    assert {"_offset", "_key"} == {*aside.asked}
+    assert set(RESERVED.names) - {"_error"} == {*spill.columns}
+    assert {"_offset", "_key"} == {*spill.read_by_sql}
 
 
 def test_a_column_that_sql_mentions_and_lets_through_goes_to_the_jvm_as_a_copy() -> None:
-    aside = aside_of(SCHEMA, [Select("SELECT *, price * 2 AS twice, 1 AS land FROM events")], [])
+    spill = spill_of(SCHEMA, [Select("SELECT *, price * 2 AS twice, 1 AS land FROM events")], [])
 
-    assert {"price"} == {*aside.asked}
-    assert {"price", "note"} == {*aside.waiting} - {*RESERVED.names}
-    assert ["price", "Land", "a b", "_error", "_row"] == aside.passing(SCHEMA).names
+    assert {"price"} == {*spill.read_by_sql}
+    assert {"price", "note"} == {*spill.columns} - {*RESERVED.names}
+    assert ["price", "Land", "a b", "_error", "_row"] == spill.passing(SCHEMA).names
 
 
 def test_a_column_that_comes_out_otherwise_is_no_copy() -> None:
@@ -84,9 +84,9 @@ def test_a_column_that_comes_out_otherwise_is_no_copy() -> None:
 
 def test_columns_that_only_their_case_tells_apart_all_pass() -> None:
     schema = pa.schema([("price", pa.float64()), ("PRICE", pa.float64()), *RESERVED])
-    aside = aside_of(schema, [Select("SELECT *, 1 AS one FROM events")], [])
+    spill = spill_of(schema, [Select("SELECT *, 1 AS one FROM events")], [])
 
-    assert ["price", "PRICE", "_error", "_row"] == aside.passing(schema).names
+    assert ["price", "PRICE", "_error", "_row"] == spill.passing(schema).names
 
 
 def rows(*numbers: int) -> pa.RecordBatch:
@@ -100,7 +100,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_the_owner_can_read_what_waits_and_it_has_no_name_once_it_is_read(temporary: Path) -> None:
-    way = Aside(("note",))
+    way = Spill(("note",))
     before = os.umask(0)
     try:
         passing = SpillColumns(way, SCHEMA)(iter([rows(1, 2)]), 0)
@@ -119,7 +119,7 @@ def test_only_the_owner_can_read_what_waits_and_it_has_no_name_once_it_is_read(t
 
 @pytest.mark.usefixtures("temporary")
 def test_what_the_jvm_got_a_copy_of_is_put_back_from_what_waits() -> None:
-    way = Aside(("price", "note"), ("price",))
+    way = Spill(("price", "note"), ("price",))
 
     (sent,) = SpillColumns(way, SCHEMA)(iter([rows(1, 2)]), 0)
     changed = sent.drop_columns(["price"])
@@ -135,8 +135,8 @@ def test_a_task_that_fails_leaves_nothing_in_the_temporary_folder(temporary: Pat
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        list(SpillColumns(Aside(("note",)), SCHEMA)(failing(), 0))
-    given_up = SpillColumns(Aside(("note",)), SCHEMA)(iter([rows(1), rows(2)]), 0)
+        list(SpillColumns(Spill(("note",)), SCHEMA)(failing(), 0))
+    given_up = SpillColumns(Spill(("note",)), SCHEMA)(iter([rows(1), rows(2)]), 0)
     next(given_up)
     given_up.close()  # type: ignore[attr-defined]
 
@@ -146,9 +146,9 @@ def test_a_task_that_fails_leaves_nothing_in_the_temporary_folder(temporary: Pat
 def test_what_killed_workers_have_left_goes_and_what_live_ones_wait_for_stays(temporary: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    left = temporary / f"penstock-aside-{'0' * 32}-7-{gone.pid}-a_b1c2d3.arrow"
-    awaited = temporary / f"penstock-aside-{'0' * 32}-7-{os.getpid()}-a_b1c2d3.arrow"
-    other = temporary / f"penstock-aside-notes-{gone.pid}.arrow"
+    left = temporary / f"penstock-spill-{'0' * 32}-7-{gone.pid}-a_b1c2d3.arrow"
+    awaited = temporary / f"penstock-spill-{'0' * 32}-7-{os.getpid()}-a_b1c2d3.arrow"
+    other = temporary / f"penstock-spill-notes-{gone.pid}.arrow"
     for file in (left, awaited, other):
         file.touch()
 
@@ -158,10 +158,10 @@ def test_what_killed_workers_have_left_goes_and_what_live_ones_wait_for_stays(te
 
 
 def test_files_that_others_put_into_the_shared_folder_are_none_of_ours(temporary: Path) -> None:
-    odd = temporary / f"penstock-aside-{'0' * 32}-1-99999999999-x.arrow"
+    odd = temporary / f"penstock-spill-{'0' * 32}-1-99999999999-x.arrow"
     odd.touch()
-    aside = Aside(waiting=("_value",))
-    file, made = aside.made()
+    spill = Spill(columns=("_value",))
+    file, made = spill.create()
     file.close()
     stem = made.name.rpartition("-")[0]
     (temporary / f"{stem}-link.arrow").symlink_to(made)
@@ -172,7 +172,7 @@ def test_files_that_others_put_into_the_shared_folder_are_none_of_ours(temporary
         os.mkfifo(pipe)
         for path in (planted, pipe):
             os.chown(path, 65534, 65534)
-    found, path = aside.found()
+    found, path = spill.open()
     found.close()
 
     remove_left()
@@ -182,22 +182,22 @@ def test_files_that_others_put_into_the_shared_folder_are_none_of_ours(temporary
 
 
 def test_names_that_come_and_go_do_not_hide_the_file(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    aside = Aside(waiting=("_value",))
-    file, made = aside.made()
+    spill = Spill(columns=("_value",))
+    file, made = spill.create()
     file.close()
     gone = made.with_name(f"{made.name.rpartition('-')[0]}-gone.arrow")
     monkeypatch.setattr(Path, "glob", lambda _folder, _pattern: iter([gone, made]))
 
-    found, path = aside.found()
+    found, path = spill.open()
     found.close()
 
     assert (temporary, made) == (made.parent, path)
 
 
 def test_a_file_that_nobody_came_for_makes_room_for_the_next_of_the_same_attempt(temporary: Path) -> None:
-    aside = Aside(waiting=("_value",))
-    aside.made()[0].close()
-    file, made = aside.made()
+    spill = Spill(columns=("_value",))
+    spill.create()[0].close()
+    file, made = spill.create()
     file.close()
 
     assert [made] == list(temporary.iterdir())

@@ -1,4 +1,4 @@
-"""Results of a batch, set aside by the tasks that make them: they pass the driver in pieces, however many they are."""
+"""Results of a batch in files that its tasks write: the driver reads them in parts, however many there are."""
 
 import uuid
 from collections.abc import Iterable, Iterator
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def spill(rows: "DataFrame", folder: Path) -> ds.Dataset:
-    """Run the batch, and give its rows as files in `folder`; only those of winning attempts are among them."""
+def collect_as_files(rows: "DataFrame", folder: Path) -> ds.Dataset:
+    """Run the batch, and return its rows from files in `folder`; only files of winning attempts are read."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     make_private(folder)
