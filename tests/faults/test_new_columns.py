@@ -21,8 +21,8 @@ from support.landing import SCHEMA, expected
 
 BEFORE = "n bigint NOT NULL, sha string NOT NULL"
 KILLED = -9
-Place = tuple[int, int]
-Keys = dict[Place, str | None]
+RecordId = tuple[int, int]
+Keys = dict[RecordId, str | None]
 
 
 def rewrite(chain: Chain, schema: str, **delta: Any) -> None:
@@ -83,12 +83,12 @@ def test_a_new_column_is_null_before_and_filled_after_whatever_is_killed(
     assert [0, Conflict.exit_code] == codes, both[0].said
     assert [] == chain.faults()
     acknowledged = chain.journal.acknowledged.items()
-    sent = {place: json.loads(value)["key"] for place, value in acknowledged if expected(value)}
+    sent = {record: json.loads(value)["key"] for record, value in acknowledged if expected(value)}
     for name, read in readers.items():
         found = read()
-        assert landed[name].keys() == {place for place, key in found.items() if key is None}, name
-        assert {place: sent[place] for place in found.keys() - landed[name].keys()} == {
-            place: key for place, key in found.items() if key is not None
+        assert landed[name].keys() == {record for record, key in found.items() if key is None}, name
+        assert {record: sent[record] for record in found.keys() - landed[name].keys()} == {
+            record: key for record, key in found.items() if key is not None
         }, name
     assert len(landed["delta"]) < len(landed["postgres"])
     operations = [each["operation"] for each in DeltaTable(str(tmp_path / "delta")).history()]

@@ -24,7 +24,7 @@ from support.lineage_event_parts import (
     write_of,
 )
 
-Place = tuple[str, str]
+LocationId = tuple[str, str]
 """Type and name of a location."""
 Thing = tuple[str, str, str]
 """A dataset or job: type and name of its location, and its name in lower case."""
@@ -56,7 +56,7 @@ def content(values: list[bytes], *, united: bool = True) -> Content:
     return sayings.judged()
 
 
-def _united(addresses: dict[Place, set[str]]) -> dict[Place, Place]:
+def _united(addresses: dict[LocationId, set[str]]) -> dict[LocationId, LocationId]:
     """Return for each place the least of those that it shares addresses with, over any number of steps."""
     least = {place: place for place in addresses}
     for _ in addresses:
@@ -89,9 +89,9 @@ def _event(value: bytes) -> dict[str, Any] | None:
 
 
 class _Sayings:
-    def __init__(self, united: dict[Place, Place]) -> None:
+    def __init__(self, united: dict[LocationId, LocationId]) -> None:
         self.united = united
-        self.addresses: dict[Place, set[str]] = defaultdict(set)
+        self.addresses: dict[LocationId, set[str]] = defaultdict(set)
         self.spellings: dict[str, dict[Thing, set[str]]] = {"datasets": defaultdict(set), "jobs": defaultdict(set)}
         self.job_types: dict[Thing, set[str]] = defaultdict(set)
         self.job_parents: dict[Thing, set[tuple[datetime.datetime, Thing]]] = defaultdict(set)

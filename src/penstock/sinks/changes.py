@@ -21,8 +21,8 @@ from penstock.sinks.moved import Key, Rows, with_values
 
 _NUMBER = "_row"
 
-Place = tuple[str, int, int]
-"""The coordinates of a record."""
+RecordId = tuple[str, int, int]
+"""The id of a topic, the partition and the offset of a record."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class LeftOut:
     """Whether no change of the batch has said anything else of it."""
     known_at: int | None = None
     """The row of the batch that has it."""
-    lacked_by: list[Place] = field(default_factory=list)
+    lacked_by: list[RecordId] = field(default_factory=list)
     """The changes that leave it out, since it was last known."""
 
 
@@ -152,7 +152,7 @@ def unknown_values(rows: pa.Table, key: list[str], what: str, rows_of_table: Row
 
 def refused(
     rows: pa.Table, unknown: dict[Key, dict[str, LeftOut]], key: list[str], there: Iterable[dict[str, Any]]
-) -> dict[Place, RecordError]:
+) -> dict[RecordId, RecordError]:
     """Return the changes that cannot be applied: without a key, or without a value that nobody has.
 
     `there` are the rows of the table with the keys of what is unknown, with their coordinates and the columns.
@@ -164,14 +164,14 @@ def refused(
         for name, left_out in columns.items():
             if left_out.may_be_in_table and row is not None and row.get(name) is not None:
                 continue
-            for place in left_out.lacked_by:
+            for record in left_out.lacked_by:
                 # A change that is older than what the table has changes nothing.
-                if row is None or (row["_topic_id"], row["_partition"]) != place[:2] or row["_offset"] < place[2]:
-                    found.setdefault(place, value_unknown(name))
+                if row is None or (row["_topic_id"], row["_partition"]) != record[:2] or row["_offset"] < record[2]:
+                    found.setdefault(record, value_unknown(name))
     return found
 
 
-def _without_key(rows: pa.Table, key: list[str]) -> Iterator[tuple[Place, RecordError]]:
+def _without_key(rows: pa.Table, key: list[str]) -> Iterator[tuple[RecordId, RecordError]]:
     """Return the changes that do not say which row they are of."""
     operations = pc.struct_field(rows.column(CHANGE.name).combine_chunks(), "op")
     rows = rows.filter(pc.fill_null(pc.not_equal(operations, TRUNCATE), True))  # noqa: FBT003

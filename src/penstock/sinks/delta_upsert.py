@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from penstock.record.columns import CHANGE, COORDINATES
 from penstock.record.decoded import RecordError
 from penstock.sinks.changes import (
-    Place,
+    RecordId,
     fold,
     is_deleted,
     refused,
@@ -77,7 +77,7 @@ def upsert(table: Any, rows: pa.Table, key: list[str], what: str, properties: An
         table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
 
 
-def refused_changes(table: Any, rows: pa.Table, key: list[str], what: str) -> dict[Place, RecordError]:
+def refused_changes(table: Any, rows: pa.Table, key: list[str], what: str) -> dict[RecordId, RecordError]:
     """Return the changes that the table cannot take: their key is not known, or a value that they leave out."""
     unknown = unknown_values(rows, key, what, lambda keys, names: _rows_of(table, rows, key, keys, names))
     wanted = {name for each in unknown.values() for name in each}

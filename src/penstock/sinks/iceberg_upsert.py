@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.record.columns import CHANGE, COORDINATES
 from penstock.record.decoded import RecordError
-from penstock.sinks.changes import Place, fold, is_deleted, refused, several_partitions, unknown_values
+from penstock.sinks.changes import RecordId, fold, is_deleted, refused, several_partitions, unknown_values
 from penstock.sinks.iceberg_rewrite import Rewrite, file_table, files_with
 from penstock.sinks.moved import Key
 
@@ -81,7 +81,7 @@ class Upsert(Rewrite):
         return rows.drop_columns([CHANGE.name]).filter(pa.array(stays, pa.bool_()))
 
 
-def refused_changes(table: Any, rows: pa.Table, key: list[str], what: str) -> dict[Place, RecordError]:
+def refused_changes(table: Any, rows: pa.Table, key: list[str], what: str) -> dict[RecordId, RecordError]:
     """Return the changes that the table cannot take: their key is not known, or a value that they leave out."""
     unknown = unknown_values(rows, key, what, lambda keys, names: _rows_of(table, rows, key, keys, names))
     wanted = {name for each in unknown.values() for name in each}
