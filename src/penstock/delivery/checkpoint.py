@@ -6,11 +6,11 @@ written; the checkpoint is there to notice what positions alone cannot show: a t
 topic, a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -24,6 +24,12 @@ from penstock.record.positions import OffsetRange, Positions, SourcePartition, f
 DRIVER_LOCK = "driver.lock"
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Rows = list[tuple[str, str, _Count, _Count]]
+_Part = TypeVar("_Part")
+
+
+class _StoredMove(msgspec.Struct):
+    formers: tuple[str, ...]
+    positions: _Rows
 
 
 class _Stored(msgspec.Struct):
@@ -37,6 +43,18 @@ class _Stored(msgspec.Struct):
     cluster_id: str
     target_ids: dict[str, str]
     ran: list[str] = []
+    targets: dict[str, str] = {}
+    moves: dict[str, _StoredMove] = {}
+
+
+@dataclass(frozen=True)
+class Move:
+    """A sink by another name that its target does not know yet."""
+
+    formers: tuple[str, ...]
+    """What it was called before."""
+    positions: Positions
+    """Where it stands."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +76,10 @@ class Committed:
     """Of sinks whose positions Kafka may forget, the id of the topic that they write to."""
     ran: tuple[str, ...] = ()
     """The sinks that the last batch was for; others that have positions were taken out of the file before."""
+    targets: dict[str, str] = field(default_factory=dict)
+    """What each sink writes to, by which it is known under another name."""
+    moves: dict[str, Move] = field(default_factory=dict)
+    """Sinks that have to be told where they stand under their new names."""
 
     def __post_init__(self) -> None:
         """Let go of beginnings that a position has taken the place of."""
@@ -92,6 +114,43 @@ class Committed:
         """Return the first offset that any of these sinks still needs; those not named were taken out of the file."""
         return min(self.reached(name, source_partition) for name in names)
 
+    def formers(self, targets: Mapping[str, str]) -> dict[str, list[str]]:
+        """Name, for each sink of the file that is new to its target, those that wrote there and do not any more.
+
+        They are the same sink by another name. If there are several, those count that the last batch was for.
+        """
+        left = [name for name, target in self.targets.items() if targets.get(name) != target]
+        found = {}
+        for name, target in targets.items():
+            same = [each for each in left if self.targets[each] == target]
+            if same and self.targets.get(name) != target:
+                found[name] = [each for each in same if each in self.ran] or same
+        return found
+
+    def renamed(self, moves: Mapping[str, Move], targets: Mapping[str, str], names: Container[str]) -> "Committed":
+        """Put sinks by another name in the place of those that they were.
+
+        A former name that the file, with these `names`, has for a sink of another target stays: it is missed there.
+        """
+        new = {former: name for name, move in moves.items() for former in move.formers}
+        gone = {*moves, *(former for former in new if former not in names)}
+
+        def moved(part: Mapping[str, _Part]) -> dict[str, _Part]:
+            left = {name: each for name, each in part.items() if name not in gone}
+            former = {name: move.formers[0] for name, move in moves.items()}
+            return {**left, **{name: part[each] for name, each in former.items() if each in part}}
+
+        sinks = moved(self.sinks)
+        return replace(
+            self,
+            sinks={**sinks, **{name: {**sinks.get(name, {}), **move.positions} for name, move in moves.items()}},
+            begins=moved(self.begins),
+            target_ids=moved(self.target_ids),
+            targets={**moved(self.targets), **{name: targets[name] for name in moves}},
+            ran=tuple(dict.fromkeys(new.get(each, each) for each in self.ran)),
+            moves={**moved(self.moves), **moves},
+        )
+
     def without(self, is_gone: Callable[[SourcePartition], bool]) -> "Committed":
         """Leave partitions out."""
 
@@ -101,7 +160,9 @@ class Committed:
         sinks, begins = (
             {name: left(positions) for name, positions in part.items()} for part in (self.sinks, self.begins)
         )
-        return replace(self, starts=left(self.starts), sinks=sinks, epochs=left(self.epochs), begins=begins)
+        moves = {name: replace(move, positions=left(move.positions)) for name, move in self.moves.items()}
+        starts, epochs = left(self.starts), left(self.epochs)
+        return replace(self, starts=starts, sinks=sinks, epochs=epochs, begins=begins, moves=moves)
 
 
 class Checkpoint:
@@ -166,13 +227,25 @@ class Checkpoint:
             raise self._lost(f"{self._metadata.name} belongs to pipeline '{metadata.get('pipeline')}'")
         data = self._read(self._committed)
         try:
-            msgspec.convert(data, _Stored)
+            stored = msgspec.convert(data, _Stored)
         except msgspec.ValidationError as error:
             raise self._lost(f"{self._committed.name} makes no sense: {error}") from None
-        sinks, begins = ({name: from_json(rows) for name, rows in data[part].items()} for part in ("sinks", "begins"))
-        starts, epochs = from_json(data["starts"]), from_json(data["epochs"])
-        ids, ran = data["target_ids"], tuple(data.get("ran", ()))
-        return Committed(data["batch"], starts, sinks, epochs, begins, data["cluster_id"], ids, ran)
+        sinks, begins = (
+            {name: from_json(rows) for name, rows in part.items()} for part in (stored.sinks, stored.begins)
+        )
+        moves = {name: Move(move.formers, from_json(move.positions)) for name, move in stored.moves.items()}
+        return Committed(
+            stored.batch,
+            from_json(stored.starts),
+            sinks,
+            from_json(stored.epochs),
+            begins,
+            stored.cluster_id,
+            stored.target_ids,
+            tuple(stored.ran),
+            stored.targets,
+            moves,
+        )
 
     def plan(self, batch: int, offset_ranges: list[OffsetRange]) -> None:
         """Say what is about to be read, before any task starts."""
@@ -215,6 +288,11 @@ class Checkpoint:
             "cluster_id": committed.cluster_id,
             "target_ids": committed.target_ids,
             "ran": list(committed.ran),
+            "targets": committed.targets,
+            "moves": {
+                name: {"formers": list(move.formers), "positions": to_json(move.positions)}
+                for name, move in committed.moves.items()
+            },
         }
         write_versioned(self._committed, CHECKPOINT, data)
 

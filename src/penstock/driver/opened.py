@@ -5,8 +5,8 @@ pipeline opens it, too, and runs no batch.
 """
 
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -21,7 +21,7 @@ from penstock.delivery.known_topics import KnownTopics
 from penstock.delivery.lag import LagReport, group_of
 from penstock.delivery.ledger import Replay
 from penstock.delivery.sink_progress import PositionStore, SinkProgress
-from penstock.driver import met_columns
+from penstock.driver import met_columns, renamed
 from penstock.driver.batch import Parts
 from penstock.driver.column_lineage import MadeColumns
 from penstock.driver.paths import PipelinePaths
@@ -99,11 +99,10 @@ class OpenedPipeline:
                 self.paths.scratch,
                 self.paths.folder / "analysis.json",
             )
-            for sink, model in zip(self.sinks, self.spec.sinks, strict=True):
+            for number, sink in enumerate(self.sinks):
                 if isinstance(self.replay, Range) and self.replay.replaces:
                     sink.replace(self.replay.replaced(gaps.ranges(self.paths.gaps)))
-                reserved = [job.schema.field(name) for name in self.spec.reserved_columns(model)]
-                sink.open(pa.schema([*(job.schema.field(name) for name in job.columns), *reserved]))
+                sink.open(self._schema_of(number, job))
             # Letters of a range that goes elsewhere are not the pipeline's own: nobody should send them to its sinks.
             elsewhere = isinstance(self.replay, Range) and not self.replay.replaces
             self.dead = DeadLetters(
@@ -161,10 +160,23 @@ class OpenedPipeline:
             return RangeSource(self.replay, context)
         return self.spec.source.open(context)
 
-    def _make_sink(self, number: int) -> Sink:
+    def _schema_of(self, number: int, job: SparkJob) -> pa.Schema:
+        reserved = self.spec.reserved_columns(self.spec.sinks[number])
+        return pa.schema([job.schema.field(name) for name in (*job.columns, *reserved)])
+
+    @contextmanager
+    def _opened_as(self, name: str, other: str) -> Iterator[Sink]:
+        """Open one of the sinks once more, under another name."""
+        number = self.spec.sink_names.index(name)
+        with closing(self._make_sink(number, other)) as sink:
+            sink.reach()
+            sink.open(self._schema_of(number, self.parts.job))
+            yield sink
+
+    def _make_sink(self, number: int, name: str | None = None) -> Sink:
         return self.spec.sinks[number].open(
             SinkContext(
-                self.spec.sink_names[number],
+                name or self.spec.sink_names[number],
                 self.spec.name,
                 self.connection,
                 self.paths.scratch,
@@ -204,7 +216,7 @@ class OpenedPipeline:
             self._require_unread(topic_ids)
         starts = self.source.starts(self.available) if fresh else {}
         target_ids = self.target_ids
-        beginning = Committed(0, starts, cluster_id=self.cluster_id, target_ids=target_ids)
+        beginning = Committed(0, starts, cluster_id=self.cluster_id, target_ids=target_ids, targets=self.targets)
         reported = self.lag_report.reported([each.source_partition for each in self.available]) if fresh else {}
         committed = sink_progress.begin(
             self.checkpoint, self.stores, self.available, beginning, reported, is_replay=self.replay is not None
@@ -213,13 +225,23 @@ class OpenedPipeline:
         if fresh:
             # A lost checkpoint must not begin at `latest` again: where it began is on record before the first batch.
             self.lag_report.report(committed.starts)
+        committed = self.continued(committed)
         # Before anything else that stops here: what another error has somebody skip, this could not tell any more.
         sink_progress.require_same_targets(self.spec.name, committed, target_ids)
         for sink in self.sinks:
             sink.known_target_id = committed.target_ids.get(sink.name, "")
         sink_progress.require_same_topics(self.spec.name, committed, topic_ids)
         self.keep_topics(committed)
-        return replace(committed, target_ids={**committed.target_ids, **target_ids})
+        return replace(
+            committed,
+            target_ids={**committed.target_ids, **target_ids},
+            targets={**committed.targets, **self.targets},
+        )
+
+    def continued(self, committed: Committed) -> Committed:
+        """Let sinks that have got another name go on where they stand under the former one."""
+        by_name = {sink.name: sink for sink in self.sinks}
+        return renamed.continued(self.checkpoint, committed, self.targets, by_name, self._opened_as)
 
     def _require_unread(self, topic_ids: Mapping[str, str]) -> None:
         """Raise if a topic is another one than a pipeline without a checkpoint has read: its unread rest is a gap."""
@@ -241,6 +263,12 @@ class OpenedPipeline:
         """What each sink writes to, where its positions could be forgotten."""
         found = {sink.name: sink.target_id() for sink in self.sinks}
         return {name: target_id for name, target_id in found.items() if target_id}
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """What each sink writes to, by which it is known under another name."""
+        found = {name: model.target() for name, model in zip(self.spec.sink_names, self.spec.sinks, strict=True)}
+        return {name: f"{target.kind} {target.name}" for name, target in found.items() if target is not None}
 
     def take_over(self) -> None:
         """End what an older driver has open in Kafka, and keep it from committing any more."""

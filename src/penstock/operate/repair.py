@@ -44,7 +44,7 @@ def rebuild(
     reported = runner.lag_report.reported(source_partitions)
     # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
     runner.take_over()
-    former = _former(runner)
+    former = runner.continued(_former(runner))
     settled = _settled(runner, former, source_partitions)
     kept = _kept(runner, former, source_partitions)
     judged = kept[SINK_NAME] or runner.dead.last_judged(source_partitions)
@@ -99,7 +99,15 @@ def rebuild(
             _require_fixed_start(runner, each.source_partition, found.values())
     # On record for each: beside a sink that goes on, one without a position must not be taken for one added later.
     begins = dict.fromkeys(known, starts)
-    made = Committed(0, starts, known, begins=begins, cluster_id=runner.cluster_id, target_ids=runner.target_ids)
+    made = Committed(
+        0,
+        starts,
+        known,
+        begins=begins,
+        cluster_id=runner.cluster_id,
+        target_ids=runner.target_ids,
+        targets=runner.targets,
+    )
     records.record(runner.paths.gaps, forsaken(runner))
     crash_point("gap_recorded")
     runner.checkpoint.create(made)
@@ -282,7 +290,7 @@ def _parsed(which: str) -> tuple[str, int, int]:
 
 def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
     _require_begun(runner.checkpoint)
-    name, former = runner.spec.name, runner.checkpoint.load()
+    name, former = runner.spec.name, runner.continued(runner.checkpoint.load())
     gone = _gone(runner, former)
     found = _unread(runner, former, gone, "skip-gap")
     kept = former.without(lambda source_partition: source_partition in gone)

@@ -5,7 +5,7 @@ at the position is written and moves it; what lies below is in already and is tr
 gap, and the pipeline stops. Nothing else decides what has been written.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,6 +78,6 @@ def to_json(positions: Mapping[SourcePartition, int]) -> list[list[Any]]:
     ]
 
 
-def from_json(rows: Iterable[list[Any]]) -> Positions:
+def from_json(rows: Iterable[Sequence[Any]]) -> Positions:
     """Read positions back."""
     return {SourcePartition(topic, topic_id, partition): offset for topic, topic_id, partition, offset in rows}

@@ -8,7 +8,7 @@ dead letter of this sink alone; a server that is down makes the pipeline wait.
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
@@ -369,6 +369,15 @@ class PostgresSink(Sink):
         if not found:
             raise BatchAborted(f"the rows that the table of sink '{self.name}' refused are not refused any more")
         return self._refusals([(stage, offset, refusal_of(error)) for stage, offset, error in found])
+
+    def go_on(self, formers: Sequence[str], positions: Positions) -> None:
+        """Also take over by which row the table is recognised."""
+        super().go_on(formers, positions)
+        with self._session.opened() as connection, self._session.explained(connection):
+            self._session.begin(connection)
+            for former in formers:
+                self._positions.succeed(connection, former)
+            connection.commit()
 
     def commit(self) -> None:
         """End the transaction that `prepare` left open."""

@@ -78,6 +78,14 @@ _RECOVER = f"""
 UPDATE {{positions}} SET next_offset = %s, table_oid = %s, table_files = %s,
     row_topic_id = %s, row_partition = %s, row_offset = %s
 WHERE {_KEY}"""
+_TAKE_ROWS = """
+UPDATE {positions} AS at SET row_topic_id = former.row_topic_id, row_partition = former.row_partition,
+    row_offset = former.row_offset, row_batch = former.row_batch
+FROM {positions} AS former
+WHERE (at.pipeline, at.sink) = (%s, %s) AND (former.pipeline, former.sink) = (at.pipeline, %s)
+    AND (at.topic_id, at.partition, at.next_offset, at.table_oid, at.table_files)
+    = (former.topic_id, former.partition, former.next_offset, former.table_oid, former.table_files)"""
+_LEAVE = "DELETE FROM {positions} WHERE (pipeline, sink, table_oid, table_files) = (%s, %s, %s::oid, %s)"
 _NEXT_BATCH = "SELECT coalesce(max(row_batch), 0) + 1 FROM {positions} WHERE pipeline = %s AND sink = %s"
 # One condition for each row, joined by OR: so an index is used if there is one, and one scan is enough if not.
 _FIND = "SELECT DISTINCT _topic_id, _partition, _offset FROM {table} WHERE "
@@ -311,6 +319,17 @@ class PostgresPositions:
         else:
             moved = connection.execute(self._sql(_UPDATE), [end, *last, *key, expected, *table])
         return moved.rowcount == 1
+
+    def succeed(self, connection: "psycopg.Connection[Any]", former: str) -> None:
+        """Know the table by the rows that the sink wrote last under a former name, and leave nothing under that one.
+
+        To others it would be one more sink that writes to the table.
+        """
+        table = self.look(connection)
+        if table is not None:
+            pipeline, _ = self._owner
+            connection.execute(self._sql(_TAKE_ROWS), [*self._owner, former])
+            connection.execute(self._sql(_LEAVE), [pipeline, former, table.oid, table.files])
 
     def recover(self, connection: "psycopg.Connection[Any]", source_partitions: Iterable[SourcePartition]) -> bool:
         """Replace positions of a table that is gone: each goes on behind the last row that this table has before it.

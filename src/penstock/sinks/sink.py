@@ -287,6 +287,16 @@ class Sink(ABC):
         self._staged, self._expected = staged, dict(expected)
         return []
 
+    def go_on(self, formers: Sequence[str], positions: Positions) -> None:  # noqa: ARG002 - most sinks need only these
+        """Stand at these positions from here on: under its `formers` names the sink has written up to there."""
+        found = self.positions(positions) or {}
+        # One that is further is not set back: an old copy of the checkpoint may say where it stood once.
+        moved = {each: at for each, at in positions.items() if found.get(each, -1) < at}
+        if moved:
+            staged = [Staged(OffsetRange(each, at, at), 0, {}) for each, at in moved.items()]
+            self.prepare(staged, {each: found.get(each) for each in moved})
+            self.commit()
+
     @abstractmethod
     def commit(self) -> None:
         """Move data and positions in one step, if the positions are still where they are expected."""

@@ -129,15 +129,3 @@ def test_a_kafka_sink_names_what_is_missing_before_anything_runs(lab: Lab) -> No
         lab.run(lab.spec(topic, sinks=[{"type": "kafka", "topic": "nowhere"}]))
     with pytest.raises(BadInput, match="names the column 'nix'"):
         lab.run(lab.spec(topic, sinks=[{"type": "kafka", "topic": topic, "key": "nix"}]))
-
-
-def test_a_sink_by_another_name_gets_nothing_twice_although_others_were_taken_out_before(lab: Lab) -> None:
-    topic = lab.kafka.topic("renamed")
-    other = {"type": "delta", "name": "other", "path": str(lab.folder / "other")}
-    orders = {"type": "delta", "path": str(lab.table)}
-
-    for number, sinks in enumerate([[orders, other], [orders], [{**orders, "name": "orders"}]]):
-        lab.send_ids(topic, range(3 * number, 3 * number + 3))
-        lab.run(lab.spec(topic, sinks=sinks))
-
-    assert list(range(9)) == lab.ids()

@@ -8,13 +8,21 @@ from typing import Any
 import orjson
 import pytest
 
-from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.checkpoint import Checkpoint, Committed, Move
 from penstock.delivery.durable import write_json, write_versioned
 from penstock.errors import CheckpointLost, Conflict
 from penstock.record.positions import OffsetRange, SourcePartition
 
-TP = SourcePartition("orders", "id-1", 0)
-COMMITTED = Committed(7, {TP: 0}, {"delta": {TP: 42}, "dead": {}}, {TP: 3}, ran=("delta", "dead"))
+TP, OTHER = (SourcePartition("orders", "id-1", number) for number in range(2))
+COMMITTED = Committed(
+    7,
+    {TP: 0},
+    {"delta": {TP: 42}, "dead": {}},
+    {TP: 3},
+    ran=("delta", "dead"),
+    targets={"delta": "folder /orders"},
+    moves={"delta": Move(("former",), {TP: 42})},
+)
 
 
 @pytest.fixture
@@ -49,15 +57,14 @@ def test_a_plan_alone_changes_nothing_of_what_was_committed(checkpoint: Checkpoi
 
 
 def test_only_partitions_of_a_batch_that_was_left_unfinished_are_unsettled(checkpoint: Checkpoint) -> None:
-    other = SourcePartition("orders", "id-1", 1)
     checkpoint.create(COMMITTED)
-    fresh = checkpoint.settled(COMMITTED, [TP, other])
+    fresh = checkpoint.settled(COMMITTED, [TP, OTHER])
     checkpoint.plan(8, [OffsetRange(TP, 42, 50)])
-    planned = checkpoint.settled(COMMITTED, [TP, other])
-    done = checkpoint.settled(Committed(8, {TP: 0}), [TP, other])
+    planned = checkpoint.settled(COMMITTED, [TP, OTHER])
+    done = checkpoint.settled(Committed(8, {TP: 0}), [TP, OTHER])
 
-    assert {TP, other} == fresh == done
-    assert {other} == planned
+    assert {TP, OTHER} == fresh == done
+    assert {OTHER} == planned
 
 
 @pytest.mark.parametrize("name", ["metadata.json", "committed.json"])
@@ -219,3 +226,46 @@ def test_a_file_is_on_the_disk_before_its_name_is(tmp_path: Path, monkeypatch: p
     write_json(path, {})
 
     assert [(False, False), (True, True)] == done
+
+
+WRITTEN_NOW = {"a": "topic one", "b": "topic two"}
+WRITTEN = {**WRITTEN_NOW, "old": "topic one"}
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        pytest.param(WRITTEN_NOW, {}, id="as before"),
+        pytest.param({"c": "topic one", "b": "topic two"}, {"c": ["a"]}, id="renamed"),
+        pytest.param({"a": "topic two", "b": "topic one"}, {"a": ["b"], "b": ["a"]}, id="exchanged"),
+        pytest.param({"a": "topic two", "c": "topic one"}, {"a": ["b"], "c": ["a"]}, id="in a row"),
+        pytest.param({"a": "topic two"}, {"a": ["b"]}, id="renamed to one that was taken out"),
+        pytest.param({"a": "topic one", "c": "topic three"}, {}, id="taken out, and another put in"),
+        pytest.param({"a": "topic three", "b": "topic two"}, {}, id="another target"),
+        pytest.param({**WRITTEN_NOW, "c": "topic one"}, {"c": ["old"]}, id="taken out long before"),
+        pytest.param({"c": "topic one", "d": "topic one"}, {"c": ["a"], "d": ["a"]}, id="divided"),
+    ],
+)
+def test_a_sink_that_writes_where_one_wrote_that_does_not_any_more_is_that_one_by_another_name(
+    targets: dict[str, str], expected: dict[str, list[str]]
+) -> None:
+    committed = Committed(7, {TP: 0}, {each: {TP: 42} for each in WRITTEN}, ran=("a", "b"), targets=WRITTEN)
+
+    assert expected == committed.formers(targets)
+
+
+def test_a_sink_that_is_renamed_has_what_was_on_record_of_it_and_a_name_that_means_another_target_is_missed() -> None:
+    sinks, begins = {"a": {TP: 42}, "b": {TP: 20}}, {"a": {OTHER: 3}}
+    targets = {"a": "topic one", "b": "topic two"}
+    committed = Committed(
+        7, {TP: 0, OTHER: 0}, sinks, begins=begins, target_ids={"a": "id"}, ran=("a", "b", "dead"), targets=targets
+    )
+    move = Move(("a",), {TP: 43})
+
+    renamed = committed.renamed({"c": move}, {"c": "topic one", "b": "topic two"}, {"c", "b"})
+    and_used = committed.renamed({"c": move}, {"c": "topic one", "a": "topic three"}, {"c", "a"})
+
+    assert {"c": {TP: 43}, "b": {TP: 20}} == renamed.sinks
+    assert ({"c": {OTHER: 3}}, {"c": "id"}, ("c", "b", "dead")) == (renamed.begins, renamed.target_ids, renamed.ran)
+    assert ({"c": "topic one", "b": "topic two"}, {"c": move}) == (renamed.targets, renamed.moves)
+    assert {"a": {TP: 42}, "b": {TP: 20}, "c": {TP: 43}} == and_used.sinks

@@ -1,0 +1,70 @@
+"""Sinks that have got another name in the pipeline file: each goes on where it stood under the former one.
+
+Positions belong to a sink's name, and rows to its target. So the target is asked where the sink stood as what it was
+called when it wrote there last, and before anything is read it stands there under its new name, too:
+
+1. What the targets say is put on record, with the new names. From here on they are not asked again: of two sinks that
+exchange their names, the new position of one may take the place of the former one of the other. 2. Each sink moves.
+3. That they have is put on record. Whatever dies in between, the next start goes on with it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from penstock.delivery.checkpoint import Checkpoint, Committed, Move
+from penstock.errors import Conflict
+from penstock.record.positions import Positions
+from penstock.sinks.sink import Sink
+
+OpenAs = Callable[[str, str], AbstractContextManager[Sink]]
+"""Opens the sink of one name by another one."""
+
+
+def continued(
+    checkpoint: Checkpoint, committed: Committed, targets: Mapping[str, str], sinks: Mapping[str, Sink], open_as: OpenAs
+) -> Committed:
+    """Return the checkpoint with the sinks as they are called now, each of which stands where it did before."""
+    formers = committed.formers(targets)
+    if formers:
+        moves = {
+            name: Move(tuple(listed), _stands(committed, sinks[name], listed, open_as))
+            for name, listed in formers.items()
+        }
+        committed = committed.renamed(moves, targets, sinks)
+        checkpoint.commit(committed)
+    moving = committed.moves.keys() & sinks.keys()
+    for name in sorted(moving):
+        sinks[name].go_on(committed.moves[name].formers, committed.moves[name].positions)
+    if moving:
+        left = {name: move for name, move in committed.moves.items() if name not in moving}
+        committed = replace(committed, moves=left)
+        checkpoint.commit(committed)
+    return committed
+
+
+def _stands(committed: Committed, sink: Sink, formers: Sequence[str], open_as: OpenAs) -> Positions:
+    """Return where the target says that the sink stands, under whatever name it wrote there last."""
+    asked = list(committed.starts)
+    found = [_as(committed, sink, former, open_as) for former in formers]
+    if any(positions != found[0] for positions in found):
+        names = ", ".join(f"'{former}'" for former in formers)
+        raise Conflict(
+            f"sink '{sink.name}' writes to where {names} wrote, and these do not stand at the same offsets: where to go"
+            " on is not known",
+            safe="Nothing was written",
+            fix="Put them back into the file under these names, run the pipeline until it has caught up, and rename"
+            " them then",
+        )
+    # The name may be one that it had before: where it stood then is behind it.
+    own = sink.positions(asked) or {}
+    return {each: max(at, own.get(each, 0)) for each, at in found[0].items()}
+
+
+def _as(committed: Committed, sink: Sink, former: str, open_as: OpenAs) -> Positions:
+    if former in committed.moves:
+        return committed.moves[former].positions
+    with open_as(sink.name, former) as opened:
+        opened.take_over()
+        positions = opened.positions(committed.starts)
+    return committed.sinks.get(former, {}) if positions is None else positions

@@ -1,0 +1,146 @@
+"""Sinks that get another name: what they have written before neither comes twice nor is left out."""
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.kafka.reader import read_all
+from penstock.lab.bench.throwaway_postgres import RunningPostgres
+
+from support.iceberg_tables import iceberg_rows
+from support.pipelines import Lab, dying
+
+KINDS = ["delta", "iceberg", "json", "kafka", "postgres"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a sink writes to, and a reader of it that knows nothing of positions."""
+
+    sink: dict[str, Any]
+    read: Callable[[], list[int]]
+
+    def named(self, name: str) -> dict[str, Any]:
+        return {**self.sink, "name": name}
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids that are there, sorted; one that is there twice stands twice."""
+        return sorted(self.read())
+
+
+@pytest.fixture
+def place(lab: Lab, request: pytest.FixtureRequest) -> Callable[[str, str], Place]:
+    def made(kind: str, name: str) -> Place:
+        folder = lab.folder / name
+        match kind:
+            case "kafka":
+                topic = lab.kafka.topic(name)
+                return Place(
+                    {"type": kind, "topic": topic},
+                    lambda: [json.loads(each.value() or b"")["id"] for each in read_all(lab.connection, topic)],
+                )
+            case "postgres":
+                return in_postgres(request.getfixturevalue("postgres"), name)
+            case "json":
+                return Place({"type": kind, "path": str(folder)}, partial(ids_of_lines, folder))
+            case "iceberg":
+                return Place({"type": kind, "path": str(folder)}, lambda: [row["id"] for row in iceberg_rows(folder)])
+        return Place({"type": kind, "path": str(folder)}, partial(lab.ids, folder))
+
+    databases: dict[RunningPostgres, Any] = {}
+
+    def in_postgres(postgres: RunningPostgres, name: str) -> Place:
+        server = databases.setdefault(postgres, None) or postgres.database()
+        databases[postgres] = server
+        login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
+
+        def ids() -> list[int]:
+            with postgres.connect(server.database) as connection:
+                return [each for (each,) in connection.execute(f'SELECT id FROM "{name}"')]  # noqa: S608 - of this test
+
+        return Place({"type": "postgres", "table": name, "server": login}, ids)
+
+    return made
+
+
+def ids_of_lines(folder: Path) -> list[int]:
+    lines = (line for file in folder.glob("*.jsonl.gz") for line in gzip.decompress(file.read_bytes()).splitlines())
+    return [json.loads(line)["id"] for line in lines]
+
+
+def run(lab: Lab, topic: str, *sinks: dict[str, Any]) -> None:
+    lab.run(lab.spec(topic, sinks=list(sinks)))
+
+
+def test_a_sink_by_another_name_gets_nothing_twice_although_others_were_taken_out_before(lab: Lab) -> None:
+    topic = lab.kafka.topic("renamed")
+    other = {"type": "delta", "name": "other", "path": str(lab.folder / "other")}
+    orders = {"type": "delta", "path": str(lab.table)}
+
+    for number, sinks in enumerate([[orders, other], [orders], [{**orders, "name": "orders"}]]):
+        lab.send_ids(topic, range(3 * number, 3 * number + 3))
+        lab.run(lab.spec(topic, sinks=sinks))
+
+    assert list(range(9)) == lab.ids()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sink_that_is_renamed_while_another_has_to_catch_up_gets_nothing_twice(
+    lab: Lab, place: Callable[[str, str], Place], kind: str
+) -> None:
+    topic, orders, other = lab.kafka.topic("renamed"), place(kind, "orders"), place("delta", "other")
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"), other.named("other"))
+    lab.send_ids(topic, range(3, 6))
+    with dying("sink_committed:a"):
+        run(lab, topic, orders.named("a"), other.named("other"))
+
+    run(lab, topic, orders.named("b"), other.named("other"))
+    lab.send_ids(topic, range(6, 9))
+    run(lab, topic, orders.named("b"), other.named("other"))
+
+    assert list(range(9)) == orders.ids == other.ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sink_that_gets_its_former_name_back_gets_nothing_twice(
+    lab: Lab, place: Callable[[str, str], Place], kind: str
+) -> None:
+    topic, orders = lab.kafka.topic("there-and-back", partitions=2), place(kind, "orders")
+
+    for number, name in enumerate("abba"):
+        # The second partition is idle while the sink has its other name.
+        lab.send_ids(topic, range(3 * number, 3 * number + 3), partition=number % 2 if name == "a" else 0)
+        run(lab, topic, orders.named(name))
+    run(lab, topic, orders.named("a"))
+
+    assert list(range(12)) == orders.ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_sinks_that_exchange_their_names_while_one_has_to_catch_up_lose_and_double_nothing(
+    lab: Lab, place: Callable[[str, str], Place], kind: str
+) -> None:
+    topic, orders, other = lab.kafka.topic("swapped"), place(kind, "orders"), place(kind, "other")
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"), other.named("b"))
+    lab.send_ids(topic, range(3, 6))
+    with dying("sink_committed:a"):
+        run(lab, topic, orders.named("a"), other.named("b"))
+
+    # It dies when the first of the two stands under its new name, and the other does not.
+    with dying("in_commit:a"):
+        run(lab, topic, orders.named("b"), other.named("a"))
+    for number in range(2):
+        run(lab, topic, orders.named("b"), other.named("a"))
+        lab.send_ids(topic, range(3 * number + 6, 3 * number + 9))
+    run(lab, topic, orders.named("a"), other.named("b"))
+
+    assert list(range(12)) == orders.ids == other.ids
