@@ -2,7 +2,8 @@
 
 A double click, and a client that repeats a request because the answer got lost, so change nothing more. Answers are
 kept on the disk, the newest thousand, so they outlive the console; what failed is not kept, for nothing came of it. Of
-an action that was cut off, or whose answer is too long, only that it was begun is kept: it is not done again, either.
+an action that was cut off, or whose answer is too long or a secret, only that it was begun is kept: it is not done
+again, either.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -48,7 +49,9 @@ class Actions:
         self._log = log
         self._under_way: dict[tuple[str, str], _UnderWay] = {}
 
-    async def once(self, who: str, action_id: str, asked: str, do: Callable[[], Awaitable[Response]]) -> Response:
+    async def once(
+        self, who: str, action_id: str, asked: str, do: Callable[[], Awaitable[Response]], *, keeps_answer: bool = True
+    ) -> Response:
         """Do it, or return what came of it; whoever asks while it is being done waits for that."""
         waiting = self._under_way.get((who, action_id))
         if waiting is not None:
@@ -72,7 +75,7 @@ class Actions:
         mine.set_result(answer)
         if answer.status_code >= HTTPStatus.BAD_REQUEST:
             self._log.forget(who, action_id)
-        elif len(answer.body) <= _LARGEST_KEPT_BYTES:  # that it was begun stays on record in any case
+        elif keeps_answer and len(answer.body) <= _LARGEST_KEPT_BYTES:  # that it was begun stays on record in any case
             self._log.end(who, action_id, answer.status_code, bytes(answer.body))
         return answer
 
@@ -93,6 +96,9 @@ def _answer(known: RecordedAction, asked: str) -> Response:
 class ActionRoute(APIRoute):
     """A route whose changes carry an action id. Forms of other sites cannot send that header, either."""
 
+    keeps_answers: ClassVar[bool] = True
+    """Whether what was answered is kept on the disk, for whoever sends the same action id again."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap what FastAPI does with a request."""
         handle = super().get_route_handler()
@@ -112,7 +118,9 @@ class ActionRoute(APIRoute):
             note = partial(_note, self.path, request, asker, action_id)
             try:
                 if all(asker.may(role) for role in needed):
-                    answer = await actions.once(asker.name, action_id, asked, lambda: handle(request))
+                    answer = await actions.once(
+                        asker.name, action_id, asked, partial(handle, request), keeps_answer=self.keeps_answers
+                    )
                 else:  # they are told so, whatever came of it when they might
                     answer = await handle(request)
             except Exception as error:
@@ -134,6 +142,12 @@ class SecretActionRoute(ActionRoute):
     def digest(self, body: bytes, action_id: str) -> str:
         """Return a hash that takes long to make."""
         return hashlib.scrypt(body, salt=action_id.encode(), n=2**14, r=8, p=1).hex()
+
+
+class OneTimeAnswerRoute(ActionRoute):
+    """A route whose answers hold a secret, which is told once and kept nowhere."""
+
+    keeps_answers: ClassVar[bool] = False
 
 
 def note_about(request: Request, words: str) -> None:

@@ -8,11 +8,13 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from penstock.lineage.sign_in.passwords import UsersFile
 from penstock.lineage.store.address import StoreAddress, default_path
 from penstock.lineage.store.database import migrate
 
 from conftest import _skip_without
 from support.browsers import NARROW, Browser, browsing_console, find_browser
+from support.consoles import PASSWORD
 from support.lineage_samples import ALL, SPARK_JOB, TASK, event, facet
 from support.lineage_stories import write_in_batches
 from support.waiting import eventually, until
@@ -28,6 +30,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     _skip_without(find_browser)
     home = tmp_path_factory.mktemp("home")
     _fill(home)
+    UsersFile.of(home / "lineage").put("etl", PASSWORD)
     with browsing_console(home, UNREACHABLE) as browser:
         yield browser
 
@@ -58,6 +61,7 @@ def test_every_list_loads_without_a_complaint_and_fits_wide_and_narrow_windows(b
         "/lineage?list=runs": "No runs in this time",
         "/lineage?list=locations": "kafka://broker-1:9092",
         "/lineage?list=all": "Search for a part of a name",
+        "/lineage?list=tokens": "No tokens",
         "/lineage?of=dataset:7000": "there is no dataset 7000",
     }
     seen = {}
@@ -105,3 +109,21 @@ def test_pages_are_turned_and_the_address_says_which_list_it_is(browser: Browser
 
     assert "obeyed" not in browser.driver.title
     assert [] == browser.driver.find_elements(By.CSS_SELECTOR, "img[src=x]")
+
+
+def test_a_token_is_shown_once_and_revoked_by_typing_its_name(browser: Browser) -> None:
+    browser.open("/lineage?list=tokens")
+    browser.shows("No tokens")
+    browser.click("Make a token")
+    browser.field("Name").send_keys("nightly load")
+    browser.click("Make")
+    browser.shows("Token 'nightly load'", "personal_token_")
+    browser.click("Done")
+    until(lambda: "personal_token_" not in browser.text)
+    browser.shows("nightly load", "etl", "Read")
+    browser.click("Revoke")
+    browser.field("Type nightly load to confirm").send_keys("nightly load")
+    browser.click("Revoke")
+    browser.shows("No tokens")
+
+    assert [] == browser.complaints

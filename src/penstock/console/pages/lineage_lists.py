@@ -8,6 +8,7 @@ from nicegui import ui
 
 from penstock.console.pages.cells import LINKS, NUMBER, STATE, TIMES
 from penstock.console.pages.frame import Frame, heading
+from penstock.console.pages.lineage_tokens import TOKENS, Tokens, draw_tabs
 from penstock.console.pages.lineage_words import (
     LOOKS,
     SINCE,
@@ -174,6 +175,9 @@ _KINDS = {
 def draw_lists(frame: Frame) -> None:
     """Draw the list that the address names, or that of the datasets."""
     kind = frame.query.get("list", "")
+    if kind == TOKENS and frame.may("admin"):
+        Tokens(frame).draw({name: each.label for name, each in _KINDS.items()})
+        return
     _List(frame, kind if kind in _KINDS else "datasets").draw()
 
 
@@ -195,9 +199,7 @@ class _List:
             with ui.element("div").classes("tools"):
                 self.paging.draw_search("everything" if self.kind == "all" else self.of.label.lower())
         with ui.element("div").classes("head"):
-            with ui.element("nav").classes("tabs").props('aria-label="Lists"'):
-                self.links = {name: ui.link(each.label, list_path(name)) for name, each in _KINDS.items()}
-                self.links[self.kind].classes("here").props('aria-current="page"')
+            self.links = draw_tabs(self.frame, {name: each.label for name, each in _KINDS.items()}, self.kind)
             if self.kind == "runs":
                 with ui.element("div").classes("tools"):
                     self._select("state", _STATES, "State")
@@ -234,7 +236,8 @@ class _List:
         asked = self.paging.asked
         words = (asked.pop("search") or "").strip()
         ui.navigate.history.replace(list_path(self.kind, search=words, page=asked["page"], **self.chosen))
-        for name, link in self.links.items():
+        for name in _KINDS:
+            link = self.links[name]
             link.props["href"] = list_path(name, search=words)
             link.update()
         is_searched = len(words) >= _SHORTEST

@@ -46,3 +46,8 @@ def run_path(run_id: str) -> str:
 def kafka_user_path(user: str) -> str:
     """Return where a user of Kafka is in the REST interface."""
     return f"/access/users/{quote(user, safe='')}"
+
+
+def lineage_token_path(token_id: str) -> str:
+    """Return where a personal token of the lineage service is in the REST interface."""
+    return f"/lineage/tokens/{quote(token_id, safe='')}"

@@ -13,6 +13,7 @@ from penstock.lineage.sign_in import oidc
 from penstock.lineage.sign_in.passwords import UsersFile
 from penstock.lineage.sign_in.tokens import LONGEST_DAYS, TokenKey
 from penstock.lineage.sign_in.tries import Tries
+from penstock.lineage.store.database import writing
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _reading(request: Request) -> Iterator[Connection]:
 
 def _writing(request: Request) -> Iterator[Connection]:
     """Yield a connection that is committed once the route has answered without an error."""
-    with service_of(request).engine.begin() as connection:
+    with writing(service_of(request).engine) as connection:
         yield connection
 
 

@@ -25,6 +25,7 @@ from penstock.sinks.postgres_connection import PostgresConnection
 from penstock.sinks.postgres_server import Server, outage_is_transient
 
 BUSY_S = 30
+_WRITES = "writes"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtext('penstock_lineage'), hashtext(current_schema()))"
 
@@ -66,6 +67,17 @@ def open_engine(address: StoreAddress, *, pool_size: int = 5) -> Engine:
     return engine
 
 
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection that is committed at the end, for whoever reads something first and then writes.
+
+    SQLite would refuse that at once if another had written in between, however long it may wait. So the file is
+    locked from the beginning.
+    """
+    with engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
+        yield connection
+
+
 def open_or_make(address: StoreAddress) -> Engine:
     """Return an engine for a store that is written to: made if it is not there, an SQLite file brought up to date.
 
@@ -98,7 +110,7 @@ def _engine(address: StoreAddress, *, pool_size: int | None = None) -> Engine:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         """Begin by ourselves: Python's sqlite3 would commit before it makes a table."""
-        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get(_WRITES) else "BEGIN")
 
     return engine
 
