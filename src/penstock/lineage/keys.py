@@ -7,6 +7,8 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 NO_HOST = "unknown"
 """Name of a location that its namespace names no host for, such as `file`."""
+NO_SCHEME = "unknown"
+"""Type of a location whose namespace has none, such as `penstock`."""
 NO_RUN = UUID(int=0)
 """Stands for the run where a JobEvent says what a job reads and writes: none has done it."""
 _UUID7 = 7
@@ -19,6 +21,13 @@ class LocationKey(NamedTuple):
 
     type: str
     name: str
+
+
+def written(kind: str, name: str) -> str:
+    """Write a location for people: without the part that its namespace did not have."""
+    if kind == NO_SCHEME or name == NO_HOST:
+        return name if kind == NO_SCHEME else kind
+    return f"{kind}://{name}"
 
 
 class DatasetKey(NamedTuple):

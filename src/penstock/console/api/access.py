@@ -10,7 +10,7 @@ from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.audit import Entry
 from penstock.console.kafka_access import own_user, require_clients_known
 from penstock.console.users import User
-from penstock.errors import Conflict
+from penstock.errors import Conflict, PenstockError
 
 router = APIRouter(tags=["access"])
 
@@ -32,11 +32,11 @@ def get_access(console: FromConsole) -> Access:
     try:
         local_users.require_secure(console.settings)
     except Conflict as error:
-        users_problem = str(error)
+        users_problem = _why(error)
     try:
         require_clients_known(console)
     except Conflict as error:
-        rules_problem = str(error)
+        rules_problem = _why(error)
     return Access(
         signs_in=console.sign_in is not None,
         users=console.sign_in.users.list() if console.sign_in is not None else [],
@@ -44,6 +44,12 @@ def get_access(console: FromConsole) -> Access:
         users_problem=users_problem,
         rules_problem=rules_problem,
     )
+
+
+def _why(error: PenstockError) -> str:
+    """Write why something is not shown; that nothing was changed is no news to whoever only looks."""
+    what = f"{error.what[:1].upper()}{error.what[1:]}"
+    return ". ".join(part for part in (what, error.fix) if part)
 
 
 @router.get("/audit", summary="Who did what", dependencies=NEEDS["admin"])

@@ -11,6 +11,7 @@ from penstock.console.api.lineage_lists import BEFORE, RunRow, job_names
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.lineage_store import questions
 from penstock.errors import NotFound
+from penstock.lineage.keys import written
 from penstock.lineage.shapes.catalogue import DatasetDetailed, Job
 from penstock.lineage.shapes.lineage import JobHierarchy, Lineage
 from penstock.lineage.shapes.parameters import (
@@ -160,7 +161,7 @@ def _moved(lineage: Lineage, number: str, each: Any, how: list[str] | None = Non
     return Moved(
         key=f"dataset:{number}",
         name=dataset.name,
-        where=f"{dataset.location.type}://{dataset.location.name}",
+        where=written(dataset.location.type, dataset.location.name),
         rows=each.num_rows,
         bytes=each.num_bytes,
         files=each.num_files,

@@ -5,16 +5,15 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from penstock.clock import clock
 from penstock.config import local_services
 from penstock.config.service_names import SERVICE_NAMES
+from penstock.console.api.pipelines import PipelineRow, with_rate
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.rates import Point
 from penstock.console.service import Console
 from penstock.errors import PenstockError
 from penstock.kafka import cluster
 from penstock.kafka.cluster import ClusterDetail
-from penstock.operate import history
 from penstock.operate import status as states
 from penstock.operate.status import Status
 from penstock.services import status
@@ -22,8 +21,6 @@ from penstock.wording import plural
 
 router = APIRouter(tags=["overview"])
 _MOST_NAMED = 5
-_OF_LATE_S = 20.0
-_MOST_BATCHES = 200
 
 
 class Concern(BaseModel, frozen=True):
@@ -54,7 +51,7 @@ class Overview(BaseModel, frozen=True):
     rate: list[Point] = Field(description="The same over the last quarter of an hour.")
     landed_per_s: float = Field(description="Events that running pipelines have landed a second, of late.")
     services: list[ServiceRow] = Field(description="Services that were started here.")
-    pipelines: list[Status] = Field(description="Pipelines that have run here.")
+    pipelines: list[PipelineRow] = Field(description="Pipelines that have run here.")
 
 
 @router.get("/overview", summary="The whole system at a glance", dependencies=NEEDS["viewer"])
@@ -67,7 +64,7 @@ def overview(console: FromConsole) -> Overview:
         concerns += _of_cluster(found)
     except PenstockError as error:
         concerns.append(Concern(level="error", what=error.what, fix=error.fix, about="cluster"))
-    pipelines = states.load_all(console.settings.home)
+    pipelines = [with_rate(console, each) for each in states.load_all(console.settings.home)]
     concerns += [each for pipeline in pipelines for each in _of_pipeline(pipeline)]
     services = _services(console)
     concerns += [each for service in services for each in _of_service(service)]
@@ -77,7 +74,7 @@ def overview(console: FromConsole) -> Overview:
         cluster=found,
         records_per_s=console.own.rates.per_s(),
         rate=points,
-        landed_per_s=sum(_landed_per_s(console, each.pipeline) for each in pipelines if each.state == "running"),
+        landed_per_s=sum(each.landed_per_s for each in pipelines),
         services=services,
         pipelines=pipelines,
     )
@@ -107,12 +104,6 @@ def _of_pipeline(found: Status) -> list[Concern]:
         what = f"pipeline '{name}' has written {plural(found.dead, 'dead letter')} since it started"
         concerns.append(Concern(level="warning", what=what, about=f"dead-letters:{name}"))
     return concerns
-
-
-def _landed_per_s(console: Console, pipeline: str) -> float:
-    since = clock().now().timestamp() - _OF_LATE_S
-    batches = history.batches(console.settings.home, pipeline, _MOST_BATCHES)
-    return sum(each.events for each in batches if each.at >= since) / _OF_LATE_S
 
 
 def _services(console: Console) -> list[ServiceRow]:

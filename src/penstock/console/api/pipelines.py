@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
+from penstock.clock import clock
 from penstock.console.actions import ActionRoute
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.service import Console
@@ -27,6 +28,14 @@ router = APIRouter(prefix="/pipelines", tags=["pipelines"], route_class=ActionRo
 Name = Annotated[str, Path(pattern=rf"^{NAME.pattern}$", description="The pipeline's name.")]
 _LOGS = {"driver": "driver.log", "spark": "spark.log", "steps": SPARK_CONSOLE}
 _FINISH_S = 60.0
+_OF_LATE_S = 20.0
+_MOST_BATCHES = 200
+
+
+class PipelineRow(Status):
+    """The state of one pipeline, and how much it lands."""
+
+    landed_per_s: float = Field(0.0, description="Events that it has landed a second, of late; 0 unless it runs.")
 
 
 class Log(BaseModel, frozen=True):
@@ -64,16 +73,26 @@ def _state(console: Console, name: str) -> Status:
     return found
 
 
+def with_rate(console: Console, status: Status) -> PipelineRow:
+    """Add what a pipeline has landed of late: the speed of a single batch says little where few events come."""
+    landed = 0.0
+    if status.state == "running":
+        since = clock().now().timestamp() - _OF_LATE_S
+        batches = history.batches(console.settings.home, status.pipeline, _MOST_BATCHES)
+        landed = sum(each.events for each in batches if each.at >= since) / _OF_LATE_S
+    return PipelineRow(**dict(status), landed_per_s=landed)
+
+
 @router.get("", summary="List pipelines", dependencies=NEEDS["viewer"])
-def list_pipelines(console: FromConsole) -> list[Status]:
+def list_pipelines(console: FromConsole) -> list[PipelineRow]:
     """Return the state of every pipeline that has run here, by name."""
-    return states.load_all(console.settings.home)
+    return [with_rate(console, each) for each in states.load_all(console.settings.home)]
 
 
 @router.get("/{name}", summary="One pipeline", dependencies=NEEDS["viewer"])
-def get_pipeline(console: FromConsole, name: Name) -> Status:
+def get_pipeline(console: FromConsole, name: Name) -> PipelineRow:
     """Return a pipeline's state, lag, speed, and the account of each sink."""
-    return _state(console, name)
+    return with_rate(console, _state(console, name))
 
 
 @router.get("/{name}/runs", summary="Runs of a pipeline", dependencies=NEEDS["viewer"])

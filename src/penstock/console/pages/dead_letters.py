@@ -69,7 +69,7 @@ class _Letters:
 
     def draw_letters(self) -> None:
         """Draw the letters of the reason that is chosen, or of all, and what can be done with them."""
-        with ui.element("section").classes("part"):
+        with ui.element("section").classes("part") as self.listing:
             with ui.element("div").classes("head"):
                 with ui.element("div").classes("tools"):
                     self.title = ui.label().classes("h2").props('role="heading" aria-level="2"')
@@ -114,7 +114,7 @@ class _Letters:
         """Say which letters are listed."""
         pipeline, stage, error = (self.reason.get(name) for name in _FILTERS)
         parts = [error or "All", f"of pipeline '{pipeline}'" if pipeline else "", f"at {stage}" if stage else ""]
-        self.title.text = " ".join(part for part in parts if part) if self.reason else "Of all reasons"
+        self.title.text = " ".join(part for part in parts if part) if self.reason else "All of them"
         self.all.set_visibility(bool(self.reason))
 
     async def load(self) -> None:
@@ -122,6 +122,7 @@ class _Letters:
         counted = await self.frame.client.get("/dead-letters")
         self.summary.text = f"{count(counted['total'])} open"
         self.reasons.rows = [{**each, "id": number} for number, each in enumerate(counted["reasons"])]
+        self.listing.set_visibility(bool(counted["total"] or self.reason))
         found = await self.frame.client.get("/dead-letters/letters", count=_LISTED, **self.reason)
         self.letters.rows = [self._row(each) for each in found]
         there = {row["id"] for row in self.letters.rows}

@@ -205,6 +205,12 @@ def heading(text: str, level: int) -> None:
     ui.label(text).classes(f"h{level}").props(f'role="heading" aria-level="{level}"')
 
 
+def log_panel() -> Any:
+    """Draw the place of a log, which shows the end of it; return what takes its text."""
+    with ui.element("div").classes("panel log"):
+        return ui.label().classes("mono")
+
+
 def figures_in(place: Any, shown: list[tuple[str, str]]) -> None:
     """Draw the figures of a page, each above its name."""
     place.clear()

@@ -64,6 +64,7 @@ class Tokens:
         self.table.classes("acts").props("hide-pagination").add_slot("body-cell-revoke", _REVOKE)
         self.table.on("revoke", lambda event: self.ask_revoking(event.args))
         self.paging.draw_turning()
+        self.place = ui.element("div")
         self.reload = self.frame.keep_fresh(self.load, every_s=30.0)
         self.paging.follow(self.reload)
 
@@ -98,7 +99,8 @@ class Tokens:
                 )
                 if made is not None:
                     dialog.close()
-                    _show_once(made)
+                    with self.place:  # this dialog is gone by the time the next one opens
+                        _show_once(made)
                     await self.reload()
 
             ends(dialog, "Make", do)

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from penstock.clock import clock
 from penstock.console.pages.wording import count, exactly, moment, size
-from penstock.lineage.keys import NO_HOST
+from penstock.lineage.keys import written
 
 _DEFAULTS = {"direction": "both", "depth": "4", "by": "job", "since": "30d"}
 SINCE = {"1d": "Last day", "7d": "Last week", "30d": "Last 30 days", "365d": "Last year"}
@@ -57,7 +57,7 @@ def times(name: str, text: str | None, zone: datetime.tzinfo) -> dict[str, str]:
 
 def where(location: dict[str, Any]) -> str:
     """Write where something is."""
-    return str(location["type"]) if location["name"] == NO_HOST else f"{location['type']}://{location['name']}"
+    return written(location["type"], location["name"])
 
 
 def state(status: str | None) -> str:

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from penstock.console.pages.cells import LINK, NUMBER, STATE
 from penstock.console.pages.dialogs import ask, ends
-from penstock.console.pages.frame import Frame, figures_in, heading
+from penstock.console.pages.frame import Frame, figures_in, heading, log_panel
 from penstock.console.pages.rebalance import RebalanceDialog
 from penstock.console.pages.wording import count, size
 
@@ -147,7 +147,7 @@ class _Node:
             self.settings = self.frame.table(_SETTINGS, "name", "Everything is as Kafka's defaults say")
         with ui.element("section").classes("part") as self.log_part:
             heading("Log", 2)
-            self.log = ui.label().classes("panel mono whole").style("padding: 12px 16px")
+            self.log = log_panel()
 
     async def load(self) -> None:
         """Ask for everything; a node that is down still has its log."""

@@ -8,10 +8,10 @@ from nicegui import ui
 
 from penstock.console.pages.cells import LINK, NUMBER, STATE, TIME
 from penstock.console.pages.charts import batch_chart, show_batches
-from penstock.console.pages.frame import Frame, figures_in, heading
+from penstock.console.pages.frame import Frame, figures_in, heading, log_panel
 from penstock.console.pages.pipeline_definition import DefinitionPart
 from penstock.console.pages.pipeline_replay import ReplayDialog
-from penstock.console.pages.wording import count, exactly, moment, share
+from penstock.console.pages.wording import count, exactly, moment, rate, share
 
 LOOKS = {
     "running": "good",
@@ -25,7 +25,7 @@ COLUMNS = [
     {"name": "pipeline", "label": "Pipeline", "field": "pipeline", "align": "left", "sortable": True},
     {"name": "state", "label": "State", "field": "state", "align": "left", "sortable": True},
     {"name": "lag", "label": "Lag", "field": "lag", "align": "right", "sortable": True, ":format": NUMBER},
-    {"name": "rate", "label": "Events a second", "field": "events_per_s", "align": "right", ":format": NUMBER},
+    {"name": "landed", "label": "Landed", "field": "landed", "align": "right"},
     {"name": "dead", "label": "Dead letters", "field": "dead", "align": "right", "sortable": True, ":format": NUMBER},
     {"name": "updated", "label": "Last heard of", "field": "updated", "align": "left"},
 ]
@@ -64,7 +64,8 @@ _GAPS = [
 def pipeline_row(status: dict[str, Any], zone: datetime.tzinfo) -> dict[str, Any]:
     """Return a pipeline's state as a row of the list."""
     return {
-        **{name: status[name] for name in ("pipeline", "state", "lag", "events_per_s", "dead")},
+        **{name: status[name] for name in ("pipeline", "state", "lag", "dead")},
+        "landed": rate(status["landed_per_s"]),
         "path": f"/pipelines/{status['pipeline']}",
         "look": LOOKS.get(status["state"], ""),
         "updated": moment(status["updated"] or None, zone),
@@ -154,7 +155,7 @@ class _Pipeline:
                 heading("Log", 2)
                 self.of = ui.toggle({"driver": "Driver", "spark": "Spark", "steps": "Steps"}, value="driver")
                 self.of.props("dense no-caps unelevated toggle-color=primary").on_value_change(self.load_log)
-            self.log = ui.label().classes("panel mono whole").style("padding: 12px 16px")
+            self.log = log_panel()
 
     async def load(self) -> None:
         """Ask for everything."""
@@ -189,7 +190,7 @@ class _Pipeline:
             [
                 ("State", status["state"]),
                 ("Lag", count(status["lag"])),
-                ("Events a second", count(status["events_per_s"])),
+                ("Landed", rate(status["landed_per_s"])),
                 ("Last batch took", f"{status['batch_seconds']:.1f} s"),
                 ("Dead letters", count(status["dead"])),
             ],

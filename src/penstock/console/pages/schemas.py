@@ -43,7 +43,7 @@ async def draw_list(frame: Frame) -> None:
             for each in found["subjects"]
         ]
         summary.text = (
-            f"{found['registry']}, which asks for {_words(found['compatibility'])} unless a subject says else"
+            f"{found['registry']}; compatibility: {_words(found['compatibility'])}, unless a subject has its own"
         )
         paging.show(len(found["subjects"]), found["total"])
 

@@ -139,6 +139,8 @@ def _what_goes(retention: dict[str, Any]) -> str:
         return f"Retention deletes the oldest records of a partition beyond {size(retention['keeps_bytes'])}."
     due, later = count(retention["due"]), count(retention["due_within_day"])
     also = f", or beyond {size(retention['keeps_bytes'])} a partition" if retention["keeps_bytes"] is not None else ""
+    if not retention["due"]:
+        return f"Retention deletes nothing yet, and {later} records within a day{also}."
     return f"Retention deletes {due} records next, and {later} more within a day{also}."
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from penstock.lineage import facts
-from penstock.lineage.keys import NO_HOST, DatasetKey, JobKey, LocationKey
+from penstock.lineage.keys import NO_HOST, NO_SCHEME, DatasetKey, JobKey, LocationKey
 
 _MAX_BYTES = 2000
 """PostgreSQL indexes no more than 2,704 bytes."""
@@ -43,12 +43,12 @@ def location(namespace: str) -> facts.Location:
     lowered = _JDBC.sub(r"\1://", namespace.strip().lower())
     try:
         url = urlsplit(lowered)
-        kind, place = url.scheme or "unknown", url.netloc or url.path
+        kind, place = url.scheme or NO_SCHEME, url.netloc or url.path
         # Only a whole address has logins; other names, such as those of Amazon, may have any colons.
         has_logins = bool(url.netloc)
     except ValueError:
-        kind, place, has_logins = "unknown", lowered, True
-    if place == "file" and kind == "unknown":
+        kind, place, has_logins = NO_SCHEME, lowered, True
+    if place == "file" and kind == NO_SCHEME:
         kind, place = "file", ""  # Spark's name for the machine's own files
     listed = _SETTINGS.split(place)[0].split(",")
     hosts = sorted({bounded(_without_login(each) if has_logins else each.rpartition("@")[2]) for each in listed} - {""})
