@@ -45,12 +45,12 @@ def cause_of(error: Exception) -> PenstockError | None:
         return EnvironmentNotReady(
             "a disk is full", safe="Nothing of this batch was written", fix="Make room; then start again"
         )
-    if _is_cut_off(error) or any(sign in text for sign in _LOST):
+    if _is_lost_connection(error) or any(sign in text for sign in _LOST):
         return BatchAborted("Spark stopped while a batch was running", safe="Nothing of this batch was written")
     return None
 
 
-def _is_cut_off(error: Exception) -> bool:
+def _is_lost_connection(error: Exception) -> bool:
     from py4j.protocol import Py4JNetworkError
 
     return isinstance(error, Py4JNetworkError)

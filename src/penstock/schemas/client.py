@@ -300,19 +300,19 @@ def _refused_tls(connection: http.client.HTTPConnection, error: Exception) -> ss
     A server that does not like a client's certificate says so and closes the connection. Whoever is still writing then
     learns that it is closed, and only by reading why.
     """
-    if isinstance(error, ssl.SSLError) and not _is_cut_off(error):
+    if isinstance(error, ssl.SSLError) and not _connection_ended(error):
         return error
     if isinstance(error, ssl.SSLError | ConnectionError) and isinstance(connection.sock, ssl.SSLSocket):
         try:
             connection.sock.recv(1)
         except ssl.SSLError as alert:
-            return None if _is_cut_off(alert) else alert
+            return None if _connection_ended(alert) else alert
         except OSError:
             return None
     return None
 
 
-def _is_cut_off(error: Exception) -> bool:
+def _connection_ended(error: Exception) -> bool:
     """Return whether a connection just ended; some Pythons say that by an error without a reason."""
     return isinstance(error, ssl.SSLEOFError) or (
         isinstance(error, ssl.SSLError) and error.reason in {None, "UNEXPECTED_EOF_WHILE_READING"}
@@ -322,7 +322,7 @@ def _is_cut_off(error: Exception) -> bool:
 def _why(error: Exception) -> str:
     if isinstance(error, http.client.IncompleteRead):
         return "it closed the connection in the middle of an answer"
-    if isinstance(error, http.client.RemoteDisconnected) or _is_cut_off(error):
+    if isinstance(error, http.client.RemoteDisconnected) or _connection_ended(error):
         return "it closed the connection"
     if isinstance(error, TimeoutError):
         return next((each for each in error.args if isinstance(each, str) and each.startswith("it ")), "time ran out")
