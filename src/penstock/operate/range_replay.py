@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from penstock.delivery import gaps
 from penstock.delivery.checkpoint import Checkpoint
@@ -36,15 +36,14 @@ from penstock.operate.driver import MASTER, Show, account
 from penstock.operate.known_ledger import note_ledger
 from penstock.operate.known_pipelines import paths_of
 from penstock.operate.repair import rebuild
+from penstock.operate.replay_target import require_elsewhere, require_replaceable, target_key, with_other_targets
 from penstock.operate.settling import by_sink, left_of, left_out, require_no_changes, require_sinks
 from penstock.operate.status import Status
-from penstock.pipeline.check import problems
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.formats import REPLAY
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.schemas.registry import with_registry
-from penstock.sinks.sink import SinkModel
 from penstock.sources.range import Part, Range, RangeSource, choose
 from penstock.sources.source import SourceContext
 from penstock.wording import plural
@@ -94,10 +93,10 @@ def plan(
         raise BadInput(
             "say where the rows go: --into SINK=TARGET for another table, or --replace for rows in the same one"
         )
-    changed = _changed(spec, into, Path.cwd())
-    _require_elsewhere(spec, changed if into else None)
+    changed = with_other_targets(spec, into, Path.cwd())
+    require_elsewhere(spec, changed if into else None)
     for sink in spec.sinks if replace else []:
-        _require_replaceable(sink)
+        require_replaceable(sink)
     parts = choose(spec.source, settings.connection(), since, until)
     if replace:
         _require_not_compacted(settings, parts)
@@ -105,7 +104,7 @@ def plan(
     return RangeReplay(
         pipeline=spec.name,
         file=str(file.resolve()),
-        into={str(sink.name): str(getattr(sink, _target_key(sink))) for sink in changed.sinks} if into else {},
+        into={str(sink.name): str(getattr(sink, target_key(sink))) for sink in changed.sinks} if into else {},
         range=Range(id=secrets.token_hex(4), parts=parts, replaces=replace),
     )
 
@@ -157,14 +156,14 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
     """Run a replay to its end; after its end, it does nothing."""
     path = Path(replay.file)
     given = load(path)
-    spec = _changed(given, replay.into, path.parent)
+    spec = with_other_targets(given, replay.into, path.parent)
     paths = paths_of(settings, spec.name).replay(replay.range.id)
     status = Status(pipeline=spec.name, state="running", pid=0, file=str(path))
     if replay.is_done:
         # Not even letters are looked at: those of the range that are open now are none of this replay's business.
         status.state = "finished"
         return status
-    _require_elsewhere(given, spec if replay.into else None)
+    require_elsewhere(given, spec if replay.into else None)
     # The ledger hears of it first: a crash may have kept it from being written here.
     known = Ledger(settings.connection()).entries().replays.get(replay.range.id) if replay.range.replaces else None
     if known is not None:
@@ -214,52 +213,6 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
     write_versioned(paths.folder / _FILE, REPLAY, replay.model_copy(update={"is_done": True}).model_dump())
     status.state = "finished"
     return status
-
-
-def _changed(spec: PipelineSpec, into: dict[str, str], folder: Path) -> PipelineSpec:
-    """Leave the sinks that are named, each with its other target; without names, the pipeline is as it was."""
-    if not into:
-        return spec
-    strange = sorted(into.keys() - set(spec.sink_names))
-    if strange:
-        raise BadInput(f"there is no sink '{strange[0]}'; the sinks are: {', '.join(spec.sink_names)}")
-    taken = {sink.target(): name for name, sink in zip(spec.sink_names, spec.sinks, strict=True)}
-    chosen = []
-    for name, sink in zip(spec.sink_names, spec.sinks, strict=True):
-        if name in into:
-            moved = _moved(sink, name, into[name], folder)
-            target = moved.target()
-            if target is not None and (owner := taken.get(target)) is not None:
-                raise _taken(owner)
-            chosen.append(moved)
-    changed = spec.model_copy(update={"sinks": chosen})
-    wrong = [each.text for each in problems(changed, folder) if each.level == "error" and each.keys[0] == "sinks"]
-    if wrong:
-        raise BadInput(f"--into: {wrong[0]}")
-    return changed
-
-
-def _require_elsewhere(spec: PipelineSpec, changed: PipelineSpec | None) -> None:
-    """Raise if a replay would write where the pipeline does, under another name: servers are asked."""
-    for moved in changed.sinks if changed is not None else ():
-        target = moved.target_there()
-        for name, sink in zip(spec.sink_names, spec.sinks, strict=True):
-            own = sink.target()
-            if own is not None and target is not None and own.kind == target.kind and sink.target_there() == target:
-                raise _taken(name)
-
-
-def _taken(owner: str) -> BadInput:
-    return BadInput(f"sink '{owner}' writes there already: name another target, or use --replace")
-
-
-def _moved(sink: SinkModel, name: str, target: str, folder: Path) -> SinkModel:
-    key = _target_key(sink)
-    given = {**dict(sink), key: folder / target if isinstance(getattr(sink, key), Path) else target, "name": name}
-    try:
-        return type(sink).model_validate(given)
-    except ValidationError:
-        raise BadInput(f"--into {name}={target}: that is not a valid {key}") from None
 
 
 def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list[Part]:
@@ -329,22 +282,6 @@ def _way_out(settings: "Settings", runner: Runner, replay_id: str) -> Iterator[N
             ledger.give_up(replay.entry, left.untouched, left.lacking)
         write_versioned(kept, REPLAY, replay.model_copy(update={"given_up": error.what}).model_dump())
         raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
-
-
-def _target_key(sink: SinkModel) -> str:
-    if sink.target_key is None:
-        raise BadInput(f"a `{sink.type}` sink has no target to change")
-    return sink.target_key
-
-
-def _require_replaceable(sink: SinkModel) -> None:
-    if not sink.can_replace:
-        raise BadInput(
-            f"a `{sink.type}` sink cannot replace what it has written",
-            fix="Send the range to another target with --into, or leave the sink out of the file",
-        )
-    if not sink.reserved_columns:
-        raise BadInput("a table without `coordinates` does not know which rows belong to the range")
 
 
 def _require_not_compacted(settings: "Settings", parts: list[Part]) -> None:

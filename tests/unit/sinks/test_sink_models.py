@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.errors import BadInput
-from penstock.operate.range_replay import _changed, _require_replaceable
+from penstock.operate.replay_target import require_replaceable, with_other_targets
 from penstock.pipeline.check import problems
 from penstock.pipeline.spec import SINKS, PipelineSpec
 
@@ -160,7 +160,7 @@ def test_each_sink_says_what_it_can_do() -> None:
 def test_a_replay_may_write_to_another_table_of_the_same_server(target: str) -> None:
     sink = {"type": "postgres", "table": "t", "server": SERVER}
 
-    (moved,) = _changed(spec(KAFKA, sink), {"postgres": target}, Path("/data")).sinks
+    (moved,) = with_other_targets(spec(KAFKA, sink), {"postgres": target}, Path("/data")).sinks
 
     assert f"127.0.0.1:5432/app/{target}" == getattr(moved.target(), "name", None)
 
@@ -185,7 +185,7 @@ def test_a_target_that_a_replay_cannot_have_is_refused(into: dict[str, str], tol
     ]
 
     with pytest.raises(BadInput, match=told):
-        _changed(spec(KAFKA, *listed), into, Path("/data"))
+        with_other_targets(spec(KAFKA, *listed), into, Path("/data"))
 
 
 @pytest.mark.parametrize(
@@ -197,4 +197,4 @@ def test_a_target_that_a_replay_cannot_have_is_refused(into: dict[str, str], tol
 )
 def test_a_sink_that_cannot_replace_rows_is_refused(sink: dict[str, Any], told: str) -> None:
     with pytest.raises(BadInput, match=told):
-        _require_replaceable(spec(KAFKA, sink).sinks[0])
+        require_replaceable(spec(KAFKA, sink).sinks[0])
