@@ -5,6 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
+from penstock.console.pages.check_result import draw_findings
 from penstock.console.pages.frame import Frame, heading
 
 _PAUSE_S = 0.4
@@ -75,13 +76,7 @@ class DefinitionPart:
         with self._said:
             if not found["mistakes"]:
                 ui.label("This can run.").classes("state good")
-            for level, lines in (("error", found["mistakes"]), ("warning", found["warnings"])):
-                for line in lines:
-                    with ui.element("div").classes(f"concern {level}"):
-                        ui.label(
-                            f"Line {line.partition(':')[0]}" if line[:1].isdigit() else level.capitalize()
-                        ).classes("mark")
-                        ui.label(line.partition(":")[2].strip() if line[:1].isdigit() else line).classes("words")
+            draw_findings(found)
 
     def _copied(self) -> None:
         ui.clipboard.write(self._text.value)

@@ -1,11 +1,11 @@
 """Replaying a range of a pipeline's past: where from, the plan, the name typed once more, and what came of it."""
 
 import secrets
-from typing import Any
 
 from nicegui import ui
 
 from penstock.console.pages.cells import NUMBER
+from penstock.console.pages.command_output import CommandOutput
 from penstock.console.pages.dialogs import ask
 from penstock.console.pages.frame import Frame
 from penstock.console.pages.wording import count
@@ -17,7 +17,6 @@ _PARTS = [
     {"name": "end", "label": "To", "field": "end", "align": "right", ":format": NUMBER},
 ]
 _TOLD = "Records that have landed go through the pipeline again, and their rows are replaced. The plan comes first."
-_EVERY_S = 2.0
 
 
 class ReplayDialog:
@@ -37,12 +36,12 @@ class ReplayDialog:
             self._told = ui.label().classes("number")
             self._plan = ui.table(columns=_PARTS, rows=[], pagination=10).props("flat dense").classes("planned")
             self._typed = ui.input(f"Type {self._name} to confirm").props("outlined dense autocomplete=off")
-            self._said = ui.label().classes("panel mono whole").style("padding: 12px 16px")
+            self._output = CommandOutput(self._frame, self._told)
             with ui.element("div").classes("ends"):
                 ui.button("Close", on_click=dialog.close).props("flat color=grey no-caps")
                 self._show = ui.button("Show the plan", on_click=self._planned).props("outline color=primary no-caps")
                 self._do = ui.button("Replay", on_click=self._started).props("unelevated color=primary no-caps")
-        for each in (self._plan, self._typed, self._do, self._said):
+        for each in (self._plan, self._typed, self._do):
             each.set_visibility(False)
 
     async def _planned(self) -> None:
@@ -63,16 +62,4 @@ class ReplayDialog:
             return
         for each in (self._plan, self._typed, self._do, self._show, self._since, self._until):
             each.set_visibility(False)
-        self._said.set_visibility(True)
-        self._watch = ui.timer(_EVERY_S, self._look)
-
-    async def _look(self) -> None:
-        path = f"{self._path}/replays/{self._replay}"
-        found: dict[str, Any] | None = await self._frame.act(lambda: self._frame.client.get(path), "")
-        if found is None:
-            self._watch.cancel()
-            return
-        self._told.text = f"Replay {self._replay}: {found['state']}"
-        self._said.text = "\n".join(found["said"]) or "It is starting."
-        if found["state"] != "running":
-            self._watch.cancel()
+        self._output.follow(path, f"Replay {self._replay}:")

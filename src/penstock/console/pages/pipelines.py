@@ -8,6 +8,8 @@ from nicegui import ui
 
 from penstock.console.pages.cells import LINK, NUMBER, STATE, TIME
 from penstock.console.pages.charts import batch_chart, show_batches
+from penstock.console.pages.check_result import draw_findings
+from penstock.console.pages.dialogs import ask
 from penstock.console.pages.frame import Frame, figures_in, heading, log_panel
 from penstock.console.pages.pipeline_definition import DefinitionPart
 from penstock.console.pages.pipeline_replay import ReplayDialog
@@ -229,14 +231,8 @@ class _Pipeline:
         found = await self.frame.act(lambda: self.frame.client.act("POST", f"{self.path}/check"), "")
         if found is None:
             return
-        dialog = ui.dialog(value=True)
-        dialog.on("hide", dialog.delete)
-        with dialog, ui.card():
-            heading("The file can run" if not found["mistakes"] else "The file cannot run", 2)
-            ui.label(found["file"]).classes("soft mono")
-            for level, lines in (("error", found["mistakes"]), ("warning", found["warnings"])):
-                for line in lines:
-                    with ui.element("div").classes(f"concern {level}"):
-                        ui.label(line).classes("words")
+        dialog, card = ask("The file can run" if not found["mistakes"] else "The file cannot run", found["file"])
+        with card:
+            draw_findings(found)
             with ui.element("div").classes("ends"):
                 ui.button("Close", on_click=dialog.close).props("flat color=primary no-caps")

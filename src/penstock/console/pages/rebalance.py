@@ -6,6 +6,7 @@ from typing import Any
 
 from nicegui import ui
 
+from penstock.console.pages.command_output import CommandOutput
 from penstock.console.pages.dialogs import ask
 from penstock.console.pages.frame import Frame
 from penstock.console.pages.wording import count
@@ -17,7 +18,6 @@ _MOVES = [
     {"name": "then", "label": "Nodes then", "field": "then", "align": "left"},
 ]
 _TOLD = "Spreads partitions evenly over the nodes. A replica goes only once the new one is in sync: no record is lost."
-_EVERY_S = 2.0
 
 
 class RebalanceDialog:
@@ -34,12 +34,12 @@ class RebalanceDialog:
         with card:
             self._told = ui.label("Working out the plan …").classes("number")
             self._plan = ui.table(columns=_MOVES, rows=[], pagination=10).props("flat dense").classes("planned")
-            self._said = ui.label().classes("panel mono whole").style("padding: 12px 16px")
+            self._output = CommandOutput(self._frame, self._told)
             with ui.element("div").classes("ends"):
                 ui.button("Close", on_click=dialog.close).props("flat color=grey no-caps")
                 self._do = ui.button("Move", on_click=self._started).props("unelevated color=primary no-caps")
             ui.timer(0, self._planned, once=True)
-        for each in (self._plan, self._said, self._do):
+        for each in (self._plan, self._do):
             each.set_visibility(False)
 
     async def _planned(self) -> None:
@@ -65,14 +65,4 @@ class RebalanceDialog:
             return
         self._do.set_visibility(False)
         self._plan.set_visibility(False)
-        self._said.set_visibility(True)
-        self._watch = ui.timer(_EVERY_S, self._look)
-
-    async def _look(self) -> None:
-        found = await self._frame.act(lambda: self._frame.client.get("/nodes/rebalance"), "")
-        if found is not None:
-            self._told.text = f"The rebalance is {found['state']}"
-            self._said.text = "\n".join(found["said"]) or "It is starting."
-        if found is None or found["state"] != "running":
-            self._watch.cancel()
-            await self._reload()
+        self._output.follow("/nodes/rebalance", "The rebalance is", self._reload)
