@@ -1,6 +1,6 @@
 """A sink of your own: a table in an SQLite file.
 
-Guarantee: exactly once. Tasks write rows aside; the driver inserts those of the winning attempts and moves the
+Guarantee: exactly once. Tasks stage rows; the driver inserts those of the winning attempts and moves the
 positions in one transaction. Needs a file system that the driver and all workers share.
 """
 
@@ -51,7 +51,7 @@ class Sqlite(SinkModel):
 
 
 class SqliteSink(Sink):
-    """Inserts what the tasks left aside."""
+    """Inserts what the tasks have staged."""
 
     def __init__(self, spec: Sqlite, context: SinkContext) -> None:
         super().__init__(context.name)
@@ -108,7 +108,7 @@ class SqliteSink(Sink):
         return self._pipeline, self.name, source_partition.topic_id, source_partition.partition
 
     def stager(self) -> "Aside":
-        """Return what tasks write rows aside with."""
+        """Return what tasks stage rows with."""
         return Aside(self._aside)
 
     def commit(self) -> None:

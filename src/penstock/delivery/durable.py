@@ -1,4 +1,4 @@
-"""Small files that survive a crash: written aside, flushed to disk, then put in place whole."""
+"""Small files that survive a crash: written under another name, synced to disk, then renamed into place."""
 
 import fcntl
 import os

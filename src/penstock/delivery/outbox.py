@@ -34,7 +34,7 @@ RECORDS = pa.schema(
         ("timestamp_ms", pa.int64()),
     ]
 )
-"""What stagers write aside for an outbox to send. Partition -1 lets the key decide, timestamp 0 means now."""
+"""What stagers write for an outbox to send. Partition -1 lets the key decide, timestamp 0 means now."""
 
 _TRANSACTION_TIMEOUT_MS = 600_000
 _TIMEOUT_S = 30.0
@@ -226,7 +226,7 @@ def _send_file(producer: Producer, path: Path) -> None:
 
 
 class OutboxFile:
-    """Writes records aside for an outbox, inside of a task."""
+    """Stages records for an outbox, inside a task."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,6 +1,6 @@
 """One batch, from a plan to every sink's commit.
 
-The order is the guarantee. Tasks stage aside. Every sink prepares, and may still refuse rows. Topic ids are looked at
+The order is the guarantee. Tasks stage. Every sink prepares, and may still refuse rows. Topic ids are looked at
 once more. Dead letters are committed first, which fixes the verdict on every record; then each sink; then the
 checkpoint; then the lag is reported. Whatever dies in between, the positions say what is left to do.
 """

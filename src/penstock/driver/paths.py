@@ -73,7 +73,7 @@ class PipelinePaths:
 
     @property
     def scratch(self) -> Path:
-        """What tasks set aside; worthless once no driver runs."""
+        """What tasks stage; worthless once no driver runs."""
         return self.folder / "scratch"
 
     def replay(self, replay_id: str) -> "PipelinePaths":

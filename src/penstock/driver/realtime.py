@@ -169,7 +169,7 @@ class RealtimeRunner:
         begun: _Metadata | None = None
         with suppress(CheckpointLost, FileNotFoundError):
             begun = self._load()
-        self._spark.set_aside()
+        self._spark.retire()
         starts = self._source.starts(self.available)
         if reported := self._reported():
             starts = {

@@ -67,14 +67,14 @@ class SparkCheckpoint:
         digest = int.from_bytes(hashlib.sha256(offsets).digest()[:4]) >> (32 - _DIGEST_BITS)
         return (batch + 1) << _DIGEST_BITS | digest
 
-    def set_aside(self) -> None:
-        """Take the folder out of use, in one step; what an earlier one left goes first."""
+    def retire(self) -> None:
+        """Rename the folder, so that nobody uses it; one that was retired before is deleted first."""
         self.remove_old()
         if self.exists:
             self.folder.rename(self._old)
 
     def remove_old(self) -> None:
-        """Delete what was set aside."""
+        """Delete the retired folder."""
         if self._old.exists():
             shutil.rmtree(self._old)
 

@@ -165,7 +165,7 @@ class StatefulRunner:
         """
         with suppress(CheckpointLost, FileNotFoundError):
             self._load()  # one that is lost is recreated; one of another version of Penstock is not ours to replace
-        self._spark.set_aside()
+        self._spark.retire()
         crash_point("checkpoint_cleared")
         positions = {sink.name: sink.position() for sink in self.sinks if sink.keeps_position}
         self._remember(_Metadata(self.spec.name, positions, computation=Computation.of(self.spec)))

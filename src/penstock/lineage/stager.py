@@ -1,4 +1,4 @@
-"""Reads events into facts inside of a task, merges them there, and sets them aside in one file."""
+"""Reads events into facts inside a task, merges them there, and stages them in one file."""
 
 import uuid
 from dataclasses import dataclass

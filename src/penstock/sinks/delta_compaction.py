@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.delivery.crash_points import crash_point
 from penstock.errors import SinkUnavailable
 from penstock.sinks.compaction import Compact
-from penstock.sinks.delta_aside import copied_aside, make_next_version
+from penstock.sinks.delta_log_copy import make_next_version, with_copied_log
 from penstock.sinks.delta_stats import library_settings
 from penstock.sinks.delta_table import table_lock
 
@@ -77,17 +77,17 @@ def compact(table: Any, path: Path, target: int | None) -> None:
     from deltalake import PostCommitHookProperties
 
     with _explained(path, "compacted"):
-        with copied_aside(path) as aside:
-            version = aside.version()
-            aside.optimize.compact(
+        with with_copied_log(path) as copy:
+            version = copy.version()
+            copy.optimize.compact(
                 target_size=target,
-                writer_properties=library_settings(pa.schema(aside.schema().to_arrow())),
+                writer_properties=library_settings(pa.schema(copy.schema().to_arrow())),
                 post_commithook_properties=PostCommitHookProperties(
                     create_checkpoint=False, cleanup_expired_logs=False
                 ),
             )
-            if aside.version() > version:
-                make_next_version(path, aside, version)
+            if copy.version() > version:
+                make_next_version(path, copy, version)
         table.update_incremental()
         # The library makes a checkpoint with every hundredth commit of its own, and this was none.
         if (table.version() + 1) % _COMMITS_PER_CHECKPOINT == 0:

@@ -1,4 +1,4 @@
-"""What tasks write a Delta table's Parquet files with, aside; only the driver's commit makes them part of the table.
+"""What tasks stage a Delta table's Parquet files with; only the driver's commit makes them part of the table.
 
 Memory and open files are bounded, however many partitions there are: rows are collected up to a number, and then each
 partition's become a file that is closed before the next is opened.

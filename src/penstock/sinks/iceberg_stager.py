@@ -1,4 +1,4 @@
-"""What tasks write an Iceberg table's Parquet files with, aside; only the driver's commit makes them part of it.
+"""What tasks stage an Iceberg table's Parquet files with; only the driver's commit makes them part of it.
 
 Memory and open files are bounded, however many partitions there are: rows are collected up to a number, and then each
 partition's become a file that is closed before the next is opened.

@@ -1,7 +1,7 @@
 """JSON lines, gzipped, one file per topic partition and offset range.
 
 Guarantee: exactly once. A file's name says which offsets it covers, and the names together are the positions. Tasks
-write aside; the driver puts the files of the winning attempts in place, never over an existing one. Where nothing of
+stage files; the driver puts the files of the winning attempts in place, never over an existing one. Where nothing of
 an offset range was to be written, an empty marker takes the file's place. Each file appears whole; a batch of several
 partitions appears file by file. A driver looks through the folder when it starts, and from then on `.newest.json` names
 the newest file of each partition; if it is not there, or what it names is not, the folder is looked through again.
@@ -213,7 +213,7 @@ def _end(name: str) -> int:
 
 
 class JsonStagerFactory:
-    """Opens a file per offset range, aside."""
+    """Opens a staged file for each offset range."""
 
     def __init__(self, folder: Path, *, compress: bool) -> None:
         self._folder = folder

@@ -1,6 +1,6 @@
 """A Kafka topic.
 
-Guarantee: exactly once for readers of committed records. Tasks write records aside; the driver sends a batch and moves
+Guarantee: exactly once for readers of committed records. Tasks stage records; the driver sends a batch and moves
 the position in one transaction. A reader of uncommitted records may see records of attempts that were given up.
 Records of one source partition keep their order, key, headers and timestamp. A row that the topic would refuse, for its
 size, its timestamp or a missing key, or that does not fit the schema of `encode`, is a dead letter of stage `sink`.

@@ -1,4 +1,4 @@
-"""What every sink is: its model, a part that runs in Spark's tasks and stages rows aside, and one in the driver.
+"""What every sink is: its model, a part that runs in Spark's tasks and stages rows, and one in the driver.
 
 The order of calls, for each batch. In every task: `Stager.write` for each chunk of rows, in order, then `finish`; a
 task may run twice, and only what the driver hears of from the winning attempt counts. In the driver: `prepare`, which
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Staged:
-    """What one winning task left aside for one sink."""
+    """What one winning task has staged for one sink."""
 
     offset_range: OffsetRange
     rows: int
@@ -50,13 +50,13 @@ class Refusal:
 
 
 class Stager(Protocol):
-    """Writes rows aside, inside of a task. Rows carry the user's columns and the coordinates."""
+    """Stages rows, inside a task. Rows carry the user's columns and the coordinates."""
 
     def write(self, rows: pa.RecordBatch, offsets: pa.Array, /) -> list[tuple[int, RecordError]]:
         """Take rows in order, each with its offset in the offset range; give those refused for their data, by index."""
 
     def finish(self) -> dict[str, Any]:
-        """Make the rows durable aside, and say what the driver needs to find them."""
+        """Make the staged rows durable, and return what the driver needs to find them."""
 
 
 StagerFactory = Callable[[OffsetRange], Stager]

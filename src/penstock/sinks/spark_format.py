@@ -94,7 +94,7 @@ class SparkFormatSink(Sink):
 
 
 class ParquetStagerFactory:
-    """Opens a Parquet file per offset range, aside."""
+    """Opens a staged Parquet file for each offset range."""
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Where the tasks of one driver set files aside: a folder of its own below the table's, which nobody else can read.
+"""Where the tasks of one driver stage files: a folder of its own below the table's, which nobody else can read.
 
 Guarantee: nothing is left behind. Files of attempts that lost go after each commit, those of a driver that was killed
 when the next one opens the table. A driver is known to be alive by the lock that it holds in its folder.

@@ -23,7 +23,7 @@ _lock = threading.RLock()
 _turn: "_Turn | None" = None
 _entered: list[Path] = []
 """The folders that somebody is just importing from, each on behalf of the one before it."""
-_set_aside: dict[Path, dict[str, ModuleType]] = {}
+_inactive: dict[Path, dict[str, ModuleType]] = {}
 
 
 @contextmanager
@@ -97,7 +97,7 @@ class _Turn:
         for name in self._hidden:
             sys.modules.pop(name, None)
         self._before = set(sys.modules)
-        sys.modules.update(_set_aside.pop(folder, {}))
+        sys.modules.update(_inactive.pop(folder, {}))
         sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
 
@@ -113,7 +113,7 @@ class _Turn:
             sys.modules.pop(name, None)
         for name, module in self._hidden.items():
             sys.modules.setdefault(name, module)
-        _set_aside[self.folder] = own
+        _inactive[self.folder] = own
         if sys.path.count(str(self.folder)) > self._was_on_path:
             sys.path.remove(str(self.folder))
 

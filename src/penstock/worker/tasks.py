@@ -1,7 +1,7 @@
 """What runs inside of Spark's tasks: reading and decoding at one end, staging for every sink at the other.
 
 One task handles one offset range of one partition, from its first to its last event, in order. Between them
-lie the user's steps. A task may run twice; it touches nothing but files and rows set aside, and what it did is
+lie the user's steps. A task may run twice; it touches nothing but staged files and rows, and what it did is
 reported to the driver in a manifest, of which only the winning attempt's arrives.
 """
 
@@ -179,13 +179,13 @@ class SinkTask:
 
 
 class DeadStager(Protocol):
-    """Sets dead letters aside."""
+    """Stages dead letters."""
 
     def write(self, rows: pa.RecordBatch, errors: pa.Array, sink: str | None) -> None:
         """Add one dead letter per row."""
 
     def finish(self) -> dict[str, Any]:
-        """Make them durable aside, and say what the driver needs to find them."""
+        """Make them durable, and return what the driver needs to find them."""
 
 
 @dataclass(frozen=True)

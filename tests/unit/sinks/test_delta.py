@@ -42,8 +42,8 @@ def staged(sink: DeltaSink, offset_range: OffsetRange, *ids: int) -> Staged:
     return Staged(offset_range, len(ids), stager.finish())
 
 
-def aside(table: Path, name: str) -> Path:
-    """Find a file that a task has set aside."""
+def staged_file(table: Path, name: str) -> Path:
+    """Find a file that a task has staged."""
     (found,) = (table / ".staging").glob(f"*/{name}")
     return found
 
@@ -350,7 +350,7 @@ def test_a_file_in_place_of_the_folder_is_said_in_words(tmp_path: Path) -> None:
 def test_a_staged_file_that_is_gone_is_work_lost_and_the_table_stays_readable(path: Path) -> None:
     sink = opened(path)
     part = staged(sink, OffsetRange(A, 0, 3), 1)
-    aside(path, part.detail["files"][0]["file"]).unlink()
+    staged_file(path, part.detail["files"][0]["file"]).unlink()
     sink.prepare([part], {A: None})
 
     with pytest.raises(BatchAborted):
@@ -379,9 +379,9 @@ def test_many_chunks_become_one_file_and_one_row_group(path: Path) -> None:
 
     part = staged(sink, OffsetRange(A, 0, 50), *range(50))
 
-    metadata = pa.parquet.read_metadata(aside(path, part.detail["files"][0]["file"]))
+    metadata = pa.parquet.read_metadata(staged_file(path, part.detail["files"][0]["file"]))
     assert (50, 1) == (metadata.num_rows, metadata.num_row_groups)
-    assert aside(path, part.detail["files"][0]["file"]).stat().st_size == part.detail["files"][0]["bytes"]
+    assert staged_file(path, part.detail["files"][0]["file"]).stat().st_size == part.detail["files"][0]["bytes"]
 
 
 def test_the_number_of_rows_is_in_the_log_so_that_counting_reads_no_data(path: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_compaction_of_others_in_between_doubles_no_row(
 
     assert (list(range(8)), {A: 8}) == (ids(tmp_path), sink.positions([A]))
     assert named == {each.name for each in tmp_path.rglob("*.parquet")}
-    assert [] == list(tmp_path.glob(".aside-*"))
+    assert [] == list(tmp_path.glob(".log-copy-*"))
 
 
 def test_every_hundredth_version_has_a_checkpoint_also_if_it_is_a_compaction(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def staged(sink: JsonSink, offset_range: OffsetRange, *ids: int) -> Staged:
     return Staged(offset_range, len(ids), stager.finish())
 
 
-def aside(table: Path, name: str) -> Path:
-    """Find a file that a task has set aside."""
+def staged_file(table: Path, name: str) -> Path:
+    """Find a file that a task has staged."""
     (found,) = (table / ".staging").glob(f"*/{name}")
     return found
 
@@ -122,7 +122,7 @@ def test_the_same_rows_give_the_same_bytes(folder: Path) -> None:
     one, other = (staged(sink, OffsetRange(A, 0, 3), 1, 2).detail["file"] for _ in range(2))
 
     assert one != other
-    assert aside(folder, one).read_bytes() == aside(folder, other).read_bytes()
+    assert staged_file(folder, one).read_bytes() == staged_file(folder, other).read_bytes()
 
 
 def test_an_offset_range_without_rows_leaves_a_marker_that_the_next_commit_takes_away(folder: Path) -> None:
@@ -230,7 +230,7 @@ def test_any_topic_or_path_can_be_in_a_name_that_readers_of_folders_do_not_skip(
 def test_a_staged_file_that_is_gone_is_work_lost_and_moves_no_position(folder: Path) -> None:
     sink = opened(folder)
     part = staged(sink, OffsetRange(A, 0, 3), 1)
-    aside(folder, part.detail["file"]).unlink()
+    staged_file(folder, part.detail["file"]).unlink()
     sink.prepare([part], {A: None})
 
     with pytest.raises(BatchAborted):

@@ -1,4 +1,4 @@
-"""What is set aside beside a table: private, and gone when nobody needs it any more, also after a kill."""
+"""What is staged beside a table: private, and gone when nobody needs it any more, also after a kill."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def staged(sink: DeltaSink | JsonSink, source_partition: SourcePartition, number
     return Staged(OffsetRange(source_partition, 0, 3), 1, stager.finish())
 
 
-def aside(table: Path) -> list[Path]:
+def staged_files(table: Path) -> list[Path]:
     return [path for path in (table / ".staging").glob("*/*") if path.name != "lock"]
 
 
@@ -71,16 +71,16 @@ def test_what_an_attempt_that_lost_has_written_goes_with_the_commit(kind: str, t
     sink = opened(kind, tmp_path)
     staged(sink, A, 1)
     sink.prepare([staged(sink, A, 1)], {A: None})
-    before = len(aside(tmp_path))
+    before = len(staged_files(tmp_path))
 
     sink.commit()
 
-    assert (2, []) == (before, aside(tmp_path))
+    assert (2, []) == (before, staged_files(tmp_path))
     assert {A: 3} == sink.positions([A])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_else_can_read_what_is_set_aside(kind: str, tmp_path: Path) -> None:
+def test_nobody_else_can_read_what_is_staged(kind: str, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         sink = opened(kind, tmp_path)
@@ -111,7 +111,7 @@ def test_a_driver_that_ends_leaves_nothing_aside_and_one_that_runs_keeps_its_own
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_killed_driver_has_left_is_gone_when_the_next_one_opens(kind: str, tmp_path: Path) -> None:
     kill_a_driver(kind, tmp_path, f"in_commit:{kind}")
-    left = aside(tmp_path)
+    left = staged_files(tmp_path)
 
     opened(kind, tmp_path).close()
 
@@ -151,9 +151,7 @@ def test_files_that_the_tables_log_names_stay_even_if_their_position_is_lost(tmp
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_link_where_files_are_set_aside_is_refused_and_nothing_behind_it_is_touched(
-    kind: str, tmp_path: Path
-) -> None:
+def test_a_link_where_files_are_staged_is_refused_and_nothing_behind_it_is_touched(kind: str, tmp_path: Path) -> None:
     victim, table = tmp_path / "victim", tmp_path / "table"
     kept = victim / ("0" * 32)
     kept.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A writer's session with a database: loading rows aside, running statements, in transactions that exclude each other.
+"""A writer's session with a database: temporary tables to load, statements, in transactions that exclude each other.
 
 One writer at a time: each transaction begins by taking the store's lock, so that no two can block each other, whatever
 they write, and what is read in one stays true until it ends.

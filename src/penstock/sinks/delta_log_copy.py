@@ -1,4 +1,4 @@
-"""A Delta table's log, copied aside: what the library commits there becomes the table's next version, or nothing.
+"""A copy of a Delta table's log: what the library commits there becomes the table's next version, or nothing.
 
 delta-rs puts a compaction on top of whatever was committed since its files were read, and of another compaction it does
 not notice: the rows of both would be in the table. The name of the next commit in the log is one that only one writer
@@ -21,24 +21,24 @@ from penstock.errors import SinkUnavailable
 
 _LOG = "_delta_log"
 _LAST_CHECKPOINT = "_last_checkpoint"
-_FOLDER = ".aside-"
+_FOLDER = ".log-copy-"
 
 
 @contextmanager
-def copied_aside(path: Path) -> Iterator[Any]:
+def with_copied_log(path: Path) -> Iterator[Any]:
     """Yield the table at its newest version, with files where they are and a log of its own; for who holds its lock."""
     from deltalake import DeltaTable
 
     for left in path.glob(f"{_FOLDER}*"):  # by one that was killed
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=path) as folder:
-        aside = Path(folder)
+        copy = Path(folder)
         for each in path.iterdir():
             if each.name != _LOG and not each.name.startswith("."):
-                (aside / each.name).symlink_to(each.resolve())
-        (aside / _LOG).mkdir()
-        _copy_log(path / _LOG, aside / _LOG)
-        yield DeltaTable(str(aside))
+                (copy / each.name).symlink_to(each.resolve())
+        (copy / _LOG).mkdir()
+        _copy_log(path / _LOG, copy / _LOG)
+        yield DeltaTable(str(copy))
 
 
 def _copy_log(log: Path, copy: Path) -> None:
@@ -54,10 +54,10 @@ def _copy_log(log: Path, copy: Path) -> None:
             os.link(each, copy / each.name)
 
 
-def make_next_version(path: Path, aside: Any, version: int) -> None:
-    """Let what was committed aside on top of a version be the table's next one; raise if another writer was faster."""
+def make_next_version(path: Path, table: Any, version: int) -> None:
+    """Make what was committed to the copy the version after this one; raise if another writer was faster."""
     name = f"{version + 1:020d}.json"
-    copy = Path(aside.table_uri.removeprefix("file://"))
+    copy = Path(table.table_uri.removeprefix("file://"))
     files = [*_put_in_place(path, copy), *_in_place(path, copy / _LOG / name)]
     sync_all(files)
     sync_all({each.parent for each in files})
