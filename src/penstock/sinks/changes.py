@@ -5,7 +5,7 @@ it; what no change of the batch knows, the table has. A database leaves out larg
 is null there, or of a row that was taken out, is not the value that is left out, and the change is refused.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.record.columns import CHANGE, COORDINATES, DELETE, TRUNCATE
 from penstock.record.decoded import RecordError, record_error
 from penstock.sinks.key_values import with_plain_keys
 from penstock.sinks.moved import Key, Rows, with_values
+from penstock.sinks.sink import Refusal, Staged
 
 _NUMBER = "_row"
 
@@ -169,6 +170,13 @@ def refused(
                 if row is None or (row["_topic_id"], row["_partition"]) != record[:2] or row["_offset"] < record[2]:
                     found.setdefault(record, value_unknown(name))
     return found
+
+
+def refusals(staged: Iterable[Staged], errors: Mapping[RecordId, RecordError]) -> list[Refusal]:
+    """Return the refusals of records that were staged, in the order of their ids."""
+    named = [each.offset_range.source_partition for each in staged]
+    partitions = {(each.topic_id, each.partition): each for each in named}
+    return [Refusal(partitions[record[:2]], record[2], error) for record, error in sorted(errors.items())]
 
 
 def _without_key(rows: pa.Table, key: list[str]) -> Iterator[tuple[RecordId, RecordError]]:

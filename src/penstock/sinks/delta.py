@@ -1,6 +1,6 @@
 """A Delta table.
 
-Guarantee: exactly once. Tasks write Parquet files aside; the driver puts those of winning attempts beside the table's
+Guarantee: exactly once. Tasks stage Parquet files; the driver puts those of winning attempts beside the table's
 others and makes them visible in one commit of its log, together with one transaction action per topic partition, whose
 version is the position. The commit is checked against the very snapshot whose positions were compared. Any reader of
 Delta tables, Spark's included, sees whole batches only.
@@ -24,7 +24,7 @@ from penstock.delivery.crash_points import crash_point
 from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
 from penstock.record.columns import CHANGE, COORDINATES
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
-from penstock.sinks.changes import require_key, without_change
+from penstock.sinks.changes import refusals, require_key, without_change
 from penstock.sinks.compaction import Compact
 from penstock.sinks.delta_columns import holds, never
 from penstock.sinks.delta_compaction import DeltaCompaction
@@ -271,10 +271,8 @@ class DeltaSink(Sink):
         if not self._has_changes or not any(each.rows for each in staged):
             return []
         self._require_all_staged()
-        named = [each.offset_range.source_partition for each in staged]
-        partitions = {(each.topic_id, each.partition): each for each in named}
-        found = refused_changes(self._table, self._staged_rows(), self._key, f"the table {self.path}")
-        return [Refusal(partitions[place[:2]], place[2], error) for place, error in sorted(found.items())]
+        what = f"the table {self.path}"
+        return refusals(staged, refused_changes(self._table, self._staged_rows(), self._key, what))
 
     def _staged_rows(self) -> pa.Table:
         files = [self._staging.path / file["file"] for _, file in self._files()]

@@ -1,6 +1,6 @@
 """An Iceberg table.
 
-Guarantee: exactly once. Tasks write Parquet files aside; the driver puts those of winning attempts into the table's
+Guarantee: exactly once. Tasks stage Parquet files; the driver puts those of winning attempts into the table's
 folder and makes them visible in one commit to the catalog, together with the positions, which are in the snapshot's
 summary and in a property of the table. The commit is refused unless the very snapshot whose positions were compared is
 still the newest. Expiring snapshots does not lose a position. Any reader of Iceberg tables sees whole batches only.
@@ -24,7 +24,7 @@ from penstock.extras import require
 from penstock.quantities import DurationMs
 from penstock.record.columns import CHANGE, COORDINATES
 from penstock.record.positions import Positions, SourcePartition, require_unmoved
-from penstock.sinks.changes import require_key, without_change
+from penstock.sinks.changes import refusals, require_key, without_change
 from penstock.sinks.compaction import CompactFiles
 from penstock.sinks.delta_table import table_lock
 from penstock.sinks.iceberg_catalog import Catalog
@@ -213,11 +213,8 @@ class IcebergSink(Sink):
         if not self._has_changes or not any(each.rows for each in staged):
             return []
         self._require_all_staged()
-        named = [each.offset_range.source_partition for each in staged]
-        partitions = {(each.topic_id, each.partition): each for each in named}
         what = f"the table {self._spec.path}"
-        found = refused_changes(self._table.load(), self._staged_rows(), self._spec.key, what)
-        return [Refusal(partitions[place[:2]], place[2], error) for place, error in sorted(found.items())]
+        return refusals(staged, refused_changes(self._table.load(), self._staged_rows(), self._spec.key, what))
 
     def _staged_rows(self) -> pa.Table:
         files = [self._staging.path / each["file"] for each in self._staged_files()]
