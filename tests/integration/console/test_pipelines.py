@@ -44,6 +44,27 @@ def test_a_range_is_planned_and_then_replayed_exactly_as_planned(lab: Lab) -> No
     assert [0, 1, 2, 3] == lab.ids()
 
 
+def test_a_range_is_replayed_from_the_page_which_follows_it_to_its_end(lab: Lab) -> None:
+    _skip_without(find_browser)
+    topic = lab.kafka.topic("console-followed")
+    landed(lab, topic, 3)
+    with browsing_console(lab.kafka.home, lab.connection.bootstrap_servers) as browser:
+        browser.open(f"/pipelines/{topic}")
+        browser.click("Check")
+        browser.shows("The file can run")
+        browser.click("Close")
+        browser.click("Replay")
+        browser.field("2h, 2026-01-31T12:00, 42").send_keys("1")
+        browser.click("Show the plan")
+        browser.shows("2 offsets")
+        browser.field(f"Type {topic} to confirm").send_keys(topic)
+        browser.click("Replay")
+        browser.shows(": done", timeout_s=240)
+        complaints = browser.complaints
+
+    assert ([], [0, 1, 2]) == (complaints, lab.ids())
+
+
 def test_a_mistake_is_said_while_somebody_types(lab: Lab) -> None:
     _skip_without(find_browser)
     topic = lab.kafka.topic("console-typed")
