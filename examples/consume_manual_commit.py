@@ -20,7 +20,7 @@ from penstock import Consumer, OwnershipLost, PenstockError
 
 
 def names(partitions: Iterable[tuple[str, int]]) -> str:
-    """Give partitions as text, such as orders/0 orders/2."""
+    """Return partitions as text, such as orders/0 orders/2."""
     return " ".join(f"{topic}/{number}" for topic, number in sorted(partitions)) or "nothing"
 
 

@@ -55,7 +55,7 @@ class Job(NamedTuple):
         return Consumer(self.connection, [self.source], self.target, ConsumerOptions(session_timeout_ms=6000))
 
     def batches(self, consumer: Consumer) -> Iterator[Batch]:
-        """Give batches up to the end of the source, which has one partition."""
+        """Return batches up to the end of the source, which has one partition."""
         for batch in consumer.batches(max_events=BATCH, max_wait_s=5.0):
             yield batch
             if batch.next_offsets()[0].offset == EVENTS:

@@ -33,7 +33,7 @@ def customers(wanted: set[str]) -> dict[str, dict[str, str]]:
 
 
 def freight(country: str, parcels: int) -> Decimal:
-    """Give the price of sending so many parcels to a country together. Elsewhere a carrier's service."""
+    """Return the price of sending so many parcels to a country together. Elsewhere a carrier's service."""
     if country not in PARCEL:
         raise LookupError(f"no carrier goes to {country}")
     return PARCEL[country] * (1 + parcels) / 2

@@ -21,7 +21,7 @@ class Podium(StatefulProcessor):
         self._state = handle.getValueState("tally", "tally string")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803 - Spark's names
-        """Count a game's events, and give its standings once they are complete."""
+        """Count a game's events, and return its standings once they are complete."""
         known = self._state.get()
         game = Tally(**json.loads(known[0])) if known else Tally()
         for row in rows:

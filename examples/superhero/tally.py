@@ -34,11 +34,11 @@ class Tally:
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether everything is known that the standings need."""
+        """Return whether everything is known that the standings need."""
         return self.players > 0 and len(self.heroes) == self.players and len(self.blows) == self.turns
 
     def standings(self) -> list[dict[str, Any]]:
-        """Give a row for each player, the winner first: whoever fell last is second, whoever fell first is last."""
+        """Return a row for each player, the winner first: whoever fell last is second, whoever fell first is last."""
         dealt, received, fell = dict.fromkeys(self.heroes, 0), dict.fromkeys(self.heroes, 0), dict[str, int]()
         for turn, blow in self.blows.items():
             if not blow:
@@ -61,5 +61,5 @@ class Tally:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give what a later `Tally(**...)` goes on from."""
+        """Return what a later `Tally(**...)` goes on from."""
         return asdict(self)

@@ -47,7 +47,7 @@ class Worker:
         self.finished = 0
 
     def step(self) -> int:
-        """Deal with what has come; give how many messages that was."""
+        """Deal with what has come; return how many messages that was."""
         messages = self._subscription.receive(_BATCH, _WAIT_S)
         for message in messages:
             self._waiting.append((message, self._take(message)))
@@ -61,7 +61,7 @@ class Worker:
         return len(messages)
 
     def _take(self, message: Incoming) -> str:
-        """Count an event; give its game, or nothing if the event is none."""
+        """Count an event; return its game, or nothing if the event is none."""
         event = _understood(message.value)
         if event is None:
             self.malformed += 1
@@ -113,7 +113,7 @@ def _understood(value: bytes) -> dict[str, Any] | None:
 
 
 def _whole_games(out: Path) -> set[str]:
-    """Give the games in the file; what a crash left of one, after the last winner, is cut off."""
+    """Return the games in the file; what a crash left of one, after the last winner, is cut off."""
     content = out.read_bytes() if out.exists() else b""
     lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
     while lines and b'"rank":1,' not in lines[-1]:

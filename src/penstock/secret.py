@@ -64,7 +64,7 @@ PathFromFile = Annotated[Path, AfterValidator(_from_base)]
 
 @functools.cache
 def _in_memory(value: str) -> str:
-    """Keep a value in a file without a name, which is gone with this process; give where others of the user read it."""
+    """Keep a value in a file without a name, gone with this process; return where others of the user read it."""
     descriptor = os.memfd_create("penstock-secret")
     os.write(descriptor, value.encode())
     return f"/proc/{os.getpid()}/fd/{descriptor}"

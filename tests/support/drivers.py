@@ -90,7 +90,7 @@ def _is_still(pid: int) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Tell whether some process holds this lock file."""
+    """Return whether some process holds this lock file."""
     with path.open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

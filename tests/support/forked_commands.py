@@ -117,7 +117,7 @@ def _serve(requests: socket.socket) -> dict[str, Any]:
 
 
 def _wait(command: int, streams: list[int], tells: int) -> None:
-    """Tell the process id at once, and how it ended when it has."""
+    """Report the process id at once, and how it ended when it has."""
     for each in (0, 1, 2, *streams):
         os.close(each)
     os.write(tells, f"{command}\n".encode())

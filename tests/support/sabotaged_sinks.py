@@ -200,7 +200,7 @@ class _ComparesEarly(DeltaSink):
 
 
 class ByTopicName(Delta, frozen=True):
-    """Takes a topic that was deleted and made anew for the old one."""
+    """Takes a topic that was deleted and recreated for the old one."""
 
     def open(self, context: SinkContext) -> DeltaSink:
         return _ByTopicName(self, context.name, context.pipeline)

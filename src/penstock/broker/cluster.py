@@ -119,7 +119,7 @@ class Cluster:
         )
 
     def down(self, timeout_s: float = _STOP_TIMEOUT_S) -> list[int]:
-        """Stop every running node; give their ids. The data stay."""
+        """Stop every running node; return their ids. The data stay."""
         with self._locked():
             running = self.running(self.existing())
             if running:

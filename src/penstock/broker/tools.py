@@ -31,7 +31,7 @@ def run_tool(
     quick: bool = True,
     login: Path | None = None,
 ) -> str:
-    """Run a tool to its end and give what it printed; `login` is a path that stands among its arguments."""
+    """Run a tool to its end and return what it printed; `login` is a path that stands among its arguments."""
     java, _ = find_java()
     command = [
         str(java),

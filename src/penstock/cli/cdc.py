@@ -120,7 +120,7 @@ def status(
         if row["not_captured"]:
             say(
                 f"{row['not_captured']} is captured no longer: the publication of '{row['name']}' has lost it, as"
-                f" it does when a table is dropped and made anew. Run: penstock cdc remove {row['name']}; then add it"
+                f" it does when a table is dropped and recreated. Run: penstock cdc remove {row['name']}; then add it"
             )
 
 

@@ -64,7 +64,7 @@ class SlotStatus(BaseModel, frozen=True):
     )
     wal_held_bytes: int | None = Field(None, description="How much of its log the database keeps for it.")
     lag_bytes: int | None = Field(None, description="How much of the log the capture has not confirmed.")
-    not_captured: list[str] = Field(default=[], description="Tables whose changes it lacks: they were made anew.")
+    not_captured: list[str] = Field(default=[], description="Tables that it no longer captures: dropped and recreated.")
     problem: str = Field("", description="Why it is unknown.")
 
 

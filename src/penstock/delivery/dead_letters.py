@@ -42,7 +42,7 @@ _LARGE = {
 
 
 def make_topics(admin: Admin, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Make the dead-letter topics that are missing, and see that none expires; give how many partitions each has."""
+    """Make the dead-letter topics that are missing, and see that none expires; return how many partitions each has."""
     found = {}
     for name, partitions in wanted.items():
         kept = TopicSpec(partitions=partitions, cleanup="delete", retention="forever", retention_size="unlimited")

@@ -179,7 +179,7 @@ class Ledger:
         return found.model_copy(update={"letters": chosen})
 
     def discard(self, letters: Iterable[DeadLetter]) -> int:
-        """Settle letters as discarded; give how many were still open."""
+        """Settle letters as discarded; return how many were still open."""
         return self._settle(letters, Settlement(state="discarded"), None, lambda _open, _entries: None)
 
     def claim(self, letters: list[DeadLetter], replay: Replay) -> None:
@@ -243,7 +243,7 @@ class Ledger:
     def give_up(
         self, replay: Replay, letters: Iterable[DeadLetter], lacking: Iterable[tuple[DeadLetter, str]] = ()
     ) -> int:
-        """Record that a replay will not get to its end, and open these of its letters again; give how many those are.
+        """Record that a replay will not get to its end, and open these of its letters again; return how many those are.
 
         To be called with letters alone that no sink has got by it. Of others, `lacking` names a sink that has not: they
         stay settled, and come as new letters of that sink. Raise `Conflict` if it got to its end meanwhile.

@@ -152,7 +152,7 @@ class Outbox:
         return bool(self._held)
 
     def send(self, files: Iterable[Path], expected: Mapping[SourcePartition, int | None], ends: Positions) -> int:
-        """Send staged records and move the positions, in one transaction; give how many records went."""
+        """Send staged records and move the positions, in one transaction; return how many records went."""
         ours = {
             **self._held,
             **{source_partition: at for source_partition, at in expected.items() if source_partition.in_kafka},
@@ -244,7 +244,7 @@ class OutboxFile:
         self.rows += records.num_rows
 
     def finish(self) -> str | None:
-        """Close the file and give its path; None if there was nothing to write."""
+        """Close the file and return its path; None if there was nothing to write."""
         if self._stream is None:
             return None
         self._stream.close()

@@ -287,7 +287,7 @@ def require_readable(pipeline: str, progress: SinkProgress, available: list[Avai
 def with_new_leaders(
     committed: Committed, available: list[AvailableRange]
 ) -> tuple[Committed, dict[SourcePartition, tuple[int, int]]]:
-    """Take the leaders' epochs over; give where they changed: how far it was read, and the epoch of the leader then.
+    """Take the leaders' epochs over; return where they changed: how far it was read, and the epoch of the leader then.
 
     Everything before the end that a leader reported was in its log. So a batch that ends there, and the epoch, belong
     together, whoever leads when the batch is read.

@@ -54,7 +54,7 @@ class PipelinePaths:
 
     @contextmanager
     def locked(self, pipeline: str) -> Iterator[Self]:
-        """Hold the pipeline for one driver, and give the folders as held; raise `Conflict` if another one does."""
+        """Hold the pipeline for one driver, and return the folders as held; raise `Conflict` if another one does."""
         if self.is_held:
             yield self
             return

@@ -187,7 +187,7 @@ def _without_pyspark() -> EnvironmentNotReady:
 def resolve_with_ivy(
     dependencies_xml: str, folder: Path, progress: Callable[[int], None], *, alone: bool = False
 ) -> str:
-    """Run Ivy over `<dependency>` elements: jars land in `folder` as `Jar.file_name`; give its complaint.
+    """Run Ivy over `<dependency>` elements: jars land in `folder` as `Jar.file_name`; return its complaint.
 
     `alone` says that nothing of what they need is wanted: the descriptions of artifacts, of which those that they build
     upon may be missing, are not asked for.

@@ -99,7 +99,7 @@ def list_acls(admin: Admin, user: str | None = None) -> list[Acl]:
 
 
 def remove(admin: Admin, acls: list[Acl]) -> int:
-    """Take permissions away; give how many were there."""
+    """Take permissions away; return how many were there."""
     filters = [
         AclBindingFilter(
             acl.binding().restype,

@@ -302,7 +302,7 @@ class Producer:
         return f"{topic}: {error.str()}"
 
     def _waiting(self) -> int:
-        """Wait a little and give how many are still unacknowledged; a fatal error ends the waiting."""
+        """Wait a little and return how many are still unacknowledged; a fatal error ends the waiting."""
         try:
             return self._client.flush(0.2)
         except FATAL as failure:

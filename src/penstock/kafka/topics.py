@@ -179,7 +179,7 @@ def _unusable(admin: Admin, name: str, spec: TopicSpec) -> BadInput | None:
 
 
 def ensure(admin: Admin, name: str, spec: TopicSpec, *, wishes: Mapping[str, str | int | bool] | None = None) -> int:
-    """Make a topic that Penstock keeps its own records in, unless it is there; give how many partitions it has.
+    """Make a topic that Penstock keeps its own records in, unless it is there; return how many partitions it has.
 
     A topic that is there must have the settings of `spec`. Those that it only has from the cluster's defaults are put
     right, as in a topic that Kafka made by itself; one that somebody gave to this very topic is refused. A client that
@@ -299,7 +299,7 @@ def plan_purge(
 
 
 def purge(admin: Admin, name: str, before: dict[int, int] | None = None) -> dict[int, int]:
-    """Delete records before an offset per partition, or all that are there now; give the new first offsets."""
+    """Delete records before an offset per partition, or all that are there now; return the new first offsets."""
     policy = config(admin, name).get("cleanup.policy", ("", False))[0]
     if "delete" not in policy:
         raise Conflict(

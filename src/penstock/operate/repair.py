@@ -32,7 +32,7 @@ _RECREATED = "topic recreated"
 def rebuild(
     runner: Runner, *, may_repeat: bool = False, on_read: OnRead = unheard
 ) -> dict[str, dict[SourcePartition, int]]:
-    """Make a new checkpoint; give the positions that the sinks have, which is where they will go on.
+    """Make a new checkpoint; return the positions that the sinks have, which is where they will go on.
 
     A sink without a position starts where the source says. One that keeps none goes on from the reported lag; one whose
     positions Kafka has forgotten behind its last row, and dead letters behind the last one, or where the furthest sink

@@ -126,7 +126,7 @@ def _command(root: list[str], settings: Settings) -> list[str]:
 
 
 def supervise(name: str, settings: Settings, file: Path, root: list[str], master: str, *, stream: bool = False) -> int:
-    """Run drivers until one ends well, fails for good, or somebody says stop; give the last exit code."""
+    """Run drivers until one ends well, fails for good, or somebody says stop; return the last exit code."""
     try:
         with held(_lock(settings, name)):
             command = [*_command(root, settings), "run", str(file), "--master", master, *_STREAM[:stream]]

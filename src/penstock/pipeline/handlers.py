@@ -29,11 +29,11 @@ class Pipeline:
         return messages
 
     def handle_message(self, message: Message) -> Message:
-        """Handle one message: change its data, choose its batcher, fail it, drop it; give it back."""
+        """Handle one message: change its data, choose its batcher, fail it, drop it; return it."""
         return message
 
     def handle_batch(self, batcher: str, messages: list[Message], info: BatchInfo) -> list[Message]:  # noqa: ARG002
-        """Handle a batch; give all of it back, in any order."""
+        """Handle a batch; return all of it, in any order."""
         return messages
 
     def handle_failed(self, messages: list[Message]) -> None:

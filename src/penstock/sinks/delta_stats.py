@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from penstock.record.columns import COORDINATES
 
 _COLUMNS = 32
-"""How many columns are told of, as other writers do; beside the coordinates, which are always."""
+"""How many columns are with_stats of, as other writers do; beside the coordinates, which are always."""
 _TEXT_LENGTH = 32
 _HIGHEST = "\U0010ffff"
 
@@ -47,11 +47,11 @@ def library_settings(schema: pa.Schema) -> Any:
 
     if not any(_has_floats(field.type) for field in schema):
         return None
-    told, untold = ColumnProperties(statistics_enabled="PAGE"), ColumnProperties(statistics_enabled="NONE")
+    with_stats, without_stats = ColumnProperties(statistics_enabled="PAGE"), ColumnProperties(statistics_enabled="NONE")
     # Named are those that have statistics: of a struct's fields there is no telling which is which.
     plain = [each.name for each in schema if not pa.types.is_nested(each.type) and not _has_floats(each.type)]
     return WriterProperties(
-        compression="ZSTD", default_column_properties=untold, column_properties=dict.fromkeys(plain, told)
+        compression="ZSTD", default_column_properties=without_stats, column_properties=dict.fromkeys(plain, with_stats)
     )
 
 

@@ -175,9 +175,9 @@ class IcebergSink(Sink):
         return False
 
     def _all(self, table: Any) -> dict[str, int]:
-        from penstock.sinks.iceberg_positions import told_positions
+        from penstock.sinks.iceberg_positions import recorded_positions
 
-        return told_positions(table, f"the table {self._spec.path} of sink '{self.name}'", self._pipeline)
+        return recorded_positions(table, f"the table {self._spec.path} of sink '{self.name}'", self._pipeline)
 
     def _key(self, source_partition: SourcePartition) -> str:
         from penstock.sinks.iceberg_positions import position_key

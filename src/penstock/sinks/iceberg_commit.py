@@ -36,7 +36,7 @@ class CommitTarget(Protocol):
     path: Path
 
     def changed(self, transaction: Any) -> Any:
-        """Let a transaction add and widen the columns that have to be; give it back."""
+        """Let a transaction add and widen the columns that have to be; return it."""
 
     def committed(self) -> AbstractContextManager[None]:
         """Turn the catalog's errors into ours, which do not tell whether a commit got through."""

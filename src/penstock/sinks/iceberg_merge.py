@@ -12,7 +12,7 @@ from penstock.sinks.delta_table import table_lock
 from penstock.sinks.iceberg_commit import Change
 from penstock.sinks.iceberg_compaction import IcebergCompaction
 from penstock.sinks.iceberg_offers import Offers
-from penstock.sinks.iceberg_positions import position_key, told_positions
+from penstock.sinks.iceberg_positions import position_key, recorded_positions
 from penstock.sinks.iceberg_rewrite import Rewrite
 from penstock.sinks.iceberg_table import IcebergTable
 from penstock.sinks.merging import STATE, MergeContext, MergingSink, newest
@@ -46,7 +46,7 @@ class IcebergMerge(MergingSink):
         return None if table is None else self._positions(table).get(self._position_key)
 
     def _positions(self, table: Any) -> dict[str, int]:
-        return told_positions(table, f"the table {self._spec.path} of sink '{self.name}'", self._pipeline)
+        return recorded_positions(table, f"the table {self._spec.path} of sink '{self.name}'", self._pipeline)
 
     def require_fitting(self, schema: pa.Schema) -> SchemaChange | None:
         """Compare the columns of a table that is there."""

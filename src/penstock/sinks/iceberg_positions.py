@@ -79,7 +79,7 @@ def positions_in(table: Any) -> Positions:
     return {}
 
 
-def told_positions(table: Any, what: str, pipeline: str) -> Positions:
+def recorded_positions(table: Any, what: str, pipeline: str) -> Positions:
     """Return the same; raise `PositionLost` if they cannot be told of the table `what`."""
     try:
         return positions_in(table)

@@ -117,11 +117,11 @@ class IcebergTable:
                     f"the catalog {self._shown} names {self._spec.identifier}, whose metadata are gone",
                     "Drop it there, or name another `table`",
                 ) from None
-            if self._has_metadata:  # of before: its rows are not lost, as they would be to who makes the table anew
+            if self._has_metadata:  # of an older version: recreating the table would lose its rows
                 raise self._conflict(
                     f"the newest metadata of the Iceberg table in {self.path} are gone, and older ones are there",
-                    "Put the file back that the catalog names, or register the newest that there is; if the table is to"
-                    " be made anew, remove the folder",
+                    "Put the file back that the catalog names, or register the newest that there is; to recreate the"
+                    " table, remove the folder",
                 ) from None
             self._catalog.drop_table(self._spec.identifier)
             return None
@@ -204,7 +204,7 @@ class IcebergTable:
         self.file_schema = pa.schema([changed.field(name) for name in schema.names])
 
     def changed(self, transaction: Any) -> Any:
-        """Let a transaction add and widen the columns that have to be; give it back."""
+        """Let a transaction add and widen the columns that have to be; return it."""
         if self.change:
             with transaction.update_schema() as update:
                 for field in self.change.added:

@@ -33,7 +33,7 @@ def is_of_the_definition(error: "psycopg.Error") -> bool:
 
 
 def find_refused(count: int, write: Callable[[int, int], None]) -> list[tuple[int, "psycopg.Error"]]:
-    """Write rows 0 to `count`; give the number and the error of each that is refused, once all others are written.
+    """Write rows 0 to `count`; return the number and the error of each that is refused, once all others are written.
 
     `write(first, last)` writes the rows from `first` up to `last` or none of them. What is no row's fault is raised: an
     outage, an error that comes without a row, and one that speaks of the table and spares no row.

@@ -28,7 +28,7 @@ _FIRST_US, _LAST_US = -30_610_224_000_000_000, 253_402_300_799_999_999
 def fitting(
     rows: pa.RecordBatch, convert: Callable[[pa.RecordBatch], Converted]
 ) -> tuple[Converted, list[int], list[tuple[int, RecordError]]]:
-    """Convert rows; give what became of them, the indexes of those that fit, and each that does not with the reason."""
+    """Convert rows; return them, the indexes of those that fit, and each that does not with the reason."""
     try:
         return convert(rows), list(range(rows.num_rows)), []
     except _UNFIT:

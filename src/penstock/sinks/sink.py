@@ -53,7 +53,7 @@ class Stager(Protocol):
     """Stages rows, inside a task. Rows carry the user's columns and the coordinates."""
 
     def write(self, rows: pa.RecordBatch, offsets: pa.Array, /) -> list[tuple[int, RecordError]]:
-        """Take rows in order, each with its offset in the offset range; give those refused for their data, by index."""
+        """Take rows in order, each with its offset in the offset range; return those refused, by index."""
 
     def finish(self) -> dict[str, Any]:
         """Make the staged rows durable, and return what the driver needs to find them."""
@@ -279,7 +279,7 @@ class Sink(ABC):
         """Return what tasks stage with."""
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
-        """Do all that can fail for the rows' sake; give the rows that are refused.
+        """Do all that can fail for the rows' sake; return the rows that are refused.
 
         An offset range that was staged without rows, and so without details, moves the position alone. It may end far
         beyond every record, at up to 2^63: that is how a replay is ended.

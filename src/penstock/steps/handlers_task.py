@@ -106,7 +106,7 @@ class _Handling:
         return TaskSummary(handlers=counts, stopped=self.stopped)
 
     def chunk(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take the next rows; give those that are through."""
+        """Take the next rows; return those that are through."""
         summaries = pc.fill_null(pc.equal(pc.struct_field(batch.column("_error"), "stage"), SUMMARY), False)  # noqa: FBT003
         passing, rows = batch.filter(summaries), batch.filter(pc.invert(summaries))
         if passing.num_rows:

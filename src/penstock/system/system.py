@@ -18,7 +18,7 @@ from penstock.system.part import Part, Step
 from penstock.system.parts import Parts
 from penstock.system.pipeline_part import PipelinePart
 
-Tell = Callable[[str], None]
+OnProgress = Callable[[str], None]
 _KAFKA = "kafka"
 """What commands call the cluster; it is no part, and stands beside them."""
 
@@ -41,7 +41,7 @@ class System:
         root: Iterable[str],
         wished: Services,
         services: Callable[[], LocalServices],
-        on_progress: Tell = lambda _line: None,
+        on_progress: OnProgress = lambda _line: None,
     ) -> None:
         self._settings = settings
         self._on_progress = on_progress
@@ -83,9 +83,9 @@ class System:
         """Return the parts that were started from the file and are no more in it."""
         return [self._make.recorded(name, each.kind) for name, each in known.parts.items() if name not in self.parts]
 
-    def carry_out(self, steps: Iterable[Step], tell: Tell) -> Outcome:
+    def carry_out(self, steps: Iterable[Step], on_progress: OnProgress) -> Outcome:
         """Do what a plan says; a part that does not come up keeps only those from starting that need it."""
-        work = _Work(self.parts, tell, self._note)
+        work = _Work(self.parts, on_progress, self._note)
         for step in steps:
             if step.action == "stop":
                 work.stop(step, self._stop_leftover)
@@ -151,9 +151,9 @@ def _stop(part: Part) -> None:
 class _Work:
     """Parts on their way up: started as soon as what they need is ready, and waited for as late as possible."""
 
-    def __init__(self, parts: Mapping[str, Part], tell: Tell, note: Callable[[Part], None]) -> None:
+    def __init__(self, parts: Mapping[str, Part], on_progress: OnProgress, note: Callable[[Part], None]) -> None:
         self._parts = parts
-        self._tell = tell
+        self._on_progress = on_progress
         self._note = note
         self._pending: list[str] = []
         self._done = Outcome()
@@ -187,7 +187,7 @@ class _Work:
         except PenstockError as error:
             self._done.failed[step.part] = error
         else:
-            self._tell(f"{step.kind} '{step.part}' is stopped")
+            self._on_progress(f"{step.kind} '{step.part}' is stopped")
 
     def finish(self) -> Outcome:
         """Wait for all that were started."""
@@ -201,7 +201,7 @@ class _Work:
             return
         self._pending.remove(name)
         try:
-            self._tell(self._parts[name].wait())
+            self._on_progress(self._parts[name].wait())
             self._done.ready.append(name)
         except PenstockError as error:
             self._done.failed[name] = error

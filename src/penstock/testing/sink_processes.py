@@ -26,7 +26,7 @@ _KNOWN = ("model", "folder", "pipeline", "connection", "source_partitions")
 
 
 def killed_driver(driving: SinkDriving, point: str | int, end: int) -> int:
-    """Let a process write up to an offset and die at a point, or at a line of its commit; give how many it has."""
+    """Let a process write up to an offset and die at a point, or at a line of its commit; return how many it has."""
     lines, code = _elsewhere(driving, _drive, point, end)
     expected = 0 if point == "never" else -signal.SIGKILL
     require(code == expected, f"the driver at '{point}' ended with {code}: see its output")
@@ -42,7 +42,7 @@ def staged_elsewhere(driving: SinkDriving, sink: Sink, offset_range: OffsetRange
 
 
 def _elsewhere(driving: SinkDriving, does: Any, *arguments: Any) -> tuple[Any, int | None]:
-    """Run a function in another process; give what it sent, and how it ended."""
+    """Run a function in another process; return what it sent, and how it ended."""
     # Each is forked from one that has no threads and knows all modules: starting Python takes far longer. That
     # one serves the whole run, so it also gets what sinks need that come later, or import it when they are opened;
     # and pandas, for Arrow imports it when it makes the first array.

@@ -58,7 +58,7 @@ class Kafka:
             raise RecordsRefused(next(iter(refusals.values())).what, refused=sorted(refusals))
 
     def _send(self, messages: Sequence[Outgoing]) -> dict[int, BadInput]:
-        """Send what can be sent, and give why the others cannot, by their number."""
+        """Send what can be sent, and return why the others cannot, by their number."""
         by_topic: dict[str, list[int]] = {}
         for number, message in enumerate(messages):
             by_topic.setdefault(message.topic, []).append(number)

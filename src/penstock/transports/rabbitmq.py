@@ -189,7 +189,7 @@ class _Publisher:
             raise self._failure
 
     def publish(self, messages: Sequence[Outgoing]) -> str | None:
-        """Publish and wait for all confirmations; give the topic of a message that had nowhere to go."""
+        """Publish and wait for all confirmations; return the topic of a message that had nowhere to go."""
         self._unrouted = None
         for topic in {message.topic for message in messages} - self._exchanges:
             declared: list[Any] = []

@@ -229,7 +229,7 @@ class WriteTask:
     driver_pid: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
-        """Stage everything; give one row, the manifest."""
+        """Stage everything; return one row, the manifest."""
         offset_range = self.offset_ranges[index]
         progress = _Progress(
             stagers={sink.name: sink.stager(offset_range) for sink in self.sinks},
@@ -286,7 +286,7 @@ class WriteTask:
     def _judge(
         self, batch: pa.RecordBatch, good: Any, number: int, rule: Expectation, index: int, progress: _Progress
     ) -> Any:
-        """Apply one expectation; give the rows that are still good."""
+        """Apply one expectation; return the rows that are still good."""
         broken = good & ~_mask(batch.column(rule_column(number)))
         if not broken.any():
             return good

@@ -127,7 +127,7 @@ def forget(lab: Lab, topic: str, sink: str) -> None:
 
 
 def is_forgotten(connection: Connection, transactional_id: str) -> bool:
-    """Tell whether Kafka has struck the id off its own record."""
+    """Return whether Kafka has struck the id off its own record."""
     with Reader(connection, "__transaction_state", committed_only=False) as reader:
         last = {message.key(): message.value() for message in reader}
     return [None] == [value for key, value in last.items() if transactional_id.encode() in (key or b"")]

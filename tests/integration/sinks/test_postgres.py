@@ -120,7 +120,7 @@ def test_a_row_gives_way_to_no_older_record_of_its_partition(postgres: RunningPo
 
 
 @pytest.mark.parametrize(
-    "source_partition", [OTHER, SourcePartition("orders", "id-of-orders-made-anew", 0)], ids=["partition", "topic"]
+    "source_partition", [OTHER, SourcePartition("orders", "id-of-orders-recreated", 0)], ids=["partition", "topic"]
 )
 def test_a_row_gives_way_to_a_record_of_another_partition_whatever_its_offset(
     postgres: RunningPostgres, source_partition: SourcePartition

@@ -59,7 +59,7 @@ class Dice(Landing):
 
 
 def fate(number: int, offset: int) -> str:
-    """Tell what `Dice` makes of a message, without its code being run."""
+    """Return what `Dice` makes of a message, without its code being run."""
     dice = random.Random(number)
     fits = dice.random() > 0.1
     if dice.random() < 0.1 or dice.random() < 0.1:

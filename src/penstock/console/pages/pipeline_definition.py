@@ -10,7 +10,7 @@ from penstock.console.pages.frame import Frame, heading
 
 _PAUSE_S = 0.4
 _THEMES: dict[bool, Any] = {False: "vscodeLight", True: "vscodeDark"}
-_TOLD = "Try a change here. The file itself is not changed: copy the text into it when it says what you mean."
+_TEXT = "Try a change here. The file itself is not changed: copy the text into it when it says what you mean."
 
 
 class DefinitionPart:
@@ -28,7 +28,7 @@ class DefinitionPart:
                 heading("Definition", 2)
                 self._copy = ui.button("Copy", on_click=self._copied).props("flat color=primary no-caps")
             self._file = ui.label().classes("soft mono")
-            self._told = ui.label(_TOLD).classes("soft small")
+            self._status = ui.label(_TEXT).classes("soft small")
             self._place = ui.element("div")
             self._said = ui.element("div").classes("part").props('aria-live="polite"')
         self._copy.set_visibility(False)
@@ -53,7 +53,7 @@ class DefinitionPart:
                 self._text.disable()
         self._frame.on_theme.append(lambda dark: self._text.set_theme(_THEMES[dark]))
         self._copy.set_visibility(True)
-        self._told.set_visibility(is_yaml)
+        self._status.set_visibility(is_yaml)
         if is_yaml:
             await self._check()
 

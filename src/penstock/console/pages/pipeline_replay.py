@@ -16,7 +16,7 @@ _PARTS = [
     {"name": "start", "label": "From", "field": "start", "align": "right", ":format": NUMBER},
     {"name": "end", "label": "To", "field": "end", "align": "right", ":format": NUMBER},
 ]
-_TOLD = "Records that have landed go through the pipeline again, and their rows are replaced. The plan comes first."
+_TEXT = "Records that have landed go through the pipeline again, and their rows are replaced. The plan comes first."
 
 
 class ReplayDialog:
@@ -29,14 +29,14 @@ class ReplayDialog:
 
     def open(self) -> None:
         """Ask where from."""
-        dialog, card = ask("Replay a range", _TOLD)
+        dialog, card = ask("Replay a range", _TEXT)
         with card:
             self._since = ui.input("From", placeholder="2h, 2026-01-31T12:00, 42").props("outlined dense autofocus")
             self._until = ui.input("To", value="latest").props("outlined dense")
-            self._told = ui.label().classes("number")
+            self._status = ui.label().classes("number")
             self._plan = ui.table(columns=_PARTS, rows=[], pagination=10).props("flat dense").classes("planned")
             self._typed = ui.input(f"Type {self._name} to confirm").props("outlined dense autocomplete=off")
-            self._output = CommandOutput(self._frame, self._told)
+            self._output = CommandOutput(self._frame, self._status)
             with ui.element("div").classes("ends"):
                 ui.button("Close", on_click=dialog.close).props("flat color=grey no-caps")
                 self._show = ui.button("Show the plan", on_click=self._planned).props("outline color=primary no-caps")
@@ -50,7 +50,7 @@ class ReplayDialog:
         if found is None:
             return
         self._replay = found["replay"]
-        self._told.text = f"{count(found['offsets'])} offsets"
+        self._status.text = f"{count(found['offsets'])} offsets"
         self._plan.rows = found["parts"]
         for each in (self._plan, self._typed, self._do):
             each.set_visibility(True)

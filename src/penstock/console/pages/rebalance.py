@@ -17,7 +17,7 @@ _MOVES = [
     {"name": "now", "label": "Nodes now", "field": "now", "align": "left"},
     {"name": "then", "label": "Nodes then", "field": "then", "align": "left"},
 ]
-_TOLD = "Spreads partitions evenly over the nodes. A replica goes only once the new one is in sync: no record is lost."
+_TEXT = "Spreads partitions evenly over the nodes. A replica goes only once the new one is in sync: no record is lost."
 
 
 class RebalanceDialog:
@@ -30,11 +30,11 @@ class RebalanceDialog:
 
     def open(self) -> None:
         """Work out the plan and show it."""
-        dialog, card = ask("Rebalance", _TOLD)
+        dialog, card = ask("Rebalance", _TEXT)
         with card:
-            self._told = ui.label("Working out the plan …").classes("number")
+            self._status = ui.label("Working out the plan …").classes("number")
             self._plan = ui.table(columns=_MOVES, rows=[], pagination=10).props("flat dense").classes("planned")
-            self._output = CommandOutput(self._frame, self._told)
+            self._output = CommandOutput(self._frame, self._status)
             with ui.element("div").classes("ends"):
                 ui.button("Close", on_click=dialog.close).props("flat color=grey no-caps")
                 self._do = ui.button("Move", on_click=self._started).props("unelevated color=primary no-caps")
@@ -45,10 +45,10 @@ class RebalanceDialog:
     async def _planned(self) -> None:
         found = await self._frame.act(lambda: self._frame.client.act("POST", "/nodes/rebalance", {}), "")
         if found is None:
-            self._told.text = "There is no plan."
+            self._status.text = "There is no plan."
             return
         self._count = len(found["moves"])
-        self._told.text = f"{count(self._count)} partitions move" if self._count else "Every node is evenly used."
+        self._status.text = f"{count(self._count)} partitions move" if self._count else "Every node is evenly used."
         self._plan.rows = [
             {**each, "now": ", ".join(map(str, each["replicas"])), "then": ", ".join(map(str, each["target"]))}
             for each in found["moves"]

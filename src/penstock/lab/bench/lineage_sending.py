@@ -143,7 +143,7 @@ def _timed(way: str, transport: "Transport", events: int) -> SendingLine:
 
 
 def _spike(address: str, events: int) -> tuple[float, Counter[int]]:
-    """Send batches over some connections as fast as they are answered; give how long it took, and the answers."""
+    """Send batches over some connections as fast as they are answered; return how long it took, and the answers."""
     from openlineage.client.serde import Serde
 
     one = Serde.to_json(_event()).encode()

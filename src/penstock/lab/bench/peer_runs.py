@@ -75,7 +75,7 @@ class Peers:
         self._python = PeerEnvironment(cache, "requirements.txt", sys.executable, on_progress).python
 
     def run(self, name: str, connection: Connection, topic: str, total: int, folder: Path) -> float:
-        """Let a peer read the whole topic; give the seconds that it took by its own clock, without its start."""
+        """Let a peer read the whole topic; return the seconds that it took by its own clock, without its start."""
         script = SCRIPTS / CONTENDERS[name][0]
         command = [str(self._python), str(script), connection.bootstrap_servers, topic, str(total), str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)

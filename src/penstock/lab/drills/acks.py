@@ -137,7 +137,7 @@ def _compare(stage: Stage, topic: str, stream: _Stream) -> None:
 
 
 def _go_on(stage: Stage, streams: list[_Stream]) -> list[int]:
-    """Wait until acks 0 and 1 have got further; give how much was acknowledged meanwhile."""
+    """Wait until acks 0 and 1 have got further; return how much was acknowledged meanwhile."""
     before = [len(each.acknowledged) for each in streams]
     stage.wait(
         "acks 0 and 1 to go on",

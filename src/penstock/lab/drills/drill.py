@@ -132,7 +132,7 @@ class Stage:
         self.results.append(result)
 
     def wait(self, what: str, look: Callable[[], Seen | None], *, timeout_s: float = 30.0) -> Seen:
-        """Look until there is something to see, and give it; `BrokerUnavailable` after `timeout_s`."""
+        """Look until there is something to see, and return it; `BrokerUnavailable` after `timeout_s`."""
         began = time.monotonic()
         trouble = ""
         try:
@@ -202,7 +202,7 @@ class Stage:
             shares = self.shares(group)
             return shares if shares and sorted(sizes) == sorted(map(len, shares.values())) else None
 
-        return self.wait(f"the group to share its partitions {told(sizes)}", look, timeout_s=timeout_s)
+        return self.wait(f"the group to share its partitions {as_text(sizes)}", look, timeout_s=timeout_s)
 
     def member(self, name: str, **task: Any) -> Member:
         """Start a consumer in a process of its own."""
@@ -275,7 +275,7 @@ class Drill:
 
 
 def perform(drill: Drill, stage: Stage) -> list[StepResult]:
-    """Run one drill and leave the cluster whole; give its steps, of which a failed one may be the last."""
+    """Run one drill and leave the cluster whole; return its steps, of which a failed one may be the last."""
     stage.begin(drill)
     try:
         _run(drill, stage)
@@ -299,6 +299,6 @@ def _wrapped(label: str, text: str, *, indent: int = 15) -> str:
     return textwrap.fill(label + text, _WIDTH, subsequent_indent=" " * indent, drop_whitespace=True)
 
 
-def told(numbers: Sequence[int]) -> str:
+def as_text(numbers: Sequence[int]) -> str:
     """Write shares as people say them: 2 + 1."""
     return " + ".join(map(str, sorted(numbers, reverse=True)))

@@ -1,6 +1,6 @@
 """Groups: 3 partitions shared by 2, 3 and 4 consumers."""
 
-from penstock.lab.drills.drill import Drill, Stage, told
+from penstock.lab.drills.drill import Drill, Stage, as_text
 
 _PARTITIONS = 3
 
@@ -29,7 +29,7 @@ def run(stage: Stage) -> None:
 
 
 def _expect(stage: Stage, group: str, did: str, sizes: list[int], meaning: str) -> dict[str, list[str]]:
-    with stage.step(f"{did}, for {_PARTITIONS} partitions", expected=f"{told(sizes)}: {meaning}") as step:
+    with stage.step(f"{did}, for {_PARTITIONS} partitions", expected=f"{as_text(sizes)}: {meaning}") as step:
         shares = stage.wait_for_shares(group, sizes)
         owned = [partition for share in shares.values() for partition in share]
         step.saw(_listed(shares), passed=len(owned) == len(set(owned)) == _PARTITIONS)

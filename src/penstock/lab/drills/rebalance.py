@@ -2,7 +2,7 @@
 
 import time
 
-from penstock.lab.drills.drill import Drill, Stage, told
+from penstock.lab.drills.drill import Drill, Stage, as_text
 
 _PARTITIONS = 6
 _SESSION_S = 6
@@ -15,7 +15,7 @@ def run(stage: Stage) -> None:
     with stage.step(f"Two consumers share {_PARTITIONS} partitions", expected="3 + 3") as step:
         ann, _ = stage.member("ann", topic=topic, group=group), stage.member("bob", topic=topic, group=group)
         before = stage.wait_for_shares(group, [3, 3])
-        step.saw(told([len(owned) for owned in before.values()]), passed=True)
+        step.saw(as_text([len(owned) for owned in before.values()]), passed=True)
     with stage.step(
         "A third consumer joins",
         expected="2 + 2 + 2; only two partitions move, the others are read on (cooperative rebalancing)",
@@ -25,7 +25,7 @@ def run(stage: Stage) -> None:
         after = stage.wait_for_shares(group, [2, 2, 2])
         moved = [each for name, owned in after.items() for each in owned if each not in before.get(name, [])]
         step.saw(
-            f"{told([len(owned) for owned in after.values()])}, {len(moved)} partitions moved,"
+            f"{as_text([len(owned) for owned in after.values()])}, {len(moved)} partitions moved,"
             f" {time.monotonic() - began:.1f} s after the start of its process",
             passed=len(moved) == len(after["cid"]),
         )

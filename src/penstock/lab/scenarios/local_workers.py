@@ -28,7 +28,7 @@ def one_spark(arena: Arena) -> Iterator[None]:
 
 
 def run_workers(arena: Arena, names: Sequence[str]) -> dict[str, Status]:
-    """Run workers until each has caught up; give how each ended."""
+    """Run workers until each has caught up; return how each ended."""
     done = {}
     for number, name in enumerate(names):
         arena.step(f"worker {name}", number, len(names))

@@ -32,7 +32,7 @@ def delta_rows(path: Path) -> Iterator[Landed]:
 def add_sink(
     kind: Literal["json", "kafka", "postgres"], folder: Path, connection: Connection, stack: ExitStack
 ) -> tuple[dict[str, Any], Read]:
-    """Prepare one more sink; give what the pipeline file says of it, and what reads it."""
+    """Prepare one more sink; return what the pipeline file says of it, and what reads it."""
     if kind == "json":
         path = folder / "tables" / "combat_json"
         return {"type": "json", "path": str(path)}, lambda: json_rows(path)

@@ -144,7 +144,7 @@ class Game:
         return self.status == "playing" and self.users[self.seat] == user
 
     def attack(self, user: str, enemy: str) -> int:
-        """Strike; give what it took off, which is 0 only if the enemy was dead: then the turn goes on."""
+        """Strike; return what it took off, which is 0 only if the enemy was dead: then the turn goes on."""
         seat = self.seat
         if self.status != "playing" or self.users[seat] != user:
             self._refuse(user)

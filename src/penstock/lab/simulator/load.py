@@ -43,7 +43,7 @@ def send_games(
     truth: TruthWriter,
     show: Callable[[int], None],
 ) -> tuple[Counter[str], int]:
-    """Play games and send their events; give the events by message and the number of malformed records.
+    """Play games and send their events; return the events by message and the number of malformed records.
 
     The truth of a game is written after its last event was handed over.
     """

@@ -142,7 +142,7 @@ class Lobby:
             await self._store.changed(game)
 
     async def attack(self, token: str, game_id: str, enemy: str) -> tuple[int, Game]:
-        """Strike; give what it took off, 0 for an enemy that was dead, and the game after it."""
+        """Strike; return what it took off, 0 for an enemy that was dead, and the game after it."""
         user = await self._store.user_of(token)
         return await self._change(game_id, lambda game: (game.attack(user, enemy), game))
 

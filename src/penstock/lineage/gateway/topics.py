@@ -58,7 +58,7 @@ class Topics:
         return limits
 
     async def _asked(self, topic: str) -> TopicLimits | None:
-        """Ask Kafka, and remember; give None if it does not answer."""
+        """Ask Kafka, and remember; return None if it does not answer."""
         try:
             limits = await asyncio.to_thread(self.look_up, topic)
         except NotFound:

@@ -40,11 +40,11 @@ class Moment(TypeDecorator[datetime.datetime]):
         return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime.datetime | None, dialect: Dialect) -> Any:
-        """Give what the database keeps."""
+        """Return what the database keeps."""
         return to_us(value) if value is not None and dialect.name == "sqlite" else value
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime.datetime | None:
-        """Give a time in UTC."""
+        """Return a time in UTC."""
         if value is None:
             return None
         found: datetime.datetime = from_us(value) if dialect.name == "sqlite" else value.astimezone(datetime.UTC)

@@ -44,10 +44,10 @@ class Session(Protocol):
     dialect: Dialect
 
     def time(self, value: datetime.datetime | None, /) -> Any:
-        """Give a time in the form that the database keeps."""
+        """Return a time in the form that the database keeps."""
 
     def uuid(self, value: UUID | None, /) -> Any:
-        """Give a UUID in the form that the database keeps."""
+        """Return a UUID in the form that the database keeps."""
 
     @property
     def is_open(self) -> bool:
@@ -60,7 +60,7 @@ class Session(Protocol):
         """Put rows into the temporary table of this one; what was there before is gone."""
 
     def insert(self, parts: Iterable[History]) -> list[History]:
-        """Put rows into their tables, unless that may have one of the same key; give back those, to be merged."""
+        """Put rows into their tables, unless that may have one of the same key; return those, to be merged."""
 
     def insert_columns(self, parts: Iterable[tuple[Table, RowColumns]]) -> list[History]:
         """As `insert`, for rows whose time is that of their id, by column."""
@@ -97,12 +97,12 @@ class PostgresSession:
 
     @staticmethod
     def time(value: datetime.datetime | None) -> Any:
-        """Give a time as it is."""
+        """Return a time as it is."""
         return value
 
     @staticmethod
     def uuid(value: UUID | None) -> Any:
-        """Give a UUID as it is."""
+        """Return a UUID as it is."""
         return value
 
     @property
@@ -248,12 +248,12 @@ class SqliteSession:
 
     @staticmethod
     def time(value: datetime.datetime | None) -> Any:
-        """Give microseconds since 1970."""
+        """Return microseconds since 1970."""
         return None if value is None else to_us(value)
 
     @staticmethod
     def uuid(value: UUID | None) -> Any:
-        """Give 32 digits."""
+        """Return 32 digits."""
         return None if value is None else value.hex
 
     def begin(self) -> None:

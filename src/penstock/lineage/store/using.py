@@ -40,7 +40,7 @@ def moments(uses: Sequence[Uses]) -> Iterator[tuple[Table, set[datetime.datetime
 def histories(
     uses: Sequence[Uses], datasets: Mapping[DatasetKey, int], jobs: Mapping[JobKey, int]
 ) -> Iterator[tuple[Table, RowColumns]]:
-    """Give the rows of each table, made when they are asked for."""
+    """Return the rows of each table, made when they are asked for."""
     ids = [
         (
             np.array([datasets[each] for each in task.datasets], np.int64),

@@ -276,7 +276,7 @@ class Writer:
     def _history(
         self, facts: Facts, datasets: Mapping[DatasetKey, int], jobs: Mapping[JobKey, int]
     ) -> Iterator[History]:
-        """Give the rows of each table, made when they are asked for."""
+        """Return the rows of each table, made when they are asked for."""
         run_times = self._settle(tables.run, facts.runs)
         operation_times = self._settle(tables.operation, facts.operations)
         if facts.runs:

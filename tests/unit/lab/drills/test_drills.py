@@ -11,7 +11,7 @@ from penstock.cli import app
 from penstock.errors import BadInput, BrokerUnavailable, Conflict
 from penstock.lab.drills import catalog, throwaway
 from penstock.lab.drills.catalog import DRILLS, choose
-from penstock.lab.drills.drill import Drill, Stage, StepResult, perform, told
+from penstock.lab.drills.drill import Drill, Stage, StepResult, as_text, perform
 
 ROOT = Path(__file__).parents[4]
 
@@ -165,7 +165,7 @@ def test_names_on_a_stage_are_never_given_twice(stage: Stage) -> None:
 
 
 def test_shares_are_listed_from_the_largest() -> None:
-    assert "2 + 1 + 0" == told([0, 2, 1])
+    assert "2 + 1 + 0" == as_text([0, 2, 1])
 
 
 def test_drills_are_found_by_name_each_once_and_all_means_every_one() -> None:

@@ -61,7 +61,7 @@ def named(names: Sequence[str]) -> list[Name]:
 def running(
     names: list[Name], folder: Path, jar_folder: Path, on_progress: OnProgress
 ) -> Iterator[tuple[list[Contender], dict[Name, str]]]:
-    """Start the brokers named; give those that run, and why others do not. All are stopped afterwards."""
+    """Start the brokers named; return those that run, and why others do not. All are stopped afterwards."""
     there: list[Contender] = []
     missing: dict[Name, str] = {}
     with ExitStack() as started:

@@ -35,7 +35,7 @@ class Speed:
 
 
 def send_all(transport: Transport, events: GameEvents, topic: str) -> float:
-    """Send every event once; give the seconds until the last was accepted."""
+    """Send every event once; return the seconds until the last was accepted."""
     messages = events.messages(topic, range(len(events)))
     began = time.perf_counter()
     for start in range(0, len(messages), SEND_BATCH):
@@ -104,7 +104,7 @@ def latency(
 
 
 def send_evenly(transport: Transport, events: GameEvents, topic: str, *, rate: int, count: int) -> int:
-    """Send at an even rate; give the moment at which the first was due.
+    """Send at an even rate; return the moment at which the first was due.
 
     Each event carries the moment at which it was due, whenever it could really be sent. So a send that takes long
     makes those behind it late, and all that are due go together with the next one.

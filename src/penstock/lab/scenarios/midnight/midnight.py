@@ -137,7 +137,7 @@ def _differences(where: str, missing: Counter[Any], invented: Counter[Any]) -> l
 
 
 def _make_store(kind: StoreKind, folder: Path, stack: ExitStack) -> tuple[StoreAddress, Ask]:
-    """Make an empty store; give its address, and what answers a query, past Penstock."""
+    """Make an empty store; return its address, and what answers a query, past Penstock."""
     if kind == "sqlite":
         path = default_path(folder)
         address = StoreAddress(store=str(path))
