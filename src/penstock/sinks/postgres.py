@@ -234,11 +234,14 @@ class PostgresSink(Sink):
             self._prepared = None
             return found
 
-    def recover(self, source_partitions: Iterable[SourcePartition], _recovery: Recovery = NOTHING_KNOWN) -> bool:
+    def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:
         """Give up positions of a table that is gone; a table restored from an older dump goes on behind its rows."""
+        asked = list(source_partitions)
         with self._session.opened() as connection, self._session.explained(connection):
             self._session.begin(connection)
-            is_changed = self._positions.recover(connection, list(source_partitions))
+            is_changed = self._positions.recover(connection, asked)
+            if not recovery.may_repeat:
+                self._positions.require_no_rows(connection, asked)
             connection.commit()
         return is_changed
 

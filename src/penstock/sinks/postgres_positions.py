@@ -91,6 +91,7 @@ _NEXT_BATCH = "SELECT coalesce(max(row_batch), 0) + 1 FROM {positions} WHERE pip
 _FIND = "SELECT DISTINCT _topic_id, _partition, _offset FROM {table} WHERE "
 _IS_HERE = "(_topic_id = %s AND _partition = %s AND _offset = %s)"
 _ANY = "SELECT FROM {table} WHERE "
+_ROWS_OF = "SELECT FROM {table} WHERE _topic_id = %s AND _partition = %s LIMIT 1"
 _IS_BEFORE = "(_topic_id = %s AND _partition = %s AND _offset < %s)"
 _WRITTEN_BY = "SELECT EXISTS (SELECT FROM {table} WHERE xmin = ANY(%s::text[]::xid[]))"
 _SHARERS = """
@@ -378,6 +379,25 @@ class PostgresPositions:
                 values = [last + 1, self.seen.oid, self.seen.files, *each.key, last, *key]
                 connection.execute(self._sql(_RECOVER), values)
         return bool(lost)
+
+    def require_no_rows(
+        self, connection: "psycopg.Connection[Any]", source_partitions: Iterable[SourcePartition]
+    ) -> None:
+        """Raise if the table has rows of partitions that the sink has no position at: they would come twice."""
+        known = self.read(connection, source_partitions)
+        if self.seen is None or not self._has_coordinates or self._is_upsert:
+            return
+        for each in source_partitions:
+            record = [each.topic_id, each.partition]
+            if each not in known and connection.execute(self._sql(_ROWS_OF), record).fetchone() is not None:
+                pipeline, sink = self._owner
+                raise Conflict(
+                    f"sink '{sink}' has no position at {each}, and the table {self._name} has rows of it, which would"
+                    " come twice if it were filled from the source's start",
+                    safe="Nothing was changed",
+                    fix="If the sink had another name before, give it that name again. If not, name an empty table; or,"
+                    f" if these rows may come again, run: penstock pipeline rebuild {pipeline} --may-repeat",
+                )
 
     def _not_told_apart(
         self,

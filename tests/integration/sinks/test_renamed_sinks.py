@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import CheckpointLost, Conflict
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.operate import repair
 
 from support.iceberg_tables import iceberg_rows
 from support.pipelines import Lab, dying
@@ -73,6 +76,11 @@ def place(lab: Lab, request: pytest.FixtureRequest) -> Callable[[str, str], Plac
 def ids_of_lines(folder: Path) -> list[int]:
     lines = (line for file in folder.glob("*.jsonl.gz") for line in gzip.decompress(file.read_bytes()).splitlines())
     return [json.loads(line)["id"] for line in lines]
+
+
+def rebuild(lab: Lab, topic: str, *sinks: dict[str, Any]) -> None:
+    with lab.runner(lab.spec(topic, sinks=list(sinks))) as runner:
+        repair.rebuild(runner)
 
 
 def run(lab: Lab, topic: str, *sinks: dict[str, Any]) -> None:
@@ -142,5 +150,54 @@ def test_two_sinks_that_exchange_their_names_while_one_has_to_catch_up_lose_and_
         run(lab, topic, orders.named("b"), other.named("a"))
         lab.send_ids(topic, range(3 * number + 6, 3 * number + 9))
     run(lab, topic, orders.named("a"), other.named("b"))
+
+    assert list(range(12)) == orders.ids == other.ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sink_that_is_renamed_after_its_checkpoint_was_lost_gets_nothing_twice(
+    lab: Lab, place: Callable[[str, str], Place], kind: str
+) -> None:
+    topic, orders = lab.kafka.topic("lost-and-renamed"), place(kind, "orders")
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"))
+    shutil.rmtree(lab.home(topic).checkpoint)
+    lab.send_ids(topic, range(3, 6))
+
+    with pytest.raises(CheckpointLost):
+        run(lab, topic, orders.named("b"))
+    rebuilt = "b"
+    try:
+        rebuild(lab, topic, orders.named("b"))
+    except Conflict:
+        # Nobody can know that it is the same sink, unless it gets its former name back.
+        rebuilt = "a"
+        rebuild(lab, topic, orders.named("a"))
+    for name in (rebuilt, "b"):
+        run(lab, topic, orders.named(name))
+
+    assert list(range(6)) == orders.ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_old_copies_of_the_checkpoint_and_rebuilding_double_nothing_of_a_sink_that_was_renamed(
+    lab: Lab, place: Callable[[str, str], Place], kind: str
+) -> None:
+    topic, orders, other = lab.kafka.topic("old-and-renamed"), place(kind, "orders"), place("delta", "other")
+    checkpoint, copy = lab.home(topic).checkpoint, lab.folder / "copy"
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"), other.named("other"))
+    shutil.copytree(checkpoint, copy)
+    lab.send_ids(topic, range(3, 6))
+    with dying("sink_committed:a"):
+        run(lab, topic, orders.named("a"), other.named("other"))
+    rebuild(lab, topic, orders.named("b"), other.named("other"))
+    lab.send_ids(topic, range(6, 9))
+    run(lab, topic, orders.named("b"), other.named("other"))
+    shutil.rmtree(checkpoint)
+    copy.rename(checkpoint)
+    lab.send_ids(topic, range(9, 12))
+
+    run(lab, topic, orders.named("b"), other.named("other"))
 
     assert list(range(12)) == orders.ids == other.ids
