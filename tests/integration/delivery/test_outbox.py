@@ -56,7 +56,6 @@ def test_a_transaction_that_hangs_after_a_restarted_broker_is_given_up_and_done_
 def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
     kafka: RunningKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions, "_END_TIMEOUT_S", 1.0)
     monkeypatch.setattr(lag, "_TIMEOUT_S", 1.0)
     topic = kafka.topic("hanging")
     source_partition = SourcePartition(topic, topics.describe(kafka.admin(), topic).topic_id, 0)
@@ -66,6 +65,7 @@ def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
     assert broker is not None
 
     with monkeypatch.context() as patch:
+        patch.setattr(transactions, "_END_TIMEOUT_S", 1.0)
         patch.setattr(outboxes, "crash_point", lambda *_: broker.suspend())
         with pytest.raises(BrokerUnavailable):
             outbox.send([], {source_partition: 1}, {source_partition: 2})
@@ -73,7 +73,6 @@ def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
     broker.kill()
     broker.wait(60)
     kafka.start_again()
-    monkeypatch.setattr(transactions, "_END_TIMEOUT_S", 60.0)
     found = in_the_end(lambda: outbox.positions([source_partition]))
     in_the_end(lambda: outbox.send([], outbox.positions([source_partition]), {source_partition: 3}))
 
