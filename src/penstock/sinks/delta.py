@@ -9,7 +9,6 @@ Needs a file system that all of Spark's workers share. One writer library per ta
 under a lock file beside the log.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from pydantic import Field
 
 from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.crash_points import crash_point
-from penstock.errors import BatchAborted, Conflict, PositionLost, SinkUnavailable
+from penstock.errors import BatchAborted, SinkUnavailable
 from penstock.record.columns import CHANGE, COORDINATES
 from penstock.record.positions import OffsetRange, Positions, SourcePartition, require_unmoved
 from penstock.sinks.changes import refusals, require_key, without_change
@@ -30,6 +29,7 @@ from penstock.sinks.delta_columns import holds, never
 from penstock.sinks.delta_compaction import DeltaCompaction
 from penstock.sinks.delta_demands import require_partitioned, require_plain
 from penstock.sinks.delta_format import mark_as_ours, require_understood
+from penstock.sinks.delta_log import DeltaLog, load_table
 from penstock.sinks.delta_offers import Offered, offer, withdraw
 from penstock.sinks.delta_partitions import Partitions
 from penstock.sinks.delta_restore import Restores
@@ -116,13 +116,11 @@ class DeltaSink(Sink):
         self._staged_as: pa.Schema = None
         self._writes_anew = False
         """Whether the library writes what is staged again: only so can rows be replaced, or columns be added."""
-        self._checkpoint_seen: tuple[int, int, int] | None = None
         self._staging = Staging(spec.path)
         self._restores = Restores(spec.path, pipeline, name)
         self._compaction = DeltaCompaction(spec.path, name, spec.compact)
         self._replaced: Replaced | None = None
-        self._log: int | None = None
-        """The folder of the table's log, held open: no other folder can be mistaken for it."""
+        self._log: DeltaLog | None = None
 
     def open(self, schema: pa.Schema) -> None:
         """Make the table, or check that it has these columns and asks for nothing that is not kept."""
@@ -130,7 +128,7 @@ class DeltaSink(Sink):
         self._has_changes = CHANGE.name in schema.names
         make_table(self.path, self._columns_of(schema), self._pipeline, self._partitions)
         self._look(schema)
-        self._log = os.open(self.path / "_delta_log", os.O_RDONLY)
+        self._log = DeltaLog(self.path, self.name, self._pipeline)
         self._staging.open(self._withdraw)
         self._compaction.open(self._table.version())
 
@@ -149,15 +147,8 @@ class DeltaSink(Sink):
         return None
 
     def _look(self, schema: pa.Schema) -> None:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
-
         self._ours = self._columns_of(schema)
-        try:
-            self._table = DeltaTable(str(self.path))
-        except DeltaError as error:
-            reason = str(error).splitlines()[0]
-            raise Conflict(f"the table {self.path} cannot be read: {reason}", safe="Nothing was written") from None
+        self._table = load_table(self.path)
         self._require_fitting()
 
     def _columns_of(self, schema: pa.Schema) -> pa.Schema:
@@ -168,8 +159,7 @@ class DeltaSink(Sink):
         """Read the positions from the newest snapshot."""
         if self._log is None:
             return {}
-        self._require_same_table(self._log)
-        self._update()
+        self._log.update(self._table)
         self._require_fitting()
         wanted = set(source_partitions)
         live = {part.source_partition for parts in (self._replaced or {}).values() for part in parts}
@@ -198,21 +188,6 @@ class DeltaSink(Sink):
         )
         return bool(self._table.to_pyarrow_dataset().count_rows(filter=is_of_it))
 
-    def _update(self) -> None:
-        """Take the newest snapshot; mostly that is at hand, and the library would read much of the log to see it.
-
-        A commit is the file with the next number. That may be gone again only behind a newer checkpoint.
-        """
-        log = self.path / "_delta_log"
-        try:
-            checkpoint = (log / "_last_checkpoint").stat()
-            seen = (checkpoint.st_ino, checkpoint.st_mtime_ns, checkpoint.st_size)
-        except FileNotFoundError:
-            seen = None
-        if self._checkpoint_seen != seen or (log / f"{self._table.version() + 1:020d}.json").exists():
-            self._table.update_incremental()
-            self._checkpoint_seen = seen
-
     def _require_fitting(self) -> None:
         """Raise if the table cannot take the pipeline's columns, or asks for what is not kept."""
         require_understood(self._table, self.path)
@@ -227,19 +202,6 @@ class DeltaSink(Sink):
         self._schema = pa.schema([field.with_type(known.get(field.name, field.type)) for field in self._ours])
         replaces = self._replaced is not None or bool(self._key)
         require_plain(self._table, self.path, self._schema, replaces=replaces)
-
-    def _require_same_table(self, log: int) -> None:
-        """Notice that the table was dropped: the library would go on from what it remembers of it."""
-        try:
-            same = os.path.samestat(os.fstat(log), (self.path / "_delta_log").stat())
-        except (FileNotFoundError, NotADirectoryError):
-            same = False
-        if not same:
-            raise PositionLost(
-                f"the table {self.path} of sink '{self.name}' was dropped or replaced while the pipeline ran",
-                safe="Nothing was written",
-                fix=f"To fill it again from the source's start, run: penstock pipeline rebuild {self._pipeline}",
-            )
 
     def _app(self, source_partition: SourcePartition) -> str:
         return self._restores.app(source_partition.topic_id, source_partition.partition)
@@ -369,5 +331,5 @@ class DeltaSink(Sink):
             self._withdraw(self._staging.path)
         self._staging.close()
         if self._log is not None:
-            os.close(self._log)
+            self._log.close()
             self._log = None

@@ -13,6 +13,7 @@ from penstock.sinks.delta_columns import holds, never
 from penstock.sinks.delta_compaction import DeltaCompaction
 from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.delta_format import mark_as_ours, require_understood
+from penstock.sinks.delta_log import load_table, require_newest_commit
 from penstock.sinks.delta_partitions import require_named
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.delta_stats import library_settings
@@ -36,9 +37,7 @@ class DeltaMerge(MergingSink):
         self._app = self._restores.app(STATE.topic_id, STATE.partition)
 
     def _table(self) -> Any:
-        from deltalake import DeltaTable
-
-        return DeltaTable(str(self._spec.path)) if is_table(self._spec.path) else None
+        return load_table(self._spec.path) if is_table(self._spec.path) else None
 
     def require_fitting(self, schema: pa.Schema) -> SchemaChange | None:
         """Compare the columns of a table that is there."""
@@ -99,6 +98,7 @@ class DeltaMerge(MergingSink):
             mark_as_ours(self._table())
             for _ in range(_ATTEMPTS):
                 table = self._table()
+                require_newest_commit(table, self._spec.path, self._pipeline)
                 schema, change = self._fitting(table, rows.schema)
                 self._require_partitions(table, rows)
                 found = self._position(table)

@@ -1,0 +1,157 @@
+"""A Delta table whose log somebody puts back, or removes files of, while a driver writes to the table or before."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from deltalake import DeltaTable
+
+from penstock.errors import Conflict
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
+from penstock.sinks.delta import Delta, DeltaSink
+from penstock.sinks.merging import MergeContext
+from penstock.sinks.sink import Staged
+
+TP = SourcePartition("orders", "Ab-_9", 0)
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+class Driver:
+    """A sink that is written to as the engine does."""
+
+    def __init__(self, path: Path) -> None:
+        self.sink = DeltaSink(Delta(path=path, coordinates=False), "delta", "combat")
+        self.sink.open(SCHEMA)
+
+    @property
+    def positions(self) -> Positions:
+        return self.sink.positions([TP]) or {}
+
+    def write(self, end: int) -> None:
+        """Write a row for each offset from where the sink stands to an end."""
+        start = self.positions.get(TP)
+        offset_range = OffsetRange(TP, start or 0, end)
+        numbers = pa.array(range(offset_range.start, end), pa.int64())
+        stager = self.sink.stager()(offset_range)
+        assert [] == stager.write(pa.record_batch([numbers], schema=SCHEMA), numbers)
+        self.sink.prepare([Staged(offset_range, len(numbers), stager.finish())], {TP: start})
+        self.sink.commit()
+
+
+def ids(path: Path) -> list[int]:
+    return sorted(DeltaTable(str(path)).to_pyarrow_table().column("id").to_pylist())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "table"
+
+
+def put_back(copy: Path, log: Path) -> None:
+    """Let the folder of the log be the same, and hold what it once did."""
+    for each in log.iterdir():
+        each.unlink()
+    shutil.copytree(copy, log, dirs_exist_ok=True)
+
+
+def test_a_log_put_back_under_a_running_driver_ends_it_and_the_next_one_writes_what_is_missing(
+    table: Path, tmp_path: Path
+) -> None:
+    driver = Driver(table)
+    driver.write(3)
+    shutil.copytree(table / "_delta_log", tmp_path / "log")
+    driver.write(5)
+    driver.write(6)
+    put_back(tmp_path / "log", table / "_delta_log")
+
+    with pytest.raises(Conflict, match=r"log of the table .* was put back .* Start the pipeline again"):
+        driver.write(7)
+    after = ids(table)
+    following = Driver(table)
+    found = following.positions
+    following.write(7)
+
+    assert ([0, 1, 2], {TP: 3}) == (after, found)
+    assert list(range(7)) == ids(table)
+
+
+def test_a_log_put_back_that_has_other_commits_since_is_not_taken_for_the_one_that_was_read(
+    table: Path, tmp_path: Path
+) -> None:
+    driver = Driver(table)
+    driver.write(3)
+    shutil.copytree(table / "_delta_log", tmp_path / "log")
+    driver.write(5)
+    driver.positions  # noqa: B018 - which reads the commit
+    put_back(tmp_path / "log", table / "_delta_log")
+    other = Driver(table)
+    other.write(4)
+    other.write(6)
+
+    with pytest.raises(Conflict, match="was put back"):
+        driver.write(7)
+    assert list(range(6)) == ids(table)
+
+
+def test_the_same_log_copied_over_itself_is_nothing_to_end_for(table: Path, tmp_path: Path) -> None:
+    driver = Driver(table)
+    driver.write(3)
+    shutil.copytree(table / "_delta_log", tmp_path / "log")
+    put_back(tmp_path / "log", table / "_delta_log")
+
+    driver.write(5)
+
+    assert list(range(5)) == ids(table)
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "started again"])
+def test_a_log_of_which_only_a_checkpoint_is_left_is_refused_before_anything_is_written(
+    table: Path, *, is_running: bool
+) -> None:
+    driver = Driver(table)
+    driver.write(3)
+    DeltaTable(str(table)).create_checkpoint()
+    commit = table / "_delta_log" / f"{1:020}.json"
+    kept = commit.read_bytes()
+    for each in (table / "_delta_log").glob("*.json"):
+        each.unlink()
+
+    if not is_running:
+        driver = Driver(table)
+    with pytest.raises(Conflict, match=f"newest commit of the table .* is gone from its log, _delta_log/{commit.name}"):
+        driver.write(4)
+    files = len(list(table.glob("*.parquet")))
+    commit.write_bytes(kept)
+    driver.write(4)
+
+    assert (1, [0, 1, 2, 3]) == (files, ids(table))
+
+
+def test_results_are_not_merged_behind_a_commit_that_is_gone(table: Path) -> None:
+    sink = Delta(path=table, key=["id"], coordinates=False).open_merge(MergeContext("totals", "combat"))
+    rows = ds.dataset(pa.table({"id": pa.array([1], pa.int64())}))
+    sink.merge(rows, None, 1)
+    DeltaTable(str(table)).create_checkpoint()
+    for each in (table / "_delta_log").glob("*.json"):
+        each.unlink()
+
+    with pytest.raises(Conflict, match="newest commit of the table"):
+        sink.merge(rows, 1, 2)
+    assert 1 == sink.position()
+
+
+def test_a_log_with_a_gap_is_one_line_with_what_to_do(table: Path) -> None:
+    driver = Driver(table)
+    driver.write(1)
+    DeltaTable(str(table)).create_checkpoint()
+    driver.write(2)
+    driver.write(3)
+    (table / "_delta_log" / f"{2:020}.json").unlink()
+
+    with pytest.raises(Conflict, match=r"cannot be read: .*Gap.* Nothing was written\. Put back what is missing"):
+        Driver(table)
+    sink = Delta(path=table, key=["id"], coordinates=False).open_merge(MergeContext("totals", "combat"))
+    with pytest.raises(Conflict, match="cannot be read"):
+        sink.position()
