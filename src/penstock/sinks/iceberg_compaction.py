@@ -22,7 +22,7 @@ from penstock.sinks.delta_table import table_lock
 from penstock.sinks.iceberg_commit import Change, CommitTarget
 from penstock.sinks.iceberg_files import local_path
 from penstock.sinks.iceberg_offers import Offers
-from penstock.sinks.iceberg_positions import PROPERTY, PositionsUnknown, positions_in
+from penstock.sinks.iceberg_positions import PositionsUnknown, positions_in
 from penstock.sinks.iceberg_schema import arrow_schema
 from penstock.sinks.iceberg_vacuum import keeps_all, vacuum
 from penstock.sinks.staging import Staging
@@ -123,7 +123,7 @@ def compact(table: Any, target: CommitTarget, size: int, staging: Staging, offer
 def _known_positions(table: Any) -> dict[str, int] | None:
     """Return the positions to carry on; None if there are none, or none that can be told."""
     with suppress(PositionsUnknown):
-        return positions_in(table) if PROPERTY in table.properties else None
+        return positions_in(table) or None
     return None
 
 

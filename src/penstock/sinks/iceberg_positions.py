@@ -2,16 +2,17 @@
 
 A snapshot's positions belong to its rows, so that a table that is rolled back to it has them again: those of the newest
 snapshot count, or of the nearest before it that has some. The property says the same of one snapshot by its id, for
-when others have written on top and that snapshot was expired. All positions of all pipelines are carried on by every
-commit, for no later one could look them up.
+when others have written on top and that snapshot was expired. Anybody can overwrite or remove it; what summaries say
+goes first. All positions of all pipelines are carried on by every commit, for no later one could look them up.
 
 A snapshot of ours that somebody has put on top of another by itself (cherry-picked) has rows, and no positions: those
 before it do not tell of these rows, and its own tell of rows that are not there. Then none is true.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import orjson
 
 from penstock.errors import PositionLost
@@ -23,6 +24,18 @@ _FIRST = 1
 
 Positions = dict[str, int]
 """By `pipeline/sink/topic id/partition`."""
+
+Grouped = dict[str, dict[str, int]]
+"""The same, by topic and partition."""
+
+_Kind = TypeVar("_Kind")
+
+
+class _Said(msgspec.Struct):
+    """What the property says."""
+
+    snapshot: int
+    positions: Grouped
 
 
 _PICKED = "source-snapshot-id"
@@ -47,36 +60,60 @@ def _dumped(said: Mapping[str, Any]) -> str:
     return orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _grouped(positions: Mapping[str, int]) -> dict[str, dict[str, int]]:
+def _grouped(positions: Mapping[str, int]) -> Grouped:
     """Write the name of each topic once: a table keeps the summaries of many snapshots."""
-    grouped: dict[str, dict[str, int]] = {}
+    grouped: Grouped = {}
     for key, position in positions.items():
         topic, _, partition = key.rpartition("/")
         grouped.setdefault(topic, {})[partition] = position
     return grouped
 
 
-def _flat(grouped: Mapping[str, Mapping[str, int]]) -> Positions:
+def _flat(grouped: Grouped) -> Positions:
     return {f"{topic}/{each}": position for topic, parts in grouped.items() for each, position in parts.items()}
 
 
 def positions_in(table: Any) -> Positions:
     """Return the positions that are true of the rows in the table's newest snapshot, of all pipelines and sinks."""
-    if PROPERTY not in table.properties:
+    try:
+        return _looked_up(table)
+    except PositionsUnknown:
+        if PROPERTY in table.properties:
+            raise
+        # As far as the table tells, nobody of ours has written to it. If one has, a checkpoint knows better.
         return {}
-    said = orjson.loads(table.properties[PROPERTY])
+
+
+def _looked_up(table: Any) -> Positions:
+    said = _said(table.properties)
     snapshots = _Snapshots(table)
     at = table.metadata.current_snapshot_id
     while at is not None:
-        if at == said["snapshot"]:
-            return _flat(said["positions"])
-        summary = snapshots.find(at).summary or {}
+        is_said = said is not None and at == said.snapshot
+        summary = {} if is_said and not snapshots.is_at_hand(at) else snapshots.find(at).summary or {}
         if (found := summary.get(PROPERTY)) is not None:
-            return _flat(orjson.loads(found))
+            return _flat(_decoded(found, Grouped))
+        if said is not None and is_said:
+            return _flat(said.positions)
         if (picked := summary.get(_PICKED)) is not None and snapshots.is_ours(int(picked)):
             raise PositionsUnknown
         at = snapshots.parent(at)
     return {}
+
+
+def _said(properties: Mapping[str, str]) -> _Said | None:
+    """Return what the property says; None if it is not there, or somebody has made something else of it."""
+    try:
+        return _decoded(properties[PROPERTY], _Said) if PROPERTY in properties else None
+    except PositionsUnknown:
+        return None
+
+
+def _decoded(text: str, kind: type[_Kind]) -> _Kind:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        raise PositionsUnknown from None
 
 
 def recorded_positions(table: Any, what: str, pipeline: str) -> Positions:
@@ -104,6 +141,10 @@ class _Snapshots:
     def __init__(self, table: Any) -> None:
         self._known = {each.snapshot_id: each for each in table.metadata.snapshots}
         self._older = _older_snapshots(table)
+
+    def is_at_hand(self, snapshot_id: int) -> bool:
+        """Return whether it is known without reading metadata that the table had before."""
+        return snapshot_id in self._known
 
     def find(self, snapshot_id: int) -> Any:
         """Return a snapshot; raise `PositionsUnknown` if nothing tells of it."""

@@ -16,7 +16,7 @@ from typing import Any
 from penstock.errors import Conflict
 from penstock.sinks.iceberg_files import local_path
 from penstock.sinks.iceberg_offers import DATA, METADATA, named_files
-from penstock.sinks.iceberg_positions import PROPERTY, PositionsUnknown, in_property, positions_in
+from penstock.sinks.iceberg_positions import PositionsUnknown, in_property, positions_in
 
 _MAY_GO = "gc.enabled"
 _ENDINGS = (".parquet", ".avro", ".orc", ".puffin", ".stats", ".metadata.json")
@@ -88,7 +88,7 @@ def _expired(table: Any, old: list[int]) -> Any:
 
     transaction = table.transaction()
     try:
-        there = positions_in(table) if PROPERTY in table.properties else None
+        there = positions_in(table) or None
     except PositionsUnknown:
         there = None
     if there is not None:
