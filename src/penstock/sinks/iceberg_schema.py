@@ -17,7 +17,33 @@ def iceberg_schema(schema: pa.Schema) -> Any:
     from pyiceberg.types import NestedField
 
     ids = count(1)
-    return Schema(*(NestedField(next(ids), each.name, iceberg_type(each, ids), required=False) for each in schema))
+    fields = [NestedField(next(ids), each.name, iceberg_type(each, ids), required=False) for each in schema]
+    _require_told_apart(fields)
+    return Schema(*fields)
+
+
+def _require_told_apart(fields: list[Any]) -> None:
+    """Raise `Conflict` if a column has the name that Iceberg has for a part of one: the `b` in `a` is `a.b`."""
+    from pyiceberg.schema import Schema
+
+    column_of: dict[str, str] = {}
+    for field in fields:
+        try:
+            names = Schema(field).column_names
+        except ValueError:
+            raise _not_told_apart(field.name, field.name) from None
+        if taken := [name for name in names if name in column_of]:
+            raise _not_told_apart(column_of[taken[0]], field.name)
+        column_of |= dict.fromkeys(names, field.name)
+
+
+def _not_told_apart(one: str, other: str) -> Conflict:
+    where = f"in the column '{one}'" if one == other else f"of the columns '{one}' and '{other}'"
+    return Conflict(
+        f"an Iceberg table cannot tell names with dots {where} from parts of structs, lists or maps",
+        safe="Nothing was written",
+        fix="Give one of them another name in a step",
+    )
 
 
 def iceberg_type(field: pa.Field, ids: Iterator[int] | None = None) -> Any:

@@ -208,9 +208,9 @@ class IcebergTable:
         if self.change:
             with transaction.update_schema() as update:
                 for field in self.change.added:
-                    update.add_column(field.name, iceberg_type(field))
+                    update.add_column((field.name,), iceberg_type(field))  # as text, a dot would be a way into it
                 for field, kind in self.change.widened:
-                    update.update_column(field.name, field_type=iceberg_type(field.with_type(kind)))
+                    update.update_column((field.name,), field_type=iceberg_type(field.with_type(kind)))
         return transaction
 
     def _require_plain(self, table: Any, schema: pa.Schema) -> None:

@@ -203,3 +203,44 @@ def test_other_columns_are_refused_with_the_remedy(
         Driver(path, schema, **keys)
     assert caught.value.fix
     assert ["id", "text"] == loaded(path).schema().column_names
+
+
+STRUCT = pa.struct([("b", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"a.b": pa.string(), "a": STRUCT},
+        {"a": STRUCT, "a.b": pa.string()},
+        {"l": pa.list_(pa.int64()), "l.element": pa.int64()},
+        {"m": pa.map_(pa.string(), pa.int64()), "m.value": pa.int64()},
+        {"s": pa.struct([("a.b", pa.int64()), ("a", STRUCT)])},
+    ],
+)
+def test_a_column_named_like_a_part_of_another_is_refused_in_one_line(
+    tmp_path: Path, columns: dict[str, pa.DataType]
+) -> None:
+    schema = pa.schema([("id", pa.int64()), *columns.items()])
+    with pytest.raises(
+        Conflict, match=r"cannot tell names with dots .* Nothing was written\. Give one of them another"
+    ):
+        Driver(tmp_path / "new", schema)
+    Driver(tmp_path / "table")
+    sink = Driver.unopened(tmp_path / "table")
+    with pytest.raises(Conflict, match="cannot tell names with dots"):
+        sink.require_fitting(lambda: schema)
+    sink.close()
+
+
+def test_columns_with_dots_in_their_names_are_added_and_widened(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    Driver(path, pa.schema([("id", pa.int64()), ("a", STRUCT)])).write_rows([{"id": 1, "a": {"b": 1}}])
+    for number, kind in ((2, pa.int32()), (3, pa.int64())):
+        schema = pa.schema([("id", pa.int64()), ("a", STRUCT), ("a.c", kind), (".", kind)])
+        Driver(path, schema).write_rows([{"id": number, "a": None, "a.c": 10, ".": 20}])
+
+    rows = [{"id": 1, "a": {"b": 1}, "a.c": None, ".": None}] + [
+        {"id": number, "a": None, "a.c": 10, ".": 20} for number in (2, 3)
+    ]
+    assert rows == sorted(iceberg_rows(path), key=lambda row: int(row["id"]))
