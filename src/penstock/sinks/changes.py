@@ -16,11 +16,9 @@ import pyarrow.compute as pc
 from penstock.errors import Conflict, PipelineHalted
 from penstock.record.columns import CHANGE, COORDINATES, DELETE, TRUNCATE
 from penstock.record.decoded import RecordError, record_error
-from penstock.sinks.key_values import with_plain_keys
+from penstock.sinks.key_values import last_of_each, with_plain_keys
 from penstock.sinks.moved import Key, Rows, with_values
 from penstock.sinks.sink import Refusal, Staged
-
-_NUMBER = "_row"
 
 RecordId = tuple[str, int, int]
 """The id of a topic, the partition and the offset of a record."""
@@ -65,7 +63,7 @@ def fold(rows: pa.Table, key: list[str], what: str, rows_of_table: Rows) -> Fold
         rows = rows.filter(pc.invert(pc.and_(of_topic, pc.less_equal(rows.column("_offset"), offset))))
     if rows.num_rows:
         rows = with_values(rows, key, truncated, rows_of_table)
-    last = _last_of_each(rows, key)
+    last = last_of_each(rows, key)
     if not len(last):
         return Folded(rows.slice(0, 0), truncated, {})
     left_out = _left_out(rows, last, key, truncated)
@@ -78,12 +76,6 @@ def fold(rows: pa.Table, key: list[str], what: str, rows_of_table: Rows) -> Fold
     return Folded(
         _with_known_values(rows, last, left_out), truncated, {at: each for at, each in unknown.items() if each}
     )
-
-
-def _last_of_each(rows: pa.Table, key: list[str]) -> Any:
-    numbered = rows.select(key).append_column(_NUMBER, pa.array(np.arange(rows.num_rows)))
-    grouped = numbered.group_by(key).aggregate([(_NUMBER, "max")])
-    return np.sort(grouped.column(f"{_NUMBER}_max").to_numpy())
 
 
 def _left_out(rows: pa.Table, last: Any, key: list[str], truncated: Iterable[str]) -> dict[int, dict[str, LeftOut]]:

@@ -1,14 +1,17 @@
-"""The values of keys, each written in one way.
+"""The values of keys, each written in one way, and the last row of each.
 
 A number with a fraction has several ways of writing zero and NaN. To SQL these are one value, to Arrow's groups and to
 Delta's merge they are several: a batch with two of them would have two rows of one key.
 """
 
 import math
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+_NUMBER = "row"
 
 AnyRows = TypeVar("AnyRows", pa.Table, pa.RecordBatch)
 
@@ -21,6 +24,15 @@ def with_plain_keys(rows: AnyRows, key: list[str]) -> AnyRows:
         if pa.types.is_floating(field.type):
             rows = rows.set_column(at, field, _plain(rows.column(at)))
     return rows
+
+
+def last_of_each(rows: pa.Table, key: list[str]) -> Any:
+    """Return the numbers of the rows that are the last ones of their key, in order."""
+    # Under names of our own: one that begins with a dot or a bracket is a path to what groups them.
+    names = [str(number) for number in range(len(key))]
+    numbered = rows.select(key).rename_columns(names).append_column(_NUMBER, pa.array(np.arange(rows.num_rows)))
+    grouped = numbered.group_by(names).aggregate([(_NUMBER, "max")])
+    return np.sort(grouped.column(f"{_NUMBER}_max").to_numpy())
 
 
 def _plain(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:

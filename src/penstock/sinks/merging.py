@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from penstock.record.positions import SourcePartition
-from penstock.sinks.key_values import with_plain_keys
+from penstock.sinks.key_values import last_of_each, with_plain_keys
 from penstock.sinks.schema_change import SchemaChange
 
 STATE = SourcePartition("state", "state", 0)
-_NUMBER = "_row"
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,7 @@ class MergingSink(ABC):
 def newest(rows: ds.Dataset, key: list[str]) -> pa.RecordBatchReader:
     """Keep the last row of each key: a batch may change one result several times. Only keys are held in memory."""
     keys = with_plain_keys(rows.to_table(columns=key), key)
-    numbered = keys.append_column(_NUMBER, pa.array(np.arange(keys.num_rows)))
-    grouped = numbered.group_by(key).aggregate([(_NUMBER, "max")])
-    last = np.sort(grouped.column(f"{_NUMBER}_max").to_numpy())
+    last = last_of_each(keys, key)
 
     def kept() -> Iterator[pa.RecordBatch]:
         start = 0

@@ -42,6 +42,22 @@ def test_of_a_key_that_changed_several_times_the_last_row_stays_whatever_piece_i
     assert [("a", 1), ("b", 4), (None, 5), ("c", 6)] == [(row["k"], row["v"]) for row in kept.read_all().to_pylist()]
 
 
+@pytest.mark.parametrize("name", ["a.b", ".", "..", ".a", "[0]", "row", "_row", "0", 'a"b', "a b", "ü"])
+def test_a_key_may_have_any_name(tmp_path: Path, name: str) -> None:
+    columns = {"a": pa.array([{"b": 7}] * 3), name: ["k", "l", "k"], "v": [1, 2, 3]}
+    changes = ds.dataset(pa.table(columns))
+    sink = Delta(path=tmp_path / "table", key=[name]).open_merge(MergeContext("delta", "podium"))
+
+    kept = newest(changes, [name])
+    sink.merge(changes, None, 1)
+    sink.merge(changes, 1, 2)
+
+    assert [("l", 2), ("k", 3)] == [(row[name], row["v"]) for row in kept.read_all().to_pylist()]
+    found = DeltaTable(str(tmp_path / "table")).to_pyarrow_table().to_pylist()
+    assert {("l", 2), ("k", 3)} == {(row[name], row["v"]) for row in found}
+    assert 2 == len(found)
+
+
 def test_ways_to_write_one_number_are_one_key_also_in_what_is_kept() -> None:
     changes = ds.dataset(pa.table({"k": [-0.0, math.nan, 0.0, -0.0], "v": [1, 2, 3, 4]}))
 
