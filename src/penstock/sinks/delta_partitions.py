@@ -8,6 +8,7 @@ A value that the log cannot tell from another is refused, and so is one that no 
 """
 
 import datetime
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -45,6 +46,8 @@ class Partitions:
     def schema_with_derived(self, schema: pa.Schema) -> pa.Schema:
         """Return the table's columns; raise `Conflict` if it cannot be partitioned like this."""
         require_possible(self._fields, schema)
+        for name in self.names:
+            _require_folder(name)
         derived = [
             pa.field(field.name, pa.date32() if field.transform == "days" else pa.string())
             for field in self._fields
@@ -85,6 +88,16 @@ class Partitions:
 def folder(values: Values) -> str:
     """Return the folder of a partition as Hive names it: `country=DE/at_day=2026-01-31`; nothing if there is none."""
     return "/".join(f"{_escaped(name)}={_NULL if value is None else _escaped(value)}" for name, value in values.items())
+
+
+def _require_folder(name: str) -> None:
+    """Raise `Conflict` if folders cannot be named after a partition column so that the library finds them again."""
+    is_hidden = name.startswith(".") or any(unicodedata.category(each) == "Cc" for each in name)
+    if is_hidden or len(_escaped(name)) + 1 + len(_NULL) > _LONGEST_NAME:
+        raise _conflict(
+            f"a Delta table cannot be partitioned by the column '{name}': no folder can be named after it",
+            "Give it another name in a step",
+        )
 
 
 def _escaped(text: str) -> str:

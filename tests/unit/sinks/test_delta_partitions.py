@@ -81,6 +81,25 @@ def test_rows_lie_in_the_folder_of_their_values(tmp_path: Path) -> None:
     assert ["country", "at_day"] == DeltaTable(str(tmp_path)).metadata().partition_columns
 
 
+@pytest.mark.parametrize("name", ["..", ".hidden", "a\tb", "a\nb", "x" * 230, "ü" * 40])
+def test_a_column_that_no_folder_can_be_named_after_is_no_partition(tmp_path: Path, name: str) -> None:
+    columns = pa.schema([("n", pa.int64()), (name, pa.string())])
+
+    with pytest.raises(Conflict, match=r"cannot be partitioned by the column .* Nothing was written\. Give it another"):
+        opened(tmp_path, columns, name)
+
+
+@pytest.mark.parametrize("name", ["a.b", "a b", "a=b", "a/b", "a%2Fb", 'a"b', "ü", "[0]", "select", "x" * 200])
+def test_a_partition_column_may_have_any_other_name(tmp_path: Path, name: str) -> None:
+    columns = pa.schema([("a", pa.struct([("b", pa.int64())])), (name, pa.string()), *schema("n int")])
+    rows = [{"a": {"b": 1}, name: value, "n": 1} for value in ("v", None, "v")]
+
+    write(opened(tmp_path, columns, name), columns, rows)
+    tables.compact(tmp_path, "7d")
+
+    assert [("v",), (None,), ("v",)] == landed(tmp_path, name)
+
+
 HOSTILE = [
     "a/b",
     "..",
