@@ -57,7 +57,7 @@ def _pages(address: str) -> dict[str, str]:
     pages |= {"table": f"/tables/{quote(tables[0], safe='')}"} if tables else {}
     datasets = _ask(address, "/lineage/datasets")
     if datasets and datasets["items"]:
-        pages |= {"lineage": f"/lineage?of={quote(datasets['items'][0]['key'], safe='')}"}
+        pages |= {"lineage": f"/lineage?of=dataset:{datasets['items'][0]['id']}"}
     return pages
 
 

@@ -1,12 +1,14 @@
 """The overview: what needs attention first."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from nicegui import ui
 
 from penstock.console.pages.cells import NUMBER, STATE
 from penstock.console.pages.charts import rate_chart, show_rate
 from penstock.console.pages.frame import Frame, figures_in, heading
+from penstock.console.pages.paths import pipeline_path, topic_path
 from penstock.console.pages.pipelines import pipeline_row, pipeline_table
 from penstock.console.pages.wording import count, rate
 
@@ -58,9 +60,18 @@ def _show_concerns(place: Any, concerns: list[dict[str, str]]) -> None:
             with ui.element("div").classes(f"concern {each['level']}"):
                 ui.label(each["level"].capitalize()).classes("mark")
                 with ui.element("div").classes("words"):
-                    ui.label(each["what"])
+                    what, path = f"{each['what'][:1].upper()}{each['what'][1:]}", _path(each["about"])
+                    ui.link(what, path) if path else ui.label(what)
                     if each["fix"]:
                         ui.label(each["fix"]).classes("soft small")
+
+
+def _path(about: str) -> str:
+    """Return the page of what a concern is about; none for a service, which the overview itself shows."""
+    kind, _, name = about.partition(":")
+    if kind == "dead-letters":
+        return f"/dead-letters?{urlencode({'pipeline': name})}"
+    return {"cluster": "/nodes", "pipeline": pipeline_path(name), "topic": topic_path(name)}.get(kind, "")
 
 
 def _show_figures(place: Any, found: dict[str, Any]) -> None:

@@ -1,10 +1,24 @@
 // Lights up the way data took through the node that somebody points at or has the focus on.
 (() => {
+  const known = new WeakMap();
+  const edgesOf = (svg) => {
+    if (!known.has(svg)) {
+      const edges = { from: new Map(), to: new Map() };
+      for (const each of svg.querySelectorAll("path[data-from]"))
+        for (const end of ["from", "to"]) {
+          const key = each.getAttribute(`data-${end}`);
+          if (!edges[end].has(key)) edges[end].set(key, []);
+          edges[end].get(key).push(each);
+        }
+      known.set(svg, edges);
+    }
+    return known.get(svg);
+  };
   const reach = (svg, key, from, to) => {
-    const seen = new Set([key]), ways = new Set();
+    const seen = new Set([key]), ways = new Set(), edges = edgesOf(svg)[from];
     for (let waiting = [key]; waiting.length; ) {
       const at = waiting.pop();
-      for (const edge of svg.querySelectorAll(`path[data-${from}="${CSS.escape(at)}"]`)) {
+      for (const edge of edges.get(at) ?? []) {
         ways.add(edge);
         const next = edge.getAttribute(`data-${to}`);
         if (!seen.has(next)) { seen.add(next); waiting.push(next); }
