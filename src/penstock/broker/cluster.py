@@ -276,7 +276,7 @@ class Cluster:
         return jars.ensure(
             self._kafka,
             self._jar_folder,
-            lambda step, steps: self._on_progress(f"fetching Kafka's jars: step {step} of {steps}"),
+            jars.told("Kafka's jars", self._on_progress),
         )
 
     def connection(self) -> Connection:

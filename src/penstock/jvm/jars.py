@@ -39,8 +39,19 @@ _WITHOUT_DESCRIPTIONS = (
     '<resolvers><ibiblio name="public" m2compatible="true" usepoms="false"/></resolvers></ivysettings>'
 )
 
+_TOLD = 4
 Progress = Callable[[int, int], None]
 """Called with (steps done, steps in all) while jars arrive; looking a jar up and fetching it are a step each."""
+
+
+def told(what: str, say: Callable[[str], None]) -> Progress:
+    """Return what says how far the fetching is, at its beginning and then four times: the lines may be kept."""
+
+    def tell(step: int, steps: int) -> None:
+        if step == 1 or step * _TOLD // steps > (step - 1) * _TOLD // steps:
+            say(f"fetching {what}: step {step} of {steps}")
+
+    return tell
 
 
 class Jar(BaseModel, frozen=True, extra="forbid"):

@@ -72,7 +72,7 @@ class ServiceContext:
 
     def fetching(self, what: str) -> jars.Progress:
         """Return what tells how far the fetching of jars is."""
-        return lambda step, steps: self.on_progress(f"fetching {what}: step {step} of {steps}")
+        return jars.told(what, self.on_progress)
 
     def certificate(self, name: ServiceName, host: str) -> Path:
         """Return the certificate of a service with its key, signed by the cluster's CA; made once."""

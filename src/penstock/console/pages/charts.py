@@ -82,13 +82,16 @@ def _put(chart: Any, times: list[str], *values: Sequence[float | None]) -> None:
     chart.options["xAxis"]["data"] = times
     for series, shown in zip(chart.options["series"], values, strict=True):
         series["data"] = shown
-    placeholder = {
-        "type": "text",
-        "left": "center",
-        "top": "middle",
-        "style": {"text": "Nothing to show yet", "fill": _SOFT},
-    }
-    chart.options["graphic"] = [] if times else [placeholder]
+        series["showSymbol"] = len(times) == 1  # one point makes no line
+    chart.options["graphic"] = [
+        {
+            "id": "empty",
+            "type": "text",
+            "left": "center",
+            "top": "middle",
+            "style": {"text": "" if times else "Nothing to show yet", "fill": _SOFT},
+        }
+    ]  # it stays, without words: what is merely left out of new options stays as it was
     chart.update()
 
 

@@ -1,0 +1,99 @@
+"""What is done to a topic, its records and its groups by clicking, each looked up on the broker afterwards."""
+
+from collections.abc import Iterator
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from penstock.errors import NotFound
+from penstock.kafka import groups, topics
+from penstock.kafka.producer import Producer
+from penstock.kafka.reader import read_all
+
+from conftest import RunningKafka, _skip_without
+from support.browsers import Browser, browsing_console, find_browser
+from support.waiting import until
+
+
+@pytest.fixture(scope="module")
+def browser(kafka: RunningKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    _skip_without(find_browser)
+    with browsing_console(tmp_path_factory.mktemp("home"), kafka.connection.bootstrap_servers) as browser:
+        yield browser
+
+
+def filled(kafka: RunningKafka, name: str, count: int) -> str:
+    topic = kafka.topic(name)
+    with Producer(kafka.connection) as producer:
+        for number in range(count):
+            producer.send(topic, b'{"id": %d}' % number)
+    return topic
+
+
+def values(kafka: RunningKafka, topic: str) -> list[bytes | None]:
+    return [each.value() for each in read_all(kafka.connection, topic)]
+
+
+def change(browser: Browser, topic: str, what: str) -> None:
+    browser.open(f"/topics/{topic}")
+    browser.shows("Change", "Kept for")
+    browser.click("Change")
+    browser.click(what)
+
+
+def test_a_topic_is_kept_for_less_grown_and_purged(browser: Browser, kafka: RunningKafka) -> None:
+    topic = filled(kafka, "changed", 3)
+    change(browser, topic, "Retention")
+    browser.field("Kept for").send_keys("2d")
+    browser.field(f"Type {topic} to confirm").send_keys(topic)
+    browser.click("Change")
+    browser.shows(f"Topic '{topic}' changed", "2 d")
+    change(browser, topic, "Add partitions")
+    browser.field("Partitions in all").send_keys("4")
+    browser.click("Add")
+    browser.shows(f"Topic '{topic}' has 4 partitions")
+    change(browser, topic, "Purge records")
+    browser.shows("3 records at most")
+    browser.field(f"Type {topic} to confirm").send_keys(topic)
+    browser.click("Purge")
+    browser.shows("Purge records: done")
+
+    retention, is_own = topics.config(kafka.admin(), topic)["retention.ms"]
+    assert ("172800000", True, 4) == (retention, is_own, topics.partition_count(kafka.admin(), topic))
+    assert [] == values(kafka, topic)
+    assert [] == browser.complaints
+
+
+def test_a_record_is_copied_and_what_arrives_is_watched(browser: Browser, kafka: RunningKafka) -> None:
+    topic, other = filled(kafka, "watched", 1), kafka.topic("copied-to")
+    browser.open(f"/topics/{topic}/messages")
+    browser.shows('{"id": 0}')
+    browser.press("tr[tabindex]", Keys.ENTER)
+    browser.click("Copy")
+    browser.field("To the topic").send_keys(Keys.BACKSPACE * len(topic), other)
+    browser.click("Copy")
+    browser.shows(f"Topic '{other}' has the record")
+    until(lambda: "Copy the record" not in browser.text)
+    browser.click("Watch live")
+    browser.shows("Waiting for records", "Stop watching")
+    with Producer(kafka.connection) as producer:
+        producer.send(topic, b'{"id": 7}')
+    browser.shows("The newest 1 records", '{"id": 7}')
+    browser.click("Stop watching")
+    browser.shows("Watch live")
+
+    assert [b'{"id": 0}'] == values(kafka, other)
+
+
+def test_a_group_is_deleted_when_its_name_is_typed(browser: Browser, kafka: RunningKafka) -> None:
+    topic = filled(kafka, "read", 2)
+    groups.commit(kafka.admin(), topic, {(topic, 0): 2})
+    browser.open(f"/groups/{topic}")
+    browser.shows("Nobody is in it now")
+    browser.click("Delete")
+    browser.field(f"Type {topic} to confirm").send_keys(topic)
+    browser.click("Delete")
+    until(lambda: browser.driver.current_url.endswith("/groups"))
+
+    with pytest.raises(NotFound):
+        groups.describe(kafka.admin(), topic)
