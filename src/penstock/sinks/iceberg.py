@@ -227,13 +227,16 @@ class IcebergSink(Sink):
         """Make one commit with the files and the positions."""
         from pyiceberg.exceptions import CommitFailedException
 
+        from penstock.sinks.iceberg_commit import all_there
+
         with table_lock(self._spec.path):
             self._require_all_staged()
             for _ in range(_ATTEMPTS):
                 # What is committed is checked against the snapshot that is looked at here, and nothing else is read.
                 table = self._table.load()
                 require_unmoved(self.name, self._expected, self._found(table, self._expected))
-                change = self._offered(table)
+                with all_there(self._spec.path):
+                    change = self._offered(table)
                 crash_point("in_commit", self.name)
                 try:
                     committed = change.commit()

@@ -198,6 +198,12 @@ def asked(spec: Catalog, table: Path, safe: str = _WRITTEN_NOTHING) -> Iterator[
         exceptions.CommitStateUnknownException,
     ) as error:
         raise SinkUnavailable(f"{where} does not answer: {type(error).__name__}", safe=safe) from None
+    except (exceptions.ValidationError, UnicodeDecodeError):
+        raise Conflict(
+            f"{where} answers with metadata of the table in {table} that cannot be understood",
+            safe=safe,
+            fix="Put back the metadata file that it names, or register one that is whole",
+        ) from None
     except exceptions.RESTError as error:
         raise Conflict(f"{where} cannot do this: {_first_line(error)}", safe=_WRITTEN_NOTHING) from None
 

@@ -9,7 +9,7 @@ from penstock.errors import PipelineHalted, SinkUnavailable
 from penstock.record.positions import require_unmoved
 from penstock.sinks.changes import require_key
 from penstock.sinks.delta_table import table_lock
-from penstock.sinks.iceberg_commit import Change
+from penstock.sinks.iceberg_commit import Change, all_there
 from penstock.sinks.iceberg_compaction import IcebergCompaction
 from penstock.sinks.iceberg_offers import Offers
 from penstock.sinks.iceberg_positions import position_key, recorded_positions
@@ -76,7 +76,8 @@ class IcebergMerge(MergingSink):
                 there = self._positions(table)
                 found = there.get(self._position_key)
                 require_unmoved(self.name, {STATE: expected}, {} if found is None else {STATE: found})
-                change = self._offered(table, rows, {**there, self._position_key: following})
+                with all_there(self._spec.path):
+                    change = self._offered(table, rows, {**there, self._position_key: following})
                 try:
                     committed = change.commit()
                 except CommitFailedException:

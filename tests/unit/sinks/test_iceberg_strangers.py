@@ -17,6 +17,9 @@ from penstock.sinks.iceberg import Iceberg
 from penstock.sinks.iceberg_table import IcebergTable
 from penstock.sinks.iceberg_view import IcebergView
 
+from support.iceberg_driver import SCHEMA, A, Driver, loaded
+from support.iceberg_tables import iceberg_rows
+
 Changed = Callable[[Callable[[dict[str, Any]], None]], Path]
 
 
@@ -109,6 +112,52 @@ def test_a_rest_catalog_does_not_say_which_code_runs(tmp_path: Path) -> None:
         server.server_close()
         thread.join()
     assert (victim / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "started again"])
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe", b"[]"], ids=["empty", "cut off", "no text", "others"])
+def test_metadata_that_somebody_has_overwritten_are_one_line_and_nothing_is_lost(
+    tmp_path: Path, text: bytes, *, is_running: bool
+) -> None:
+    path = tmp_path / "table"
+    driver = Driver(path)
+    driver.write(1, 2)
+    metadata = Path(loaded(path).metadata_location.removeprefix("file://"))
+    kept = metadata.read_bytes()
+    metadata.write_bytes(text)
+
+    with pytest.raises(
+        Conflict, match=r"metadata of the table .* cannot be understood\. Nothing was written\. Put back"
+    ):
+        (driver if is_running else Driver(path)).write(3)
+    metadata.write_bytes(kept)
+    driver.write(3)
+
+    assert [1, 2, 3] == sorted(row["id"] for row in iceberg_rows(path))
+
+
+@pytest.mark.parametrize("key", [[], ["id"]], ids=["appended", "merged"])
+def test_a_list_of_files_that_somebody_has_deleted_is_named_and_nothing_is_lost(tmp_path: Path, key: list[str]) -> None:
+    path = tmp_path / "table"
+    schema = pa.schema([*SCHEMA, ("_topic_id", pa.string()), ("_partition", pa.int32()), ("_offset", pa.int64())])
+    driver = Driver(path, schema, key=key)
+
+    def write(number: int) -> None:
+        row = {"id": number, "text": "x", "_topic_id": A.topic_id, "_partition": 0, "_offset": number}
+        driver.write_rows([row])
+
+    write(0)
+    lists = {each: each.read_bytes() for each in (path / "metadata").glob("*.avro")}
+    for each in lists:
+        each.unlink()
+    with pytest.raises(Conflict, match=r"names .*\.avro, which is gone\. Nothing was written\. Put the file back"):
+        write(1)
+    for each, content in lists.items():
+        each.write_bytes(content)
+    write(1)
+
+    assert [0, 1] == sorted(row["id"] for row in iceberg_rows(path))
+    assert {A: 2} == driver.positions
 
 
 def _answer(folder: Path) -> dict[str, Any]:
