@@ -29,7 +29,7 @@ from penstock.sinks.delta_columns import holds, never
 from penstock.sinks.delta_compaction import DeltaCompaction
 from penstock.sinks.delta_demands import require_partitioned, require_plain
 from penstock.sinks.delta_format import mark_as_ours, require_understood
-from penstock.sinks.delta_log import DeltaLog, load_table
+from penstock.sinks.delta_log import UNSURE, DeltaLog, load_table, readable
 from penstock.sinks.delta_offers import Offered, offer, withdraw
 from penstock.sinks.delta_partitions import Partitions
 from penstock.sinks.delta_restore import Restores
@@ -271,7 +271,8 @@ class DeltaSink(Sink):
                 )
                 crash_point("in_commit", self.name)
                 try:
-                    self._write(properties, now_ms)
+                    with readable(self.path, UNSURE):
+                        self._write(properties, now_ms)
                 except CommitFailedError:
                     continue  # another writer, such as a compaction elsewhere, was faster: compare again
                 else:

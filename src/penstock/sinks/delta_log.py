@@ -17,6 +17,7 @@ import orjson
 from penstock.errors import Conflict, PositionLost
 
 _LOG = "_delta_log"
+UNSURE = "Whether this batch got through is looked at before the next one"
 
 
 def load_table(path: Path) -> Any:
@@ -28,17 +29,19 @@ def load_table(path: Path) -> Any:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turn what the library says of a log that it cannot read into an error of ours."""
-    from deltalake.exceptions import DeltaError
+def readable(path: Path, safe: str = "Nothing was written") -> Iterator[None]:
+    """Turn what the library says of a table that it cannot read into an error of ours; not that it was too slow."""
+    from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:
         yield
+    except CommitFailedError:
+        raise
     except DeltaError as error:
         raise Conflict(
             f"the table {path} cannot be read: {str(error).splitlines()[0]}",
-            safe="Nothing was written",
-            fix="Put back what is missing from its _delta_log, or write to another path",
+            safe=safe,
+            fix="Put back what is missing from it or its _delta_log, or write to another path",
         ) from None
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from penstock.errors import PositionLost
+from penstock.errors import Conflict, PositionLost
 
 NONE = -1
 """Version of a transaction action that takes a position back: there was none in the version that was restored.
@@ -187,7 +187,14 @@ class Restores:
             lines = (self._path / "_delta_log" / f"{version:020d}.json").read_bytes().splitlines()
         except FileNotFoundError:
             return None
-        actions = [orjson.loads(line) for line in lines if line.strip()]
+        try:
+            actions = [orjson.loads(line) for line in lines if line.strip()]
+        except orjson.JSONDecodeError:
+            raise Conflict(
+                f"the commit {version} in the log of the table {self._path} is damaged",
+                safe="Nothing was written",
+                fix="Put its file in _delta_log back, or write to another path",
+            ) from None
         operation = next((each["commitInfo"].get("operation") for each in actions if "commitInfo" in each), None)
         moves = [each["txn"] for each in actions if "txn" in each]
         return _Commit(

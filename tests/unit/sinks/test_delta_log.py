@@ -155,3 +155,41 @@ def test_a_log_with_a_gap_is_one_line_with_what_to_do(table: Path) -> None:
     sink = Delta(path=table, key=["id"], coordinates=False).open_merge(MergeContext("totals", "combat"))
     with pytest.raises(Conflict, match="cannot be read"):
         sink.position()
+
+
+def test_a_commit_that_is_no_commit_is_one_line_and_nothing_is_written(table: Path) -> None:
+    driver = Driver(table)
+    driver.write(3)
+    driver.positions  # noqa: B018 - which reads the commit
+    DeltaTable(str(table)).alter.set_table_properties({"delta.checkpointInterval": "5"})
+    commit = table / "_delta_log" / f"{2:020}.json"
+    kept = commit.read_bytes()
+    commit.write_text("{")
+
+    with pytest.raises(Conflict, match=r"(commit 2 .* is damaged|cannot be read: .*)\. Nothing was written"):
+        driver.write(4)
+    commit.write_bytes(kept)
+    driver.write(4)
+
+    assert [0, 1, 2, 3] == ids(table)
+
+
+def test_rows_that_somebody_has_deleted_the_file_of_are_not_merged_into(table: Path) -> None:
+    sink = DeltaSink(Delta(path=table, key=["id"]), "delta", "combat")
+    columns = {"id": [1], "_topic_id": [TP.topic_id], "_partition": pa.array([0], pa.int32()), "_offset": [0]}
+    rows = pa.RecordBatch.from_pydict(columns)
+    sink.open(rows.schema)
+
+    def write(start: int) -> None:
+        stager = sink.stager()(OffsetRange(TP, start, start + 1))
+        assert [] == stager.write(rows, pa.array([start]))
+        sink.prepare([Staged(OffsetRange(TP, start, start + 1), 1, stager.finish())], {TP: start or None})
+        sink.commit()
+
+    write(0)
+    for each in table.glob("*.parquet"):
+        each.unlink()
+
+    with pytest.raises(Conflict, match=r"cannot be read: .* Whether this batch got through is looked at before"):
+        write(1)
+    assert {TP: 1} == sink.positions([TP])
