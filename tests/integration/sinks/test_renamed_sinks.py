@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import CheckpointLost, Conflict
+from penstock.errors import CheckpointLost, Conflict, PositionLost
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.operate import repair
@@ -201,3 +201,25 @@ def test_old_copies_of_the_checkpoint_and_rebuilding_double_nothing_of_a_sink_th
     run(lab, topic, orders.named("b"), other.named("other"))
 
     assert list(range(12)) == orders.ids == other.ids
+
+
+@pytest.mark.parametrize("change", ["VACUUM FULL", "TRUNCATE"])
+def test_a_table_of_postgresql_is_known_by_its_rows_under_the_new_name_too(
+    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres, change: str
+) -> None:
+    topic, orders = lab.kafka.topic("known"), place("postgres", "orders")
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"))
+    run(lab, topic, orders.named("b"))
+    with postgres.connect(orders.sink["server"]["database"]) as connection:
+        connection.autocommit = True  # which VACUUM insists on
+        connection.execute(f"{change} orders")
+    lab.send_ids(topic, range(3, 6))
+
+    if change == "TRUNCATE":
+        with pytest.raises(PositionLost):
+            run(lab, topic, orders.named("b"))
+        rebuild(lab, topic, orders.named("b"))
+    run(lab, topic, orders.named("b"))
+
+    assert list(range(6)) == orders.ids
