@@ -1,8 +1,10 @@
 """The way into Kafka, when the broker goes away between two transactions."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
+import psutil
 import pytest
 
 from penstock.delivery import lag
@@ -32,6 +34,13 @@ def in_the_end(act: Callable[[], T]) -> T:
 
     until(is_done)
     return results[0]
+
+
+def stop(process: psutil.Process) -> None:
+    """Stop a process, and wait until its last thread has: on a busy machine one may still answer meanwhile."""
+    process.suspend()
+    states = Path(f"/proc/{process.pid}/task")
+    until(lambda: all("State:\tT" in each.read_text() for each in states.glob("*/status")))
 
 
 def test_a_transaction_that_hangs_after_a_restarted_broker_is_given_up_and_done_again(
@@ -66,7 +75,7 @@ def test_a_broker_that_hangs_at_a_commit_and_then_dies_holds_no_position_back(
 
     with monkeypatch.context() as patch:
         patch.setattr(transactions, "_END_TIMEOUT_S", 1.0)
-        patch.setattr(outboxes, "crash_point", lambda *_: broker.suspend())
+        patch.setattr(outboxes, "crash_point", lambda *_: stop(broker))
         with pytest.raises(BrokerUnavailable):
             outbox.send([], {source_partition: 1}, {source_partition: 2})
     reported = report.report({source_partition: 1})

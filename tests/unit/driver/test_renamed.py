@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.checkpoint import Checkpoint, Committed, Move
 from penstock.driver.renamed import continued
 from penstock.errors import Conflict
 from penstock.record.positions import Positions, SourcePartition
@@ -64,18 +64,19 @@ def test_a_sink_stands_where_it_stood_by_its_former_name_and_that_is_on_record(
     assert after == checkpoint.load()
 
 
-def test_a_move_on_record_that_is_done_already_takes_no_sink_back(checkpoint: Checkpoint, table: Path) -> None:
+def test_a_move_on_record_that_is_done_already_takes_no_sink_back(
+    checkpoint: Checkpoint, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stand(table, "one", {A: 7})
     committed = Committed(3, {A: 0}, {"one": {A: 7}}, targets={"one": "folder table"})
     seen: list[Committed] = []
-    commit = checkpoint.commit
-    checkpoint.commit = lambda each: (seen.append(each), commit(each))[1]  # type: ignore[method-assign]
+    monkeypatch.setattr(checkpoint, "commit", seen.append)
     go_on(checkpoint, committed, table, "two")
     stand(table, "two", {A: 90})
 
     _, positions = go_on(checkpoint, seen[0], table, "two")
 
-    assert {"two"} == seen[0].moves.keys()
+    assert {"two": Move(("one",), {A: 7})} == seen[0].moves
     assert {A: 90} == positions
 
 
