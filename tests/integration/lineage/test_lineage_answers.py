@@ -1,19 +1,25 @@
 """PostgreSQL and SQLite give the same answers about the same events."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.lineage.api.app import make_app
 from penstock.lineage.api.service import Service
+from penstock.lineage.store import tables
 from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.database import migrate, open_engine
 
 from support import lineage_history
 from support.lineage_answers import name_of, named
+from support.lineage_rows import NOON, uuid7
+from support.lineage_samples import event as lineage_event
 from support.lineage_store import store_on
 from support.lineage_stories import write_in_batches
 
@@ -34,6 +40,14 @@ def clients(postgres: RunningPostgres, tmp_path_factory: pytest.TempPathFactory)
     yield [TestClient(make_app(Service(each, None)), base_url="http://127.0.0.1") for each in engines]
     for engine in engines:
         engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> StoreAddress:
+    if request.param == "sqlite":
+        return StoreAddress(store=str(tmp_path / "lineage.db"))
+    server: RunningPostgres = request.getfixturevalue("postgres")
+    return StoreAddress(**store_on(server.database()))
 
 
 def _all(client: TestClient, path: str, **parameters: Any) -> list[Any]:
@@ -111,3 +125,28 @@ def test_both_databases_list_and_find_the_same(
         return sorted(str(each.get("name") or each.get("external_id")) for each in things)
 
     assert told(clients[0]) == told(clients[1])
+
+
+def test_counts_that_no_sum_holds_are_answered_with_the_greatest_number(empty: StoreAddress) -> None:
+    greatest = 2**63 - 1
+    counts = {"outputStatistics": {"rowCount": greatest, "size": greatest, "fileCount": 3}}
+    target = {"namespace": "hive://meta", "name": "target", "outputFacets": counts}
+    other = {**target, "name": "other"}
+    ids = [str(uuid7(NOON, number)) for number in (1, 2)]
+    made = [lineage_event("COMPLETE", NOON.isoformat(), each, ("local", "j"), outputs=[target, other]) for each in ids]
+    migrate(empty)
+    write_in_batches(empty, [orjson.dumps(each) for each in made], 1)
+    engine = open_engine(empty)
+    client = TestClient(make_app(Service(engine, None)), base_url="http://127.0.0.1")
+
+    runs, operations = _all(client, "runs", **_WINDOW), _all(client, "operations", **_WINDOW, run_id=ids)
+    job = client.get("/v1/jobs/lineage", params={**_WINDOW, "start_node_id": _all(client, "jobs")[0]["id"]}).json()
+    with engine.connect() as connection:
+        used = connection.execute(select(tables.usage_by_day.c.num_rows, tables.usage_by_day.c.num_files)).all()
+    engine.dispose()
+
+    sums = {"total_datasets": 2, "total_bytes": greatest, "total_rows": greatest, "total_files": 6}
+    assert [sums] * 4 == [each["statistics"]["outputs"] for each in (*runs, *operations)]
+    assert [(greatest, 6)] * 2 == [(each["num_rows"], each["num_files"]) for each in job["relations"]["outputs"]]
+    assert [6, 6] == [int(files) for _, files in used]
+    assert all(int(rows) >= greatest for rows, _ in used)

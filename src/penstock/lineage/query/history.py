@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, Table, func, select
 
 from penstock.lineage.facts import Status
-from penstock.lineage.query.sets import among, by_uuid
+from penstock.lineage.query.sets import among, by_uuid, total
 from penstock.lineage.query.window import horizon
 from penstock.lineage.shapes.runs import IoStatistics, Run
 from penstock.lineage.store import tables
@@ -85,17 +85,17 @@ def statistics(connection: Connection, io: Table, by: str, ids: Iterable[UUID]) 
         select(
             hours.c.key,
             func.count(hours.c.dataset_id.distinct()).label("datasets"),
-            func.sum(hours.c.bytes).label("bytes"),
-            func.sum(hours.c.rows).label("rows"),
-            func.sum(hours.c.files).label("files"),
+            total(hours.c.bytes).label("bytes"),
+            total(hours.c.rows).label("rows"),
+            total(hours.c.files).label("files"),
         ).group_by(hours.c.key)
     )
     return {
         row.key: IoStatistics(
             total_datasets=row.datasets,
-            total_bytes=int(row.bytes or 0),
-            total_rows=int(row.rows or 0),
-            total_files=int(row.files or 0),
+            total_bytes=row.bytes or 0,
+            total_rows=row.rows or 0,
+            total_files=row.files or 0,
         )
         for row in found
     }

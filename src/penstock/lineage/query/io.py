@@ -9,8 +9,9 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, exists, func, l
 
 from penstock.errors import BadInput
 from penstock.lineage.keys import NO_RUN
-from penstock.lineage.query.sets import all_flags, among, at_most
+from penstock.lineage.query.sets import all_flags, among, at_most, total
 from penstock.lineage.query.window import Window
+from penstock.lineage.shapes.parameters import LARGEST_NUMBER
 
 MOST_RELATIONS = 100_000
 ProcessKind = Literal["OPERATION", "RUN", "JOB"]
@@ -87,9 +88,9 @@ def interactions(
             run_id=row.run_id if has_run else None,
             operation_id=row.operation_id if has_operation else None,
             last_at=row.last_at,
-            num_bytes=_whole(row.num_bytes),
-            num_rows=_whole(row.num_rows),
-            num_files=_whole(row.num_files),
+            num_bytes=row.num_bytes,
+            num_rows=row.num_rows,
+            num_files=row.num_files,
             kinds=row.kinds,
         )
         for row in rows
@@ -102,9 +103,9 @@ def _summed(of: Any, keys: Iterable[str], created_at: str = "last_at", kinds: st
         *(of[key] for key in keys),
         of.dataset_id,
         func.max(of[created_at]).label("last_at"),
-        func.sum(of.num_bytes).label("num_bytes"),
-        func.sum(of.num_rows).label("num_rows"),
-        func.sum(of.num_files).label("num_files"),
+        total(of.num_bytes).label("num_bytes"),
+        total(of.num_rows).label("num_rows"),
+        total(of.num_files).label("num_files"),
         flags.label("kinds"),
     ).group_by(*(of[key] for key in keys), of.dataset_id)
 
@@ -133,9 +134,5 @@ def refuse_more_than_most(count: int) -> None:
         )
 
 
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)  # PostgreSQL sums integers up to a decimal
-
-
 def _sum(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
+    return other if one is None else one if other is None else min(one + other, LARGEST_NUMBER)

@@ -1,4 +1,4 @@
-"""Conditions over sets of ids of any size, and sums of flags, in the words of both databases."""
+"""Conditions over sets of ids of any size, and sums of flags and counts, in the words of both databases."""
 
 import datetime
 from collections.abc import Iterable
@@ -6,12 +6,13 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Integer, Select, bindparam, func, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from penstock.lineage.keys import time_of
+from penstock.lineage.shapes.parameters import LARGEST_NUMBER
 
 _FLAGS = [1 << bit for bit in range(12)]
 
@@ -66,6 +67,26 @@ def _sum_of_flags(element: Any, compiler: Any, **options: Any) -> str:
     """SQLite has no `bit_or`: a flag is set in some row if the greatest of its bits is."""
     column = compiler.process(element.clauses, **options)
     return "(" + " + ".join(f"max({column} & {flag})" for flag in _FLAGS) + ")"
+
+
+class total(FunctionElement[int]):  # noqa: N801 - stands in statements like a function of the database
+    """The sum of a group's counts, or the greatest number that a client can read: one mad count fails no answer."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(total, "postgresql")
+def _sum_up_to(element: Any, compiler: Any, **options: Any) -> str:
+    found = f"sum({compiler.process(element.clauses, **options)})"  # a decimal
+    return f"CASE WHEN {found} > {LARGEST_NUMBER} THEN {LARGEST_NUMBER} ELSE {found}::bigint END"
+
+
+@compiles(total)
+def _total(element: Any, compiler: Any, **options: Any) -> str:
+    """SQLite's `sum` fails beyond 64 bits. Its `total` does not, is a float above 2**53, and 0 of nothing."""
+    column = compiler.process(element.clauses, **options)
+    return f"CASE WHEN count({column}) > 0 THEN CAST(total({column}) AS INTEGER) END"
 
 
 def at_most(statement: Select[Any], limit: int) -> Select[Any]:

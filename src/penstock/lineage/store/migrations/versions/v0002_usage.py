@@ -12,11 +12,16 @@ _VIEW = """
 CREATE VIEW usage_by_{unit} AS
 SELECT io.dataset_id, io.direction, {begin} AS {unit}, io.job_id, run.started_by,
     count(DISTINCT NULLIF(io.run_id, '00000000000000000000000000000000')) AS num_runs,
-    sum(io.num_bytes) AS num_bytes, sum(io.num_rows) AS num_rows, sum(io.num_files) AS num_files,
+    {sums},
     max(io.created_at) AS last_at
 FROM ({reads} UNION ALL {writes}) AS io LEFT JOIN run ON run.id = io.run_id
 GROUP BY io.dataset_id, io.direction, {begin}, io.job_id, run.started_by"""
 _DAY = {"postgresql": "(created_at AT TIME ZONE 'UTC')::date", "sqlite": "date(created_at / 1000000, 'unixepoch')"}
+# SQLite's sum fails for all rows of the view if that of one is beyond 64 bits.
+_SUM = {
+    "postgresql": "sum(io.{column}) AS {column}",
+    "sqlite": "CASE WHEN count(io.{column}) > 0 THEN CAST(total(io.{column}) AS INTEGER) END AS {column}",
+}
 _MONTH = {"postgresql": "date_trunc('month', io.day)::date", "sqlite": "date(io.day, 'start of month')"}
 
 
@@ -27,5 +32,6 @@ def upgrade() -> None:
         _SIDE.format(table=table, direction=direction, day=_DAY[dialect])
         for table, direction in (("input", "READ"), ("output", "WRITE"))
     )
+    sums = ", ".join(_SUM[dialect].format(column=column) for column in ("num_bytes", "num_rows", "num_files"))
     for unit, begin in (("day", "io.day"), ("month", _MONTH[dialect])):
-        op.execute(_VIEW.format(unit=unit, begin=begin, reads=reads, writes=writes))
+        op.execute(_VIEW.format(unit=unit, begin=begin, sums=sums, reads=reads, writes=writes))
