@@ -114,5 +114,12 @@ Person = Annotated[Asker, Depends(_in_person)]
 NEEDS_READER = [Depends(_may_read)]
 REFUSALS: dict[int | str, dict[str, object]] = {
     status.value: {"model": ErrorAnswer, "description": status.phrase}
-    for status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
+    for status in (
+        HTTPStatus.UNAUTHORIZED,
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+    )
 }

@@ -1,5 +1,6 @@
 """Whether the service is there, and what it does. Both answer everybody: they tell nothing about data."""
 
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -8,7 +9,13 @@ from fastapi.responses import PlainTextResponse
 from penstock.lineage.shapes.parameters import Parameters
 from penstock.lineage.shapes.tokens import PingResponse
 
-router = APIRouter(prefix="/monitoring", tags=["Monitoring"])
+_JSON = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}
+"""A route that answers with text says so of its errors, too, unless it is told what they are."""
+_REFUSALS: dict[int | str, dict[str, object]] = {
+    status.value: {"description": status.phrase, "content": _JSON}
+    for status in (HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+}
+router = APIRouter(prefix="/monitoring", tags=["Monitoring"], responses=_REFUSALS)
 
 
 @router.get("/ping", summary="Whether the service is there")

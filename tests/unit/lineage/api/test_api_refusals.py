@@ -184,6 +184,23 @@ def test_the_description_is_complete(client: TestClient) -> None:
         p for path in described["paths"].values() for each in path.values() for p in each.get("parameters", [])
     ]
     assert [] == [each["name"] for each in parameters if "description" not in each]
+    operations = {(path, method): each for path, all_ in described["paths"].items() for method, each in all_.items()}
+    # With whatever nobody here can cause: a store that is away, a defect.
+    every = {"403", "413", "422"}
+    of_the_store = every | {"401", "500", "503"}
+    assert [] == [
+        which
+        for which, each in operations.items()
+        if not (every if which[0].startswith("/monitoring") else of_the_store) <= each["responses"].keys()
+    ]
+    assert [] == [which for which, each in operations.items() if not (each.get("summary") and each.get("description"))]
+    errors = [
+        answer["content"]["application/json"]["schema"]
+        for each in operations.values()
+        for status, answer in each["responses"].items()
+        if int(status) >= 400
+    ]
+    assert [{"$ref": "#/components/schemas/ErrorAnswer"}] * len(errors) == errors
 
 
 @pytest.mark.parametrize("value", ["1" * 30, '"\\ud800"'], ids=["a number beyond 64 bits", "half a character"])
