@@ -61,6 +61,11 @@ def _landed(base: Path, name: str) -> Landed:
     return Landed(table=name, format="iceberg" if is_iceberg(base / name) else "delta", version=version, at=at)
 
 
+def is_landed(path: Path) -> bool:
+    """Return whether there is a table of either format in this folder."""
+    return is_iceberg(path) or is_table(path)
+
+
 def open_table(path: Path, as_of: str = "") -> Any:
     """Open a table that is there, as it is now, or as of a version or a time."""
     from deltalake import DeltaTable
@@ -114,7 +119,7 @@ def _version_or_time(as_of: str) -> int | datetime.datetime | None:
 @contextmanager
 def _held(path: Path) -> Iterator[Any]:
     """Open a table once nobody else writes to it: what was committed before that has to be known."""
-    if not is_iceberg(path) and not is_table(path):
+    if not is_landed(path):
         raise missing(str(path), Path(), f"at {path}")
     with table_lock(path):
         yield open_table(path)

@@ -22,7 +22,8 @@ By = Annotated[
 ]
 Picture = Annotated[Path | None, typer.Option(help="Write a picture to this file: .svg, or .png with the extra `lab`.")]
 Row = Annotated[
-    str, typer.Option(help="Of a Delta table: the records that made these rows, by a condition such as id = 7.")
+    str,
+    typer.Option(help="Of a Delta or Iceberg table: the records that made these rows, by a condition: id = 7."),
 ]
 _LAST_BATCHES = 3
 

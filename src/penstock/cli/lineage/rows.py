@@ -21,12 +21,18 @@ def show_origins(asked: "Questions", found: "Subject", where: str, times: dict[s
     """Show for each row that meets a condition the record that it was made of, and the batch that wrote it."""
     from penstock.lineage.shapes.parameters import DatasetsQuery
     from penstock.sinks.table_query import rows_of
-    from penstock.sinks.tables import open_table
+    from penstock.sinks.tables import is_landed, open_table
 
     if found.kind != "DATASET":
         raise BadInput(f"'{found.name}' is not a dataset: only those have rows")
     [dataset] = asked.datasets(DatasetsQuery(dataset_id=[int(found.id)])).items
-    rows = rows_of(open_table(Path(dataset.data.name)), columns=[], where=where, limit=_MOST_ROWS).to_pylist()
+    folder = Path(dataset.data.name)
+    if dataset.data.location.type != "file" or (folder.is_dir() and not is_landed(folder)):
+        raise BadInput(
+            f"--row looks into Delta and Iceberg tables on this machine, and {dataset.data.name} is none",
+            fix=f"See which batches wrote it with: penstock lineage of dataset:{found.id}",
+        )
+    rows = rows_of(open_table(folder), columns=[], where=where, limit=_MOST_ROWS).to_pylist()
     if not rows:
         raise NotFound(f"no row of {dataset.data.name} meets '{where}'")
     if any(name not in rows[0] for name in _COORDINATES):

@@ -92,6 +92,17 @@ def test_a_folder_without_a_host_is_just_a_file(stored: Rows, run: Run) -> None:
     assert "/data/local  file" == said.stdout.splitlines()[0]
 
 
+def test_rows_of_what_is_no_table_are_not_looked_for(stored: Rows, run: Run, tmp_path: Path) -> None:
+    files = stored.dataset(str(tmp_path), stored.location("file", "host"))
+    topic = run("of", "orders", *_TIME, "--row", "id = 7")
+    folder = run("of", f"dataset:{files}", *_TIME, "--row", "id = 7")
+
+    for said, name, number in ((topic, "orders", 1), (folder, str(tmp_path), files)):
+        assert 2 == said.exit_code
+        assert f"--row looks into Delta and Iceberg tables on this machine, and {name} is none" in said.stderr
+        assert f"See which batches wrote it with: penstock lineage of dataset:{number}" in said.stderr
+
+
 @pytest.mark.usefixtures("stored")
 def test_from_and_to_show_one_way(run: Run) -> None:
     up, down = run("from", "mart.report", *_TIME), run("to", "dataset:1", *_TIME, "--by", "dataset")
