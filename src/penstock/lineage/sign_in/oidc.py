@@ -7,6 +7,7 @@ this sign-in. Nothing goes over a plain connection except to this machine.
 import base64
 import hashlib
 import hmac
+import http.client
 import json
 import secrets
 import urllib.error
@@ -25,6 +26,8 @@ from penstock.loopback import is_loopback
 from penstock.quantities import DurationMs
 from penstock.secret import Secret
 
+_NO_ANSWER = (OSError, ValueError, http.client.HTTPException, RecursionError)
+"""What is raised where a provider is away, or what answers in its place speaks no HTTP or no JSON."""
 _TIMEOUT_S = 10
 _MOST_BYTES = 1024 * 1024
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -165,7 +168,7 @@ class Provider:
                 leeway=_LEEWAY_S,
                 options={"require": ["exp", "iat", "iss", "aud", "sub"]},
             )
-        except jwt.PyJWKClientConnectionError:
+        except (jwt.PyJWKClientConnectionError, *_NO_ANSWER):
             raise SinkUnavailable("the OpenID provider does not answer") from None
         except jwt.PyJWTError:
             raise Refused("The provider's token is not accepted") from None
@@ -230,7 +233,7 @@ def _fetch(url: str, form: dict[str, str] | None = None, login: str | None = Non
     except urllib.error.HTTPError as error:
         error.close()
         raise Refused(f"The OpenID provider refused, with status {error.code}") from None
-    except (OSError, ValueError):
+    except _NO_ANSWER:
         raise SinkUnavailable("the OpenID provider does not answer, or not with JSON") from None
     if not isinstance(answer, dict):
         raise Refused("The OpenID provider answered something else than an object")

@@ -40,6 +40,8 @@ class _TestProvider:
         self.key: Any = _KEY
         self.algorithm = "RS256"
         self.asked: dict[str, str] = {}
+        self.raw: dict[str, bytes] = {}
+        """What it sends instead, to the letter, to whoever asks for a place."""
         handler = self._handler()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.issuer = f"http://127.0.0.1:{self._server.server_port}"
@@ -81,7 +83,9 @@ class _TestProvider:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                if self.path == "/keys":
+                if self.path in provider.raw:
+                    self.wfile.write(provider.raw[self.path])
+                elif self.path == "/keys":
                     key = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(_KEY.public_key()))
                     self._say({"keys": [{**key, "kid": "one", "use": "sig", "alg": "RS256"}]})
                 else:
@@ -91,6 +95,9 @@ class _TestProvider:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                if self.path in provider.raw:
+                    self.wfile.write(provider.raw[self.path])
+                    return
                 self._say(provider._token(dict(urllib.parse.parse_qsl(body)), self.headers.get("Authorization", "")))
 
             def _say(self, answer: Any) -> None:
@@ -269,6 +276,29 @@ def test_a_provider_that_is_away_is_told_as_such(client: TestClient, provider: _
 
     assert (503, "unavailable") == (answer.status_code, answer.json()["error"]["code"])
     assert answer.headers["retry-after"]
+
+
+@pytest.mark.parametrize("place", ["/.well-known/openid-configuration", "/token", "/keys"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"gibberish\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 50\r\n\r\n[",
+        b"HTTP/1.0 200 OK\r\n\r\n<html>",
+        b"HTTP/1.0 200 OK\r\n\r\n" + b"[" * 100_000,
+        b"HTTP/1.0 200 OK\r\n\r\n\xff",
+    ],
+    ids=["no HTTP", "cut off", "a page", "brackets without end", "no text"],
+)
+def test_a_provider_that_answers_nonsense_is_told_as_away(
+    client: TestClient, provider: _TestProvider, place: str, sent: bytes
+) -> None:
+    begun = {} if place.startswith("/.") else _begin(client, provider)
+    provider.raw[place] = sent
+
+    answer = client.get("/v1/auth/callback", params=begun) if begun else client.get("/v1/auth/login")
+
+    assert (503, "unavailable") == (answer.status_code, answer.json()["error"]["code"])
 
 
 def test_settings_name_a_secret_and_places_that_keep_it(tmp_path: Path) -> None:
