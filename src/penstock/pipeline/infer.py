@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from penstock.record.schema import parse
+from penstock.wording import plural
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -169,5 +170,6 @@ def _column(name: str, seen: _Seen, of: int) -> Column:
         notes.append("never with a value: a guess")
     if seen.misfits():
         others = sorted(kind for kind in seen.kinds if kind not in {"null", re.split("[<(]", seen.type)[0]})
-        notes.append(f"{seen.misfits()} would be dead letters ({', '.join(others)})")
+        letters = plural(seen.misfits(), "would be a dead letter", "would be dead letters")
+        notes.append(f"{letters} ({', '.join(others) or 'mixed values inside'})")
     return Column(name, seen.type, is_required, ", ".join(notes))

@@ -41,7 +41,7 @@ def test_a_type_takes_most_of_what_was_seen(values: list[object], expected: str)
 def test_what_would_not_fit_is_counted_and_what_is_not_always_there_is_said() -> None:
     columns = sample({"id": 1, "a": 1}, {"id": "two", "a": None}, {"id": 3}).columns
 
-    assert [("id", "in 3 of 3, 1 would be dead letters (string)"), ("a", "in 2 of 3, 1 null")] == [
+    assert [("id", "in 3 of 3, 1 would be a dead letter (string)"), ("a", "in 2 of 3, 1 null")] == [
         (each.name, each.note) for each in columns
     ]
 
