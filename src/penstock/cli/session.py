@@ -92,7 +92,10 @@ class Session:
         hosts = [server.rpartition(":")[0].strip("[]") for server in found.bootstrap_servers.split(",")]
         if all(map(is_loopback, hosts)):
             if not is_reachable(found):
-                raise explain_outage(found, "").error
+                error = explain_outage(found, "").error
+                if self.settings.external is not None:  # `up` starts none where this one is named
+                    error.fix = "Check the address, and whether it runs; name none to use the cluster of: penstock up"
+                raise error
             if self.settings.external is not None:  # of one that is ours, more than that has been looked at
                 require_kafka(found.bootstrap_servers)
         return found

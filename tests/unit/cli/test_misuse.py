@@ -260,6 +260,33 @@ def test_a_kafka_that_does_not_run_on_this_machine_is_reported_before_a_client_i
         Session(bootstrap="127.0.0.1:1").admin()
 
 
+def test_an_address_without_a_kafka_is_not_answered_with_up() -> None:
+    with pytest.raises(BrokerUnavailable) as caught:
+        Session(bootstrap="127.0.0.1:1").admin()
+
+    expected = "Check the address, and whether it runs; name none to use the cluster of: penstock up"
+    assert expected == caught.value.fix
+
+
+@pytest.mark.parametrize("command", ["preview", "run", "start --no-wait"])
+def test_a_function_that_is_not_there_is_refused_with_its_line_before_anything_starts(
+    tmp_path: Path, command: str
+) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "rules_of_misuse.py").write_text("def priced(row):\n    return row\n")
+    (tmp_path / "p.yaml").write_text(
+        "name: p\nsource: {topics: [orders]}\ndecode: {type: json, schema: id bigint}\n"
+        "steps:\n  - python: rules_of_misuse:prised\nsinks: [{type: json, path: out}]\n"
+    )
+
+    with chdir(tmp_path):
+        said = CliRunner().invoke(app, ["pipeline", *command.split(), "p.yaml"], prog_name="penstock")
+
+    assert 2 == said.exit_code
+    expected = "error: p.yaml:5: steps.0.python: the module 'rules_of_misuse' has no function 'prised'"
+    assert f"{expected}; did you mean 'priced'?\n" == said.stderr
+
+
 def test_up_below_the_folder_of_the_cluster_that_has_the_port_names_that_folder(tmp_path: Path) -> None:
     (tmp_path / ".penstock/broker").mkdir(parents=True, mode=0o700)
     (tmp_path / ".penstock/broker/cluster.json").write_text("{}")

@@ -31,7 +31,7 @@ def run(
 
     if once and stream:
         raise BadInput("say --once or --stream, not both")
-    spec = load_and_warn(file, once=once, stream=stream)
+    spec = load_and_warn(file, once=once, stream=stream, master=master)
     with run_display() as show:
         status = drive(spec, session(context).settings, file, show=show, master=master)
     print_json(status) if as_json else print_account(status)
@@ -50,7 +50,7 @@ def start(
     """Run a pipeline in the background: restarted after outages, stopped by errors that need a person."""
     from penstock.operate import supervisor
 
-    spec = load_and_warn(file, stream=stream)
+    spec = load_and_warn(file, stream=stream, master=master)
     settings = session(context).settings
     supervisor.start(spec.name, settings, file, session(context).arguments(), master, stream=stream)
     watch = f"Watch it with: penstock pipeline status {spec.name} --watch"
