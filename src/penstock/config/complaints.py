@@ -1,5 +1,6 @@
 """What pydantic finds wrong, in the words of somebody who writes a file and has never heard of pydantic."""
 
+import re
 from typing import Any
 
 from penstock.wording import nearest
@@ -19,7 +20,6 @@ _WORDS = {
     "less_than": "it must be less than {lt}",
     "less_than_equal": "it must be at most {le}",
     "list_type": "a list is needed here, such as [a, b]",
-    "literal_error": "it must be {expected}",
     "missing": "it is required",
     "model_attributes_type": "`key: value` lines are needed here",
     "model_type": "`key: value` lines are needed here",
@@ -34,8 +34,12 @@ _WORDS = {
 
 
 def in_words(problem: Any) -> str:
-    """Return what is wrong with a value; of pydantic's errors without an input, so that no value is repeated."""
+    """Return what is wrong with a value, which is never repeated; with its input, also which choice was meant."""
     context = problem.get("ctx", {})
+    if problem["type"] == "literal_error":
+        typed, known = problem.get("input"), re.findall("'([^']*)'", context["expected"])
+        close = nearest(typed, known) if isinstance(typed, str) else None
+        return f"it must be {context['expected']}" + (f"; did you mean '{close}'?" if close else "")
     if problem["type"] == "union_tag_invalid":
         known = [each.strip(" '") for each in context["expected_tags"].split(",")]
         close = nearest(context["tag"], known)

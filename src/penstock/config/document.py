@@ -159,7 +159,7 @@ def _is_model(part: Any) -> bool:
     return isinstance(part, type) and issubclass(part, BaseModel)
 
 
-def _complaint(path: Path, lines: dict[KeyPath, int], model: type[BaseModel], problem: Any) -> str:
+def _keys_of(problem: Any, lines: dict[KeyPath, int]) -> KeyPath:
     location = tuple(problem["loc"])
     # pydantic puts a union's tag into the location; drop the parts that are not in the document.
     keys: KeyPath = ()
@@ -170,7 +170,7 @@ def _complaint(path: Path, lines: dict[KeyPath, int], model: type[BaseModel], pr
         keys = (*keys, location[-1])
     elif problem["type"] == _CONTRADICTION:
         keys = location
-    return placed(path, lines, keys, in_words_of_keys(model, problem))
+    return keys
 
 
 def in_words_of_keys(model: type[BaseModel], problem: Any) -> str:
@@ -200,9 +200,19 @@ def contradiction(text: str, *keys: str | int) -> ValidationError:
 
 def placed(path: Path, lines: dict[KeyPath, int], keys: KeyPath, text: str) -> str:
     """Write a complaint with its file, line and key path; of a key that is not there, with its parent's line."""
-    known = next((keys[:length] for length in range(len(keys), -1, -1) if keys[:length] in lines), ())
     shown = ".".join(map(str, keys)) or "the file"
-    return f"{path}:{lines.get(known, 1)}: {shown}: {text}"
+    return f"{path}:{_line(lines, keys)}: {shown}: {text}"
+
+
+def in_order(path: Path, lines: dict[KeyPath, int], found: Iterable[tuple[KeyPath, str]]) -> list[str]:
+    """Write complaints as `placed` does, each once, from the top of the file to its end."""
+    by_line = sorted(found, key=lambda each: _line(lines, each[0]))
+    return list(dict.fromkeys(placed(path, lines, keys, text) for keys, text in by_line))
+
+
+def _line(lines: dict[KeyPath, int], keys: KeyPath) -> int:
+    known = next((keys[:length] for length in range(len(keys), -1, -1) if keys[:length] in lines), ())
+    return lines.get(known, 1)
 
 
 def load(path: Path, model: type[Model]) -> Model:
@@ -230,6 +240,6 @@ def load_with_lines(path: Path, model: type[Model], text: str | None = None) -> 
     try:
         return model.model_validate(data if data is not None else {}, context={"base": path.absolute().parent}), lines
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False)
-        complaints = dict.fromkeys(_complaint(path, lines, model, each) for each in problems)
-        raise Mistakes("\n".join(map(one_line, complaints))) from None
+        problems = error.errors(include_url=False)
+        found = [(_keys_of(each, lines), in_words_of_keys(model, each)) for each in problems]
+        raise Mistakes("\n".join(map(one_line, in_order(path, lines, found)))) from None

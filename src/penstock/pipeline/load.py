@@ -51,7 +51,7 @@ def load_with_warnings(
         spec = spec.model_copy(update={"speed": "stream"})
     found = problems(spec, path.resolve().parent, import_code=import_code)
     texts = {
-        level: [document.placed(path, lines, each.keys, each.text) for each in found if each.level == level]
+        level: document.in_order(path, lines, [(each.keys, each.text) for each in found if each.level == level])
         for level in ("error", "warning")
     }
     if texts["error"]:

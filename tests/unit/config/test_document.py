@@ -105,6 +105,15 @@ def test_several_problems_give_a_line_each(file: Path) -> None:
     assert expected == set(actual.splitlines())
 
 
+@pytest.mark.parametrize("parts", [["topics", "cluster"], ["cluster", "topics"]], ids=" ".join)
+def test_several_problems_are_told_from_the_top_of_the_file_to_its_end(file: Path, parts: list[str]) -> None:
+    wrong = {"topics": "topics:\n  a: {partitions: 0}\n", "cluster": "cluster:\n  port: -1\n"}
+
+    actual = complaint(file, "".join(wrong[part] for part in parts))
+
+    assert [f"{file}:2", f"{file}:4"] == [line.partition(": ")[0] for line in actual.splitlines()]
+
+
 def test_a_broken_file_is_refused_with_the_line_where_it_breaks(file: Path) -> None:
     actual = complaint(file, "topics:\n  a: [1, 2\nb: 3\n")
 

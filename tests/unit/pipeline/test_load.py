@@ -188,6 +188,7 @@ def test_what_contradicts_is_refused_with_file_line_and_key(
         ("batch: {max_bytes: 1kB}", (6, "batch.max_bytes", "it must be at least 1000000")),
         ("batch: {max_wait: 2}", (6, "batch.max_wait", "write the unit too")),
         ("speed: fast", (6, "speed", "it must be 'scheduled', 'stream' or 'realtime'")),
+        ("speed: steram", (6, "speed", "it must be 'scheduled', 'stream' or 'realtime'; did you mean 'stream'?")),
         ("sources: 1", (6, "sources", "this key is not known; did you mean 'source'?")),
         (
             "steps:\n  - sql: SELECT count(*) AS n FROM events",
