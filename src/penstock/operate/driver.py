@@ -108,9 +108,11 @@ def run(
         ExitStack() as reports,  # the outermost: it says how the run ended
         _on_signal(stop),
         paths.locked(spec.name) as held,
-        _on_record(status, settings.home, paths.folder) as record,
+        ExitStack() as on_record,
     ):
+        # Before anything is on record: the status is that of the pipeline whose name this is.
         belonging.require_own_name(paths.folder, spec.name, file)
+        record = on_record.enter_context(_on_record(status, settings.home, paths.folder))
         belonging.write_file(paths.folder, file)
         listeners.append(record.batch)
         runner = make_runner(spec, settings, file, master, held, will_run=True)

@@ -11,6 +11,7 @@ from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.errors import CheckpointLost, Conflict
 from penstock.operate import belonging
 from penstock.operate.known_pipelines import paths_of
+from penstock.operate.status import Status, saved
 
 
 @pytest.fixture
@@ -90,16 +91,21 @@ def test_a_checkpoint_that_is_lost_at_home_stays_lost(tmp_path: Path) -> None:
         raise CheckpointLost("the checkpoint is lost")
 
 
-def test_a_copy_with_the_same_name_is_not_started_beside_the_file_that_has_the_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["start", "run --once"])
+def test_a_copy_with_the_same_name_is_refused_and_the_state_of_the_file_that_has_the_name_stays(
+    tmp_path: Path, command: str
+) -> None:
     owner, copy = (tmp_path / name for name in ("orders.yaml", "copy.yaml"))
     for file in (owner, copy):
         file.write_text("name: orders\nsource: {topics: [orders]}\ndecode: {type: raw}\nsinks: [{type: console}]\n")
     folder = paths_of(settings.load(home=tmp_path / "home"), "orders").folder
     folder.mkdir(parents=True)
     belonging.write_file(folder, owner)
+    finished = Status(pipeline="orders", state="finished", pid=1, file=str(owner), events=3)
+    finished.save(folder)
 
-    said = CliRunner().invoke(app, ["--home", str(tmp_path / "home"), "pipeline", "start", str(copy)])
+    said = CliRunner().invoke(app, ["--home", str(tmp_path / "home"), "pipeline", *command.split(), str(copy)])
 
     assert Conflict.exit_code == said.exit_code, said.stderr
     assert f"the name 'orders' belongs to the pipeline in {owner}, and {copy} has it too" in said.stderr
-    assert ["pipeline.json"] == [each.name for each in folder.iterdir()]
+    assert finished == saved(folder)
