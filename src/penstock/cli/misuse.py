@@ -15,6 +15,7 @@ _NO_COMMAND = "No such command "
 _TYPED = re.compile(r"""No such command (["'])(.*?)\1""")
 _PIPELINE_FILES = (".yaml", ".yml", ".py")
 _NO_OPTION = "No such option: "
+_NOT_ONE_OF = re.compile(r"'([^']*)' is not one of (.+)")
 _CALLED_ELSEWHERE = {
     "create": "Topics are made with: penstock topic create NAME; pipelines with: penstock pipeline new NAME",
     "help": "See: penstock --help",
@@ -61,6 +62,9 @@ def misused(error: TyperException, command: str, *, as_json: bool) -> Exception:
         message = _unknown_command(typed[2], context)
     elif message.startswith(_NO_OPTION):
         message = _unknown_option(error, context, path)
+    elif choice := _NOT_ONE_OF.search(message):
+        close = nearest(choice[1], re.findall("'([^']*)'", choice[2]))
+        message = f"{message.rstrip('.')}. Did you mean '{close}'?" if close else message
     elif message.startswith("Missing argument") and context is not None:
         message = f"{message.rstrip('.')}; write: {_usage(context)}"
     see = "" if "See: " in message else f" See: {path} --help"

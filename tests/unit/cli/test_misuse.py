@@ -57,6 +57,10 @@ from penstock.operate.status import Status
         ("table compact t --target 5", "--target: '5' is not a size: write a number and one of B, KB, MB, GB"),
         ("group reset g", "give exactly one of --to, --by and --like. Nothing was changed. From the beginning again: "),
         ("scenario poison --sink oracle", "'oracle' is not one of 'delta', 'json', 'kafka', 'postgres'"),
+        (
+            "dead replay --stage expext",
+            "'where', 'sink'. Did you mean 'expect'? See: penstock dead replay --help",
+        ),
         ("--home", "option '--home' requires an argument. See: penstock --help"),
         ("topic create --partitions", "option '--partitions' requires an argument. See: penstock topic --help"),
         ("dead list --stage", "option '--stage' requires an argument. See: penstock dead --help"),
