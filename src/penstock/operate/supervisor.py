@@ -203,8 +203,9 @@ def stop(name: str, settings: Settings, timeout_s: float) -> bool:
         found = states.load(folder)
         if found is None:
             raise NotFound(f"no pipeline '{name}' has run here", fix="List them with: penstock pipeline list")
+        ended = f"it {'is' if found.state == 'stopped' else 'has'} {found.state}"
         raise Conflict(
-            f"pipeline '{name}' is not running: it is {found.state}" + (f": {found.reason}" if found.reason else ""),
+            f"pipeline '{name}' is not running: {ended}" + (f": {found.reason}" if found.reason else ""),
             fix=f"Start it with: penstock pipeline start {found.file}",
         )
     with suppress(psutil.NoSuchProcess):

@@ -55,7 +55,7 @@ def test_no_name_leads_out_of_the_folder_of_pipelines(name: str, ask: Asked) -> 
 def test_what_is_stopped_already_is_said_to_be(ask: Asked) -> None:
     said = ask("POST", "/pipelines/orders/stop")
 
-    assert (409, "pipeline 'orders' is not running: it is failed: no table") == (
+    assert (409, "pipeline 'orders' is not running: it has failed: no table") == (
         said.status_code,
         said.json()["error"]["message"],
     )

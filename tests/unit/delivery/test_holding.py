@@ -104,7 +104,7 @@ def test_stop_leaves_a_stranger_alone_that_got_the_number_of_a_dead_driver(setti
 
     assert told is not None
     assert "crashed" == told.state
-    assert "pipeline 'combat' is not running: it is crashed" == caught.value.what
+    assert "pipeline 'combat' is not running: it has crashed" == caught.value.what
     assert lives
 
 
