@@ -76,7 +76,7 @@ class OutboxSource(Source):
 
 @dataclass(frozen=True)
 class OutboxReader:
-    """Reads offset ranges inside of a task."""
+    """Reads offset ranges inside a task."""
 
     path: str
 

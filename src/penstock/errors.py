@@ -74,7 +74,7 @@ class Transient(PenstockError):
 
 
 class Terminal(PenstockError):
-    """Trying again gives the same answer: somebody has to change something first."""
+    """A retry would fail again: something has to be changed first."""
 
 
 class BrokerUnavailable(Transient):
@@ -189,7 +189,7 @@ class FormatNotUnderstood(Conflict):
 
 
 class Discontinuity(Terminal):
-    """Going on would skip or double events, so a person decides; nothing is touched until then."""
+    """Continuing would skip or duplicate events, so a person has to decide; until then nothing is changed."""
 
     exit_code = 9
 
@@ -203,7 +203,7 @@ class PositionLost(Discontinuity):
 
 
 class ClusterReplaced(Discontinuity):
-    """Another Kafka cluster answers than the one that the positions are of."""
+    """The Kafka cluster that answers is not the cluster that the positions belong to."""
 
 
 class StateOutdated(Discontinuity):
@@ -231,7 +231,7 @@ class PipelineHalted(Terminal):
 def interruption_in(error: BaseException) -> KeyboardInterrupt | None:
     """Return the Ctrl-C, or whatever a signal's handler raised in its place, that an error stands for; None if none.
 
-    confluent-kafka runs Python inside of its calls. What a handler raises there comes out as a `SystemError`.
+    confluent-kafka runs Python inside its calls. What a handler raises there comes out as a `SystemError`.
     """
     found = error.__cause__ if isinstance(error, SystemError) else error
     return found if isinstance(found, KeyboardInterrupt) else None

@@ -6,7 +6,7 @@ _HEALTHY_AFTER_S = 60.0
 
 
 class Pauses:
-    """The pauses of one thing that is started again and again."""
+    """The pauses between restarts of one process."""
 
     def __init__(self) -> None:
         self._last_s = 0.0

@@ -1,4 +1,4 @@
-"""Who listens on a port of this machine, where that can be seen."""
+"""Which process listens on a port of this machine, where the system shows it."""
 
 import errno
 import os

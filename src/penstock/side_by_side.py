@@ -1,4 +1,4 @@
-"""Several things done at the same time, each in a thread that holds nobody up.
+"""Runs several functions at the same time, each in a thread that does not keep the process alive.
 
 The threads of Python's own pools are waited for when the process ends: Ctrl-C would seem to do nothing until they are
 done. Here it ends the wait, and with the process what is still going on in it.

@@ -1,4 +1,4 @@
-"""Words that messages are made of. Imports nothing of Penstock: whatever prints a line has it at hand."""
+"""Words that messages are made of. Imports nothing of Penstock, so that every module can use it."""
 
 from collections.abc import Iterable
 from pathlib import Path

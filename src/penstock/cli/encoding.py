@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Encoding:
-    """What becomes of a line and its key before they are sent; nothing without a schema."""
+    """Encodes a line and its key before they are sent; without a schema they stay as they are."""
 
     topic: str
     values: "Serializer | None"

@@ -1,4 +1,4 @@
-"""Something that changes, shown as it does: redrawn in place on a terminal, a line for each change elsewhere."""
+"""Live output: redrawn in place on a terminal, a line for each change elsewhere."""
 
 import os
 import sys

@@ -44,7 +44,7 @@ _EXTRAS: dict[ServiceName, Extra] = {
 
 
 class ProgressRelay:
-    """Hands on what is happening now to whoever shows it; nobody at first."""
+    """Passes progress messages on to whatever displays them; at first nothing does."""
 
     def __init__(self) -> None:
         self.to: Callable[[str], None] = lambda _line: None

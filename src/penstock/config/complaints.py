@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in the words of somebody who writes a file and has never heard of pydantic."""
+"""Errors of pydantic, reworded for somebody who writes a file and does not know pydantic."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The names of services, for whoever only names one."""
+"""The names of services, for code that only needs a name."""
 
 from typing import Literal, get_args
 

@@ -1,4 +1,4 @@
-"""Where things are and which setting wins.
+"""Settings: where files and servers are, and which source of a setting wins.
 
 The one place that decides. From strongest to weakest:
 

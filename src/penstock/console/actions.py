@@ -1,4 +1,4 @@
-"""Actions that are done once: whoever sends the same action id again gets the answer of the first time.
+"""Idempotent actions: a request with an action id that is known gets the first answer again.
 
 A double click, and a client that repeats a request because the answer got lost, so change nothing more. Answers are
 kept on the disk, the newest thousand, so they outlive the console; what failed is not kept, for nothing came of it. Of

@@ -1,4 +1,4 @@
-"""Open dead letters as many people look at them: they are read again only when something was written in between."""
+"""Open dead letters, read once for many viewers: they are read again only after something was written."""
 
 import threading
 from collections import OrderedDict

@@ -9,7 +9,7 @@ EVERY_S = 5.0
 
 
 class Looks(ABC):
-    """Something that is looked at from `begin` to `end`. Whoever reads what was seen holds the lock."""
+    """Looks at a system repeatedly, from `begin` to `end`. Who reads the results holds the lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

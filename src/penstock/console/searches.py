@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Wanted(BaseModel, frozen=True, extra="forbid"):
-    """What to look for: records that fit everything that is said."""
+    """Criteria of a search: a record has to meet all of them."""
 
     topic: str = Field(max_length=249, description="Topic.")
     key: str | None = Field(None, description="Text that the key contains.")

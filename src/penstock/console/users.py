@@ -1,4 +1,4 @@
-"""Who may sign in to the console, and as what. Whoever has no role on record only looks."""
+"""Who may sign in to the console, and in which role. A user without a recorded role is a viewer."""
 
 from pathlib import Path
 from typing import Literal, get_args

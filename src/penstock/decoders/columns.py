@@ -173,7 +173,7 @@ def _is_fine(kind: pa.DataType) -> bool:
 
 
 def replace_required(column: Column) -> Column:
-    """Return a column that may be null: inside of a struct that is null, its parts are, too."""
+    """Return a column that may be null: inside a struct that is null, its parts are, too."""
     return replace(column, default=None) if column.default is REQUIRED else column
 
 

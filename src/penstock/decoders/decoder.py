@@ -77,7 +77,7 @@ class DecoderModel(BaseModel, frozen=True, extra="forbid"):
         return None
 
     def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none
-        """Return what is wrong with it in this pipeline, with keys inside of the decoder."""
+        """Return what is wrong with it in this pipeline, with keys inside the decoder."""
         return ()
 
     @abstractmethod

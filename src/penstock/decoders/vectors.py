@@ -1,4 +1,4 @@
-"""The bytes of many records in one piece, and what is read out of all of them at once, with numpy.
+"""The bytes of many records in one buffer, from which numpy reads values of all records at once.
 
 Whatever is odd about a record, a number that ends too late, a text that is no UTF-8, is not judged here: the record is
 marked, what was read of it means nothing, and somebody who knows what is wrong with it reads it alone.

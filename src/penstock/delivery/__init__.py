@@ -1,1 +1,1 @@
-"""What makes delivery right: positions, the checkpoint, dead letters, gaps, lag. Nothing here imports Spark."""
+"""What delivery guarantees rest on: positions, the checkpoint, dead letters, gaps, lag. Nothing here imports Spark."""

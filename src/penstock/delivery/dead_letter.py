@@ -1,4 +1,4 @@
-"""One dead letter: what it says, and reading them back. Apart from sending them, so that whoever looks loads little."""
+"""Dead letters as they are read back. Sending them is elsewhere, so that reading imports little."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

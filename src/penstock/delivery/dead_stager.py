@@ -34,7 +34,7 @@ class DeadStagerFactory:
 
 
 class DeadStager:
-    """Turns failed rows into dead letters, inside of a task."""
+    """Turns failed rows into dead letters, inside a task."""
 
     def __init__(self, factory: DeadStagerFactory, offset_range: OffsetRange) -> None:
         self._factory = factory

@@ -15,7 +15,7 @@ _FILE = "topics.json"
 
 
 class KnownTopics:
-    """The record of one pipeline. A lost one costs nothing while the checkpoint is there."""
+    """The topics that one pipeline has read. Losing the file costs nothing while the checkpoint exists."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _FILE

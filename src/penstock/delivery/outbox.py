@@ -67,7 +67,7 @@ class Outbox:
             "error_cb": causes,
             "group.id": group,
             "enable.auto.commit": False,
-            # Offsets inside of a transaction that is not over yet are waited for, not overlooked.
+            # Offsets inside a transaction that is not over yet are waited for, not overlooked.
             "isolation.level": "read_committed",
         }
         with opening(connection):

@@ -25,7 +25,7 @@ _RULES = 2
 
 
 class Analysis:
-    """Answers of Spark's, in one file; without a file nothing is kept."""
+    """Spark's answers, cached in one file; without a file nothing is cached."""
 
     def __init__(self, path: Path | None, settings: Mapping[str, str]) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Spark for a moment, as a preview and the test kit need it: one core, SQL alone, nothing compiled."""
+"""A short-lived Spark for previews and the test kit: one core, SQL only, no code generation."""
 
 import atexit
 import shutil

@@ -1,4 +1,4 @@
-"""Columns that a pipeline's records have brought, kept for whoever opens it next: the tables have them by then.
+"""Columns that a pipeline's records have added, kept for its next start: by then the tables have them.
 
 A file that is lost costs nothing while records still bring them; a column that they have no more is then to be named in
 the pipeline file.

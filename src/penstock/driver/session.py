@@ -123,7 +123,7 @@ class Starter:
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": "4",
             # What stands twice would be evaluated once, before everything else: also where AND keeps it from being
-            # evaluated at all, and outside of our attempt, so that one row that it fails on would fail the job.
+            # evaluated at all, and outside our attempt, so that one row that it fails on would fail the job.
             "spark.sql.subexpressionElimination.enabled": "false",
             "spark.sql.alwaysInlineCommonExpr": "true",  # the same for the operands of BETWEEN and NULLIF
             "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -22,7 +22,7 @@ _PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
 @contextmanager
 def client_options(connection: Connection, paths: PipelinePaths, spark: "SparkSession") -> Iterator[dict[str, str]]:
-    """Return the options of Spark's Kafka source and sink, valid inside of the block."""
+    """Return the options of Spark's Kafka source and sink, valid inside the block."""
     options = {"kafka.bootstrap.servers": connection.bootstrap_servers}
     login = connection.security.java()
     if not login:

@@ -47,7 +47,7 @@ def _unpack_whole(path: Path, place: Path, archive: jars.Jar) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack the files of an archive; one with a link, or with what would land outside of the folder, is refused."""
+    """Unpack the files of an archive; one with a link, or with what would land outside the folder, is refused."""
     folder.mkdir()
     try:
         # By hand, as Python before 3.11.4 has no filters for this.

@@ -1,4 +1,4 @@
-"""Classes that a JVM has parsed once and kept: whoever starts with them starts sooner.
+"""Class data archives: classes that a JVM has parsed before, with which the next one starts sooner.
 
 The JVM writes such an archive when it ends, which takes longer than one start saves; so it is made on request only. It
 holds for one Java and one class path. The JVM checks that itself, and does without an archive that does not fit. It

@@ -145,7 +145,7 @@ def opening(connection: Connection) -> Iterator[None]:
 
 
 class Causes:
-    """Hear why a client cannot connect, and say it when a call does not return."""
+    """Collects why a client cannot connect, for the error of a call that does not return."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

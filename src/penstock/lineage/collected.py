@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 
 class Facts(msgspec.Struct):
-    """All that some events say, each thing once. What is referred to by a key is in here, too: no key dangles."""
+    """All facts of some events, each once. Whatever a key refers to is included, too: no key dangles."""
 
     locations: dict[LocationKey, Location] = msgspec.field(default_factory=dict)
     datasets: dict[DatasetKey, Dataset] = msgspec.field(default_factory=dict)

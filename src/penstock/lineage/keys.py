@@ -51,7 +51,7 @@ def declared_by(job: JobKey) -> UUID:
 
 @lru_cache(_REMEMBERED)
 def time_of(run_id: UUID) -> datetime.datetime | None:
-    """Return the time inside of a UUIDv7; None for any other, and for a time that no calendar has."""
+    """Return the time inside a UUIDv7; None for any other, and for a time that no calendar has."""
     number = run_id.int
     if number >> 76 & 0xF != _UUID7:
         return None

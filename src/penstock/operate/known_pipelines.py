@@ -1,4 +1,4 @@
-"""Which pipelines have run here, where their folders are, and from which file each ran. Loads nothing that runs one."""
+"""Which pipelines have run here, where their folders are, and from which file each ran. Imports no driver."""
 
 from pathlib import Path
 

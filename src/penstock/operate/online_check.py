@@ -1,4 +1,4 @@
-"""What a start would meet: topics, servers, and tables that are there already. Nothing is made, read or written."""
+"""Checks what a start would find: topics, servers and existing tables. Nothing is created, read or written."""
 
 import tempfile
 from collections.abc import Callable

@@ -42,7 +42,7 @@ def rebuild(
     """
     source_partitions = [each.source_partition for each in runner.available]
     reported = runner.lag_report.reported(source_partitions)
-    # Positions inside of a transaction that a dead driver left open are not settled, and would be waited for in vain.
+    # Positions inside a transaction that a dead driver left open are not settled, and would be waited for in vain.
     runner.take_over()
     former = runner.continued(_former(runner))
     settled = _settled(runner, former, source_partitions)

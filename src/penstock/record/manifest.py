@@ -1,6 +1,6 @@
 """What a task reports to the driver of its offset range: what it read, what it staged, what its handlers did.
 
-Inside of a task, those in front report what they know by a `TaskSummary` in a row of its own, which travels beside the
+Inside a task, those in front report what they know by a `TaskSummary` in a row of its own, which travels beside the
 events. The end of the task puts it into the `Manifest`. Of a task that ran twice the driver gets one manifest only.
 """
 

@@ -1,6 +1,6 @@
 """How a record says which schema it was written with: a byte 0 and the schema's id in front of the value.
 
-Protobuf adds where in the file the message stands: the index of the message, then of the one inside of it, and so on,
+Protobuf adds where in the file the message stands: the index of the message, then of the one inside it, and so on,
 as zig-zag varints behind their count. A lone 0 means the first message of the file, [0].
 """
 

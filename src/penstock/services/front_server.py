@@ -35,7 +35,7 @@ _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class Front:
-    """Everything between a client and the program behind."""
+    """The reverse proxy between a client and the program behind it."""
 
     def __init__(self, options: FrontOptions) -> None:
         self._options = options

@@ -36,7 +36,7 @@ _IS_JSON = {"Content-Type": "application/json"}
 
 
 class RegistryAnswers:
-    """Hands requests on to Apicurio and adapts what comes back."""
+    """Forwards requests to Apicurio and adapts its responses."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""The process that looks after one service: a program that dies is started again, after a pause that grows.
+"""The process that supervises one service: a program that dies is restarted, after a growing pause.
 
 It knows nothing of what it runs: `launch.json` in the service's folder names the programs. SIGTERM ends them, the last
 one first, and then it. If it is killed itself, the programs go on; `penstock up` and `penstock down` find them.

@@ -150,7 +150,7 @@ def _require_in_calendar(name: str, days: pa.Array) -> None:
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     epoch = datetime.date(1970, 1, 1)
     if low is not None and (low < (_FIRST - epoch).days or high > (_LAST - epoch).days):
-        raise ValueError(f"{name} lies outside of the years 1 to 9999, and has no partition")
+        raise ValueError(f"{name} lies outside the years 1 to 9999, and has no partition")
 
 
 def _conflict(what: str, fix: str) -> Conflict:

@@ -1,4 +1,4 @@
-"""How the files of an Iceberg table are written that are no rows: each is on disk before anything names it."""
+"""Writes an Iceberg table's metadata files: each is synced to disk before anything refers to it."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Old snapshots of an Iceberg table, and the files that no snapshot names any more.
 
-Guarantee: what a snapshot names that stays is never deleted, and nothing outside of the table's folder. A snapshot is
+Guarantee: what a snapshot names that stays is never deleted, and nothing outside the table's folder. A snapshot is
 as old as the moment in which another took its place, so that one which somebody has just begun to read stays. Of a
 table with `gc.enabled: false`, whose files others may use, nothing goes at all.
 """

@@ -1,4 +1,4 @@
-"""What changes of a table need before they can be merged by key, inside of the transaction that merges them.
+"""What changes of a table need before they can be merged by key, inside the transaction that merges them.
 
 A truncate takes out what came before it, in the table and among the staged rows. A value that a change leaves out
 because it stayed the same is the one that the row had: after the change before it, or in the table; of a row that got

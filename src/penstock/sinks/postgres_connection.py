@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL on which nothing is waited for without an end.
+"""A connection to PostgreSQL on which every wait has a time limit.
 
 A server whose processes hang still acknowledges packets, so neither TCP nor the server's own `statement_timeout` ends
 the wait; the client has to. A connection that was given up is closed: what it was asked to do may still happen, which

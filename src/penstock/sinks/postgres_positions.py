@@ -1,4 +1,4 @@
-"""Where a PostgreSQL sink stands, and which table that is true of.
+"""The positions of a PostgreSQL sink, and the table that they belong to.
 
 Positions are rows of `penstock_positions`, in the schema of the sink's table. Each names the table that it belongs to
 by its OID and the files that PostgreSQL keeps it in, and one row that was written last, with the number of its batch.

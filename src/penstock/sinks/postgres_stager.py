@@ -1,4 +1,4 @@
-"""Copies rows into the staging table of a PostgreSQL sink, inside of a task."""
+"""Copies rows into the staging table of a PostgreSQL sink, inside a task."""
 
 import uuid
 from collections.abc import Iterator, Mapping

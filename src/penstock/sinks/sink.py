@@ -161,7 +161,7 @@ class SinkModel(BaseModel, frozen=True, extra="forbid"):
         return self.target()
 
     def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none
-        """Return what is wrong with it in this pipeline, with keys inside of the sink. Nothing is started for it."""
+        """Return what is wrong with it in this pipeline, with keys inside the sink. Nothing is started for it."""
         return ()
 
     @abstractmethod
@@ -244,7 +244,7 @@ class Sink(ABC):
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions that the sink keeps; None if it keeps none, and is therefore at least once."""
 
-    def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:  # noqa: ARG002 - most sinks keep positions inside of their data
+    def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:  # noqa: ARG002 - most sinks keep positions inside their data
         """Before a checkpoint is rebuilt: give up positions that are not true of what the sink holds now, find others.
 
         Return whether anything was changed; positions that Kafka forgot are put back by `refresh`, once every sink has

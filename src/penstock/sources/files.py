@@ -87,7 +87,7 @@ class FilesSource(Source):
 
 
 class FilesReader:
-    """Reads offset ranges of lines inside of a task."""
+    """Reads offset ranges of lines inside a task."""
 
     def chunks(
         self, offset_range: OffsetRange, max_bytes: int | None = None, _rejected: Collection[int] = ()
@@ -119,7 +119,7 @@ def _opened(path: Path) -> BinaryIO:
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise BadInput(f"{path} is not a file any more", safe="Nothing of it was read")
+        raise BadInput(f"{path} is no longer a file", safe="Nothing of it was read")
     return file
 
 

@@ -1,4 +1,4 @@
-"""Kafka topics, read by librdkafka inside of Spark's tasks.
+"""Kafka topics, read by librdkafka inside Spark's tasks.
 
 Guarantee: every committed record of an offset range, once, in the order of its partition; records of aborted
 transactions never. New partitions, and new topics that match a pattern, are read from their start. The login is

@@ -28,7 +28,7 @@ _WAIT_MS = 50
 
 
 class KafkaReader:
-    """Reads offset ranges inside of a task. Travels to the task as it is: it holds no client and no secret."""
+    """Reads offset ranges inside a task. Travels to the task as it is: it holds no client and no secret."""
 
     def __init__(self, connection: Connection, cluster_id: str, skipped: Skipped | None = None) -> None:
         self._connection = connection

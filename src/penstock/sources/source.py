@@ -38,7 +38,7 @@ class SourceContext:
 
 
 class PartitionReader(Protocol):
-    """Reads offset ranges inside of a task. Travels there: small, picklable, and without a secret."""
+    """Reads offset ranges inside a task. Travels there: small, picklable, and without a secret."""
 
     def chunks(
         self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = (), /
@@ -127,7 +127,7 @@ class SourceModel(BaseModel, frozen=True, extra="forbid"):
         return target in self.targets()
 
     def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none
-        """Return what is wrong with it in this pipeline, with keys inside of the source. Nothing is looked up."""
+        """Return what is wrong with it in this pipeline, with keys inside the source. Nothing is looked up."""
         return ()
 
     def open(self, context: SourceContext) -> Source:  # noqa: ARG002

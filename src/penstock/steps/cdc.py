@@ -103,7 +103,7 @@ class Cdc(StepModel, frozen=True):
             yield Problem.error("changes are read from the record as it is: say `decode: {type: raw}`", "cdc")
 
     def open(self, context: StepContext) -> "CdcTask":  # noqa: ARG002 - it needs nothing
-        """Return what runs inside of Spark's tasks."""
+        """Return what runs inside Spark's tasks."""
         return CdcTask(self)
 
 

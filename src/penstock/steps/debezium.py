@@ -96,7 +96,7 @@ class _Change(msgspec.Struct):
 
 
 class _Record(_Change):
-    """With Connect's schemas the change is inside of `payload`; without them it is the record itself."""
+    """With Connect's schemas the change is inside `payload`; without them it is the record itself."""
 
     schema: msgspec.Raw = msgspec.Raw(b"")
     payload: _Change | None = None

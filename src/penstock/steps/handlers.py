@@ -112,7 +112,7 @@ class Handlers(StepModel, frozen=True):
         return [each.batch_timeout for each in self.batchers.values()]
 
     def open(self, context: StepContext) -> "HandlersTask":
-        """Return what runs inside of Spark's tasks."""
+        """Return what runs inside Spark's tasks."""
         from penstock.steps.handlers_task import HandlersTask
 
         columns = columns_after(self.returns, context.schema)

@@ -55,7 +55,7 @@ class Python(StepModel, frozen=True):
         return list(parse(self.returns).names) if self.returns else names
 
     def open(self, context: StepContext) -> "PythonTask":
-        """Return what runs inside of Spark's tasks."""
+        """Return what runs inside Spark's tasks."""
         return PythonTask(self, columns_after(self.returns, context.schema), context)
 
 

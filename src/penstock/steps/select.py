@@ -1,4 +1,4 @@
-"""SQL taken apart: the SELECT of a row-local step, and conditions of one row. Nothing of it is run.
+"""Parses SQL: the SELECT of a row-local step, and conditions of one row. Nothing is executed.
 
 What looks at more than one event is refused. Expressions stay to the letter as the user wrote them; a parser only finds
 where they begin and end, and which columns they mention.
@@ -194,7 +194,7 @@ def _named(text: str, tokens: list[Token]) -> tuple[str | None, str]:
 
 
 def with_columns_for_stars(expression: str, columns: list[str]) -> str:
-    """Spell out a star inside of a function, as in `struct(*)`: it means the user's columns, not Penstock's."""
+    """Spell out a star inside a function, as in `struct(*)`: it means the user's columns, not Penstock's."""
     tokens = _tokens(expression)
     text, end = "", len(expression)
     for index in range(len(tokens) - 1, -1, -1):

@@ -50,7 +50,7 @@ class StepContext:
 
 
 class StepTask(Protocol):
-    """What runs inside of Spark's tasks. Travels there: small, picklable, and without a secret."""
+    """What runs inside Spark's tasks. Travels there: small, picklable, and without a secret."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -103,7 +103,7 @@ class StepModel(BaseModel, frozen=True, extra="forbid"):
         return self
 
     def problems(self, pipeline: PipelineView, names: list[str] | None) -> Iterable[Problem]:  # noqa: ARG002 - most have none
-        """Return what is wrong with it in this pipeline, behind these columns, with keys inside of the step."""
+        """Return what is wrong with it in this pipeline, behind these columns, with keys inside the step."""
         return ()
 
     def as_select(self) -> "Select | None":
@@ -111,7 +111,7 @@ class StepModel(BaseModel, frozen=True, extra="forbid"):
         return None
 
     def open(self, context: StepContext) -> StepTask:  # noqa: ARG002
-        """Return what runs inside of Spark's tasks."""
+        """Return what runs inside Spark's tasks."""
         raise BadInput(f"a `{self.keyword}` step does not run in Python's workers")
 
     def on_table(self, frame: "DataFrame", folder: Path) -> "DataFrame":  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""The user's own code in steps: finding it, opening it inside of a task, and what is known of it when it fails."""
+"""The user's own code in steps: finding it, opening it inside a task, and what is known of it when it fails."""
 
 import importlib
 import os

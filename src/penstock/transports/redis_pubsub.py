@@ -1,4 +1,4 @@
-"""Redis Pub/Sub: a loudspeaker. Whoever listens at that moment hears it, and nobody else ever will.
+"""Redis Pub/Sub: a message reaches whoever is subscribed at that moment, and nobody else.
 
 Guarantees. At most once. Subscribers hear messages in the order in which one sender sent them.
 
@@ -22,7 +22,7 @@ _CHUNK = 1000
 
 
 class RedisPubSub:
-    """Publishes to a channel of the topic's name. That Redis took a message does not mean that anybody heard it."""
+    """Publishes to a channel of the topic's name. That Redis took a message does not mean that anybody received it."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

@@ -38,7 +38,7 @@ def spill_of(schema: pa.Schema, selects: list[Select], conditions: list[str]) ->
     stars = [
         [part for part, name in zip(each.expressions, each.names, strict=True) if name is None] for each in selects
     ]
-    # A star inside of a function, as in struct(*), mentions every column.
+    # A star inside a function, as in struct(*), mentions every column.
     plain = (
         "except" not in said
         and all(each in (["*"], ["events.*"]) for each in stars)

@@ -1,4 +1,4 @@
-"""SQL inside of a Python worker: a SELECT, and the conditions of expectations and sinks, without a way to the JVM.
+"""SQL inside a Python worker: a SELECT, and the conditions of expectations and sinks, without a way to the JVM.
 
 Guarantee: the same rows, values and errors as `driver/safe_sql.py` gives. A row on which an expression raises gets an
 error that names it, rows that have failed already pass by, and what WHERE leaves out is gone.

@@ -1,4 +1,4 @@
-"""What runs inside of Spark's tasks: reading and decoding at one end, staging for every sink at the other.
+"""What runs inside Spark's tasks: reading and decoding at one end, staging for every sink at the other.
 
 One task handles one offset range of one partition, from its first to its last event, in order. Between them
 lie the user's steps. A task may run twice; it touches nothing but staged files and rows, and what it did is

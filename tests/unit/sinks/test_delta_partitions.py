@@ -200,7 +200,7 @@ def test_a_time_beyond_the_calendar_is_refused(tmp_path: Path) -> None:
     refused = stager.write(rows, pa.array([0, 1]))
 
     assert [0] == [index for index, _ in refused]
-    assert "outside of the years 1 to 9999" in refused[0][1]["message"]
+    assert "outside the years 1 to 9999" in refused[0][1]["message"]
 
 
 def test_numbers_booleans_and_dates_are_partitions_of_their_own_type(tmp_path: Path) -> None:

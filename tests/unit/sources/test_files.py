@@ -114,7 +114,7 @@ def test_a_pipe_in_the_place_of_a_listed_file_is_not_waited_for(tmp_path: Path) 
     (tmp_path / "events").unlink()
     os.mkfifo(tmp_path / "events")
 
-    with pytest.raises(BadInput, match="events is not a file any more"):
+    with pytest.raises(BadInput, match="events is no longer a file"):
         list(FilesSource(Files(path=tmp_path)).reader().chunks(OffsetRange(available_range.source_partition, 0, 1)))
 
 

@@ -50,7 +50,7 @@ class LetterId(BaseModel, frozen=True, extra="forbid"):
 
 
 class Chosen(BaseModel, frozen=True, extra="forbid"):
-    """Letters to do something with: those that fit, or single ones."""
+    """The letters to replay or discard: those that a filter selects, or single ones."""
 
     filter: Filter | None = Field(None, description="Which are meant; or name them with letters.")
     letters: list[LetterId] | None = Field(

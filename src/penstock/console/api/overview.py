@@ -24,7 +24,7 @@ _MOST_NAMED = 5
 
 
 class Concern(BaseModel, frozen=True):
-    """Something that needs somebody."""
+    """A problem that needs attention."""
 
     level: Literal["error", "warning"] = Field(description="error: something does not work; warning: it may not soon.")
     what: str = Field(description="What is the matter.")

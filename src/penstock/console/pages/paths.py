@@ -1,4 +1,4 @@
-"""Where the page of something is."""
+"""The addresses of the console's pages."""
 
 from urllib.parse import quote, urlencode
 

@@ -1,4 +1,4 @@
-"""Running the peers: each in a process of its own, in an environment that holds nothing but them."""
+"""Runs the peers, each in a process of its own, in an environment that has only them installed."""
 
 import hashlib
 import subprocess

@@ -25,7 +25,7 @@ _LOOK_EVERY_S = 0.05
 
 
 class ThrowawayServer(ABC):
-    """A server that asks for a password. Whoever stops or kills it starts it again, on the same port and data."""
+    """A server that asks for a password. Once stopped or killed it can be started again, on the same port and data."""
 
     name: ClassVar[str]
     """What the server is called when it does not start."""

@@ -26,7 +26,7 @@ _METRICS = ("games", "damage_dealt", "damage_received", "wins", "losses")
 
 
 class Difference(BaseModel, frozen=True):
-    """One way in which something is not as it should be."""
+    """One difference between what was sent and what was landed."""
 
     where: str = Field(description="The sink or table.")
     what: str = Field(description="What is wrong.")

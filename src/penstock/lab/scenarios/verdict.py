@@ -8,7 +8,7 @@ from penstock.lab.scenarios.judge import Difference
 
 
 class Fact(BaseModel, frozen=True):
-    """Something that happened on the way."""
+    """An event during the scenario."""
 
     what: str = Field(description="What is reported.")
     value: int | float | str = Field(description="What it was.")

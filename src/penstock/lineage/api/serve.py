@@ -1,4 +1,4 @@
-"""Running the REST service until it is told to end."""
+"""Runs the REST service until it is asked to stop."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Records go to Kafka, and each request hears what became of its own.
+"""Sends records to Kafka, and reports to each request what became of its own.
 
 Guarantee: `deliver` returns when all replicas in sync have every record. Otherwise it raises a `Refusal` that says how
 many records are in Kafka, which are not, and of which nobody knows: they were on their way when time ran out. The

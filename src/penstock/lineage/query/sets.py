@@ -32,7 +32,7 @@ def by_uuid(
 ) -> ColumnElement[bool]:
     """Return that a row of the history has one of these ids; partitions that cannot have it are left alone.
 
-    `created_at` is the time inside of a UUIDv7; of other ids nothing is known, and all partitions are asked.
+    `created_at` is the time inside a UUIDv7; of other ids nothing is known, and all partitions are asked.
     """
     timed, others = {}, set()
     for each in ids:

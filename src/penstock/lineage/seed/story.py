@@ -1,4 +1,4 @@
-"""What happens in the house: each story is some runs that belong together, as their producers would emit of them."""
+"""What happens in the house: each story is some runs that belong together, as their producers would emit them."""
 
 import datetime
 import random

@@ -71,7 +71,7 @@ class DatasetSchemaField(Shape):
     name: str = Field(description="Name of the column.")
     type: str | None = Field(default=None, description="Its type, as the producer calls it.")
     description: str | None = Field(default=None, description="Its description.")
-    fields: list["DatasetSchemaField"] = Field(default_factory=list, description="Columns inside of it.")
+    fields: list["DatasetSchemaField"] = Field(default_factory=list, description="Columns inside it.")
 
 
 class DatasetSchema(Shape):

@@ -13,7 +13,7 @@ _MOST_DOUBLINGS = 10
 
 
 class Tries:
-    """After three failures in a row a name waits 1, 2, 4 and up to 60 seconds; whoever waits is not even looked at.
+    """After three failures in a row a name waits 1, 2, 4 and up to 60 seconds; until then its password is not checked.
 
     A name waits at the address that it failed from: strangers elsewhere keep nobody out. Addresses that one client can
     choose from are one: all of this machine, and those of a network of IPv6.

@@ -167,7 +167,7 @@ class Locations:
 
 
 class _Groups:
-    """Which of some things belong together, over any number of steps."""
+    """Groups of keys that belong together, directly or through others."""
 
     def __init__(self) -> None:
         self._group: dict[str | int | LocationKey, set[str | int | LocationKey]] = defaultdict(set)

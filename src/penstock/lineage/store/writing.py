@@ -1,6 +1,6 @@
 """Writes facts into the store, merged with what is there.
 
-Guarantee: inside of the session's open transaction, and by rules that do not depend on order: the same facts twice, in
+Guarantee: inside the session's open transaction, and by rules that do not depend on order: the same facts twice, in
 pieces, or in another order give the same store. Whatever a row refers to is written before it.
 """
 

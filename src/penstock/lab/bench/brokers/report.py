@@ -48,7 +48,7 @@ class Line(BaseModel, frozen=True):
 
 
 class Measured(BaseModel, frozen=True, arbitrary_types_allowed=True):
-    """Everything that was seen of one broker."""
+    """All measurements of one broker."""
 
     contender: Contender = Field(description="Which.")
     speed: Speed = Field(description="The rounds.")
