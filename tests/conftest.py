@@ -109,8 +109,7 @@ def nothing_outlives_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with made as place, pytest.MonkeyPatch.context() as patch:
         Path(place).chmod(0o711)  # PostgreSQL passes through it as another user
         watcher = Watcher(tmp_path_factory.getbasetemp(), Path(place))
-        # Python removes the folder of `multiprocessing` at its very end, when the other one is gone already.
-        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.getbasetemp()))
+        # Python removes this folder at its very end, when the run's own two may be gone already: it is in neither.
         multiprocessing.util.get_temp_dir()
         patch.setattr(tempfile, "tempdir", place)
         yield

@@ -81,8 +81,8 @@ def test_a_run_that_has_forked_processes_ends_without_a_complaint(tmp_path: Path
     command = [sys.executable, "-m", "pytest", "-c", str(tests.parent / "pyproject.toml"), "-p", "conftest"]
 
     ran = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "made"), str(tmp_path / "test_fork.py")],
-        env={**os.environ, "PYTHONPATH": str(tests)},
+        [*command, "-p", "no:cacheprovider", str(tmp_path / "test_fork.py")],
+        env={**os.environ, "PYTHONPATH": str(tests), "TMPDIR": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -91,4 +91,4 @@ def test_a_run_that_has_forked_processes_ends_without_a_complaint(tmp_path: Path
 
     assert (0, "") == (ran.returncode, ran.stderr), ran.stdout
     assert "1 passed" in ran.stdout
-    assert not list((tmp_path / "made").glob("pymp-*"))
+    assert not list(tmp_path.glob("pymp-*"))
