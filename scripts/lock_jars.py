@@ -106,13 +106,13 @@ def resolve(roots: list[str], *, without: set[str]) -> list[dict[str, str]]:
 def archived(archive: Jar) -> list[dict[str, str]]:
     """Fetch an archive and describe it and what is in it."""
     with tempfile.TemporaryDirectory() as place:
-        aside = Path(place)
-        resolve_with_ivy(archive.dependency(), aside, lambda _there: None)
-        path = aside / archive.file_name
-        unpack(path, aside / "unpacked")
+        scratch = Path(place)
+        resolve_with_ivy(archive.dependency(), scratch, lambda _there: None)
+        path = scratch / archive.file_name
+        unpack(path, scratch / "unpacked")
         found = {
             "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-            "content_sha256": content_digest(aside / "unpacked"),
+            "content_sha256": content_digest(scratch / "unpacked"),
         }
     return [archive.model_copy(update=found).model_dump()]
 

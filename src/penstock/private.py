@@ -22,13 +22,13 @@ OWNER_ONLY_SHELL = ("/bin/sh", "-c", 'umask 077; exec "$0" "$@"')
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner reads, from its first byte on; after a crash it is the old one or the new."""
     make_missing_private(path.parent)
-    aside = path.with_name(path.name + ".new")
-    aside.unlink(missing_ok=True)
-    with open_private(aside) as file:
+    temporary = path.with_name(path.name + ".new")
+    temporary.unlink(missing_ok=True)
+    with open_private(temporary) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    aside.replace(path)
+    temporary.replace(path)
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -36,13 +36,13 @@ def replace_file(path: Path, content: bytes) -> None:
 
     Whoever may write to the folder could have put one there, to have a file of the user's overwritten.
     """
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _AS_UMASK_SAYS), "wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _AS_UMASK_SAYS), "wb") as file:
             file.write(content)
-        aside.replace(path)
+        temporary.replace(path)
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def open_private(path: Path) -> BinaryIO:

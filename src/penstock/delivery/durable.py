@@ -47,13 +47,13 @@ def read_versioned(path: Path, version: int, *, otherwise: str = "") -> dict[str
 def write_bytes(path: Path, data: bytes) -> None:
     """Replace `path`, for its owner alone, in one step: after a crash it holds either what was there or all of this."""
     make_missing_private(path.parent)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.unlink(missing_ok=True)
-    with open_private(aside) as file:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    with open_private(temporary) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    aside.replace(path)
+    temporary.replace(path)
     sync(path.parent)
 
 

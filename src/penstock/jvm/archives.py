@@ -36,13 +36,13 @@ def _is_sound(place: Path, archive: jars.Jar) -> bool:
 
 
 def _unpack_whole(path: Path, place: Path, archive: jars.Jar) -> None:
-    with tempfile.TemporaryDirectory(prefix="unpack-", dir=place.parent) as aside:
-        fresh = Path(aside) / "fresh"
+    with tempfile.TemporaryDirectory(prefix="unpack-", dir=place.parent) as scratch:
+        fresh = Path(scratch) / "fresh"
         unpack(path, fresh)
         if content_digest(fresh) != archive.content_sha256:
             raise EnvironmentNotReady(f"{path} does not hold what was locked", safe="Nothing was started")
         if place.exists():
-            place.rename(Path(aside) / "damaged")
+            place.rename(Path(scratch) / "damaged")
         fresh.rename(place)
 
 

@@ -158,12 +158,12 @@ def require_own(paths: Iterable[Path], folder: Path) -> None:
 def _fetch(jars: list[Jar], folder: Path, progress: Progress) -> None:
     """Fetch into a temporary folder, verify there, then move into place: a crash leaves nothing half done."""
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as place:
-        aside = Path(place)
+        scratch = Path(place)
         wanted = "".join(jar.dependency() for jar in jars)
-        complaint = resolve_with_ivy(wanted, aside, lambda steps: progress(steps, 2 * len(jars)), alone=True)
+        complaint = resolve_with_ivy(wanted, scratch, lambda steps: progress(steps, 2 * len(jars)), alone=True)
         for jar in jars:
-            if is_sound(jar, aside):
-                (aside / jar.file_name).replace(folder / jar.file_name)
+            if is_sound(jar, scratch):
+                (scratch / jar.file_name).replace(folder / jar.file_name)
     missing = [jar for jar in jars if not is_sound(jar, folder)]
     if missing:
         named = f"{missing[0].name} {missing[0].revision}"

@@ -31,12 +31,12 @@ def ensure(coordinates: str, folder: Path, cache: Path) -> bool:
     kept = cache / f"plugin-{coordinates.replace(':', '__')}"
     if kept.exists():
         require_own(kept.rglob("*"), kept)
-    with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as aside:
-        fresh = Path(aside) / "fresh"
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as scratch:
+        fresh = Path(scratch) / "fresh"
         if not _is_kept(kept, lock.get(coordinates)):
             with one_at_a_time(cache, kept.name):
                 if not _is_kept(kept, lock.get(coordinates)):
-                    _fetch(coordinates, Path(aside), kept)
+                    _fetch(coordinates, Path(scratch), kept)
         shutil.copytree(kept, fresh)
         digest = content_digest(fresh)
         if lock.get(coordinates, digest) != digest:
@@ -46,7 +46,7 @@ def ensure(coordinates: str, folder: Path, cache: Path) -> bool:
                 fix=f"If that is meant, remove it from {folder / _LOCK}",
             )
         if place.exists():
-            place.rename(Path(aside) / "damaged")
+            place.rename(Path(scratch) / "damaged")
         write_private(folder / _LOCK, orjson.dumps({**lock, coordinates: digest}, option=orjson.OPT_INDENT_2))
         fresh.rename(place)
     return True
@@ -73,22 +73,22 @@ def _read_lock(folder: Path) -> dict[str, str]:
     return found
 
 
-def _fetch(coordinates: str, aside: Path, kept: Path) -> None:
+def _fetch(coordinates: str, scratch: Path, kept: Path) -> None:
     organisation, name, version = coordinates.split(":")
     archive = Jar(organisation=organisation, name=name, revision=version, classifier="plugin", type="tar.gz", sha256="")
-    fetched = aside / "fetched"
-    complaint = resolve_with_ivy(archive.dependency(), aside, lambda _steps: None, alone=True)
-    if (aside / archive.file_name).exists():
-        unpack(aside / archive.file_name, fetched)
+    fetched = scratch / "fetched"
+    complaint = resolve_with_ivy(archive.dependency(), scratch, lambda _steps: None, alone=True)
+    if (scratch / archive.file_name).exists():
+        unpack(scratch / archive.file_name, fetched)
         _keep(fetched, kept)
         return
     jar = archive.model_copy(update={"classifier": "", "type": "jar"})
     followed = jar.dependency().replace('transitive="false"', 'transitive="true"')
-    complaint = resolve_with_ivy(followed, aside, lambda _steps: None) if "reach" not in complaint else complaint
-    if not (aside / jar.file_name).exists():
+    complaint = resolve_with_ivy(followed, scratch, lambda _steps: None) if "reach" not in complaint else complaint
+    if not (scratch / jar.file_name).exists():
         raise NotFound(f"the plugin {coordinates} could not be fetched ({complaint})", fix="Look at its coordinates")
     fetched.mkdir()
-    for path in aside.glob("*.jar"):
+    for path in scratch.glob("*.jar"):
         path.rename(fetched / path.name)
     _keep(fetched, kept)
 

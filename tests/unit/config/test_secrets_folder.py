@@ -50,9 +50,9 @@ def test_a_file_that_others_could_read_is_replaced_by_a_private_one(tmp_path: Pa
 
 
 def test_what_a_crash_left_aside_is_not_reused(tmp_path: Path) -> None:
-    aside = tmp_path / "secret.new"
-    aside.write_bytes(b"half")
-    aside.chmod(0o644)
+    temporary = tmp_path / "secret.new"
+    temporary.write_bytes(b"half")
+    temporary.chmod(0o644)
 
     write_private(tmp_path / "secret", b"whole")
 

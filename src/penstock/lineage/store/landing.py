@@ -35,11 +35,11 @@ ON CONFLICT (pipeline, sink, topic_id, "partition") DO UPDATE SET topic = exclud
 class LineageSink(Sink):
     """Writes to one store."""
 
-    def __init__(self, address: StoreAddress, name: str, pipeline: str, aside: Path) -> None:
+    def __init__(self, address: StoreAddress, name: str, pipeline: str, scratch: Path) -> None:
         super().__init__(name)
         self._address = address
         self._owner = (pipeline, name)
-        self._aside = aside
+        self._scratch = scratch
         self._opened: tuple[Session, Writer] | None = None
         self._partitions: Partitions | None = None
         self._id: UUID | None = None
@@ -104,7 +104,7 @@ class LineageSink(Sink):
 
     def stager(self) -> LineageStagerFactory:
         """Return what tasks read events into facts with."""
-        return LineageStagerFactory(self._aside, as_columns=self._address.server is not None)
+        return LineageStagerFactory(self._scratch, as_columns=self._address.server is not None)
 
     def commit(self) -> None:
         """Merge the facts and move the positions in one transaction, if these are where they are expected."""
