@@ -216,13 +216,7 @@ class DeltaSink(Sink):
         """Return what tasks write Parquet with."""
         self._staged_as, self._writes_anew = self._schema, self._must_write_anew
         in_partitions = not self._writes_anew
-        return DeltaStagerFactory(
-            self._staging.path,
-            self._staged_with,
-            self._partitions,
-            in_partitions=in_partitions,
-            is_keyed=bool(self._key),
-        )
+        return DeltaStagerFactory(self._staging.path, self._staged_with, self._partitions, in_partitions=in_partitions)
 
     @property
     def _staged_with(self) -> pa.Schema:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from penstock.delivery.durable import sync_all
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange
-from penstock.sinks.calendar import require_in_calendar
+from penstock.sinks.calendar import require_comparable
 from penstock.sinks.delta_partitions import Partitions, Values, folder
 from penstock.sinks.delta_stats import stats_of
 from penstock.sinks.parquet_settings import nan_columns, parquet_settings
@@ -28,26 +28,16 @@ _MOST_DAYS = 95_000_000
 class DeltaStagerFactory:
     """Opens a stager per offset range."""
 
-    def __init__(
-        self, path: Path, schema: pa.Schema, partitions: Partitions, *, in_partitions: bool, is_keyed: bool = False
-    ) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, partitions: Partitions, *, in_partitions: bool) -> None:
         self._path = path
         self._schema = schema
         self._partitions = partitions
         self._in_partitions = in_partitions
-        self._is_keyed = is_keyed
 
     def __call__(self, offset_range: OffsetRange) -> "DeltaStager":
         """Open it; files are made when rows come."""
         name = f"part-{offset_range.source_partition.partition:05d}"
-        return DeltaStager(
-            self._path,
-            name,
-            self._schema,
-            self._partitions,
-            in_partitions=self._in_partitions,
-            is_keyed=self._is_keyed,
-        )
+        return DeltaStager(self._path, name, self._schema, self._partitions, in_partitions=self._in_partitions)
 
 
 class DeltaStager:
@@ -61,14 +51,12 @@ class DeltaStager:
         partitions: Partitions | None = None,
         *,
         in_partitions: bool = False,
-        is_keyed: bool = False,
     ) -> None:
         self._path = path
         self._name = name
         self._schema = schema
         self._partitions = partitions or Partitions()
         self._in_partitions = in_partitions and bool(self._partitions.names)
-        self._is_keyed = is_keyed
         self._file: _File | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows_waiting = 0
@@ -88,10 +76,9 @@ class DeltaStager:
     def _checked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows in the file's types. SQL can make text that is no UTF-8, on which readers of Parquet fail."""
         rows.validate(full=True)
-        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        for column in rows.columns:
             _require_known_dates(column)
-            if self._is_keyed:
-                require_in_calendar(name, column)
+        require_comparable(rows)
         return self._partitions.with_derived(rows).cast(self._schema)
 
     def _flush(self) -> None:

@@ -196,7 +196,7 @@ class IcebergSink(Sink):
 
         self._files = self._table.file_schema
         if self._spec.key:
-            return IcebergStagerFactory(self._staging.path, self._staged_with, (), is_keyed=True)
+            return IcebergStagerFactory(self._staging.path, self._staged_with, ())
         return IcebergStagerFactory(self._staging.path, self._files, tuple(self._spec.partition_by))
 
     @property

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from penstock.delivery.durable import sync_all
 from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange
-from penstock.sinks.calendar import require_in_calendar
+from penstock.sinks.calendar import require_comparable
 from penstock.sinks.iceberg_partitions import split
 from penstock.sinks.parquet_settings import parquet_settings
 from penstock.sinks.partitioning import PartitionField
@@ -26,33 +26,21 @@ _ROWS_AT_ONCE = 500_000
 class IcebergStagerFactory:
     """Opens a stager per offset range."""
 
-    def __init__(
-        self, path: Path, schema: pa.Schema, partition_by: tuple[PartitionField, ...], *, is_keyed: bool = False
-    ) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, partition_by: tuple[PartitionField, ...]) -> None:
         self._path = path
         self._schema = schema
         self._partition_by = partition_by
-        self._is_keyed = is_keyed
 
     def __call__(self, offset_range: OffsetRange) -> "IcebergStager":
         """Open it; files are made when rows come."""
         name = f"part-{offset_range.source_partition.partition:05d}"
-        return IcebergStager(self._path, name, self._schema, self._partition_by, is_keyed=self._is_keyed)
+        return IcebergStager(self._path, name, self._schema, self._partition_by)
 
 
 class IcebergStager:
     """Writes Parquet files, which become part of the table only if the driver commits them."""
 
-    def __init__(
-        self,
-        path: Path,
-        name: str,
-        schema: pa.Schema,
-        partition_by: tuple[PartitionField, ...],
-        *,
-        is_keyed: bool = False,
-    ) -> None:
-        self._is_keyed = is_keyed
+    def __init__(self, path: Path, name: str, schema: pa.Schema, partition_by: tuple[PartitionField, ...]) -> None:
         self._path = path
         self._name = name
         self._schema = schema
@@ -74,9 +62,7 @@ class IcebergStager:
     def _checked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows in the table's types. SQL can make text that is no UTF-8, on which readers fail."""
         rows.validate(full=True)
-        if self._is_keyed:
-            for name, column in zip(rows.schema.names, rows.columns, strict=True):
-                require_in_calendar(name, column)
+        require_comparable(rows)
         return rows.cast(self._schema)
 
     def _flush(self) -> None:
