@@ -109,7 +109,7 @@ def status(
 ) -> None:
     """Show captures: whether each reads, how much of its log the database keeps for it, and tables that it has lost."""
     captures = _captures(context)
-    rows = [_row(captures, captures.load(each)) for each in ([name] if name else captures.names())]
+    rows = [_row(context, captures, captures.load(each)) for each in ([name] if name else captures.names())]
     if as_json:
         print_json(rows)
     elif not rows:
@@ -124,7 +124,16 @@ def status(
             )
 
 
-def _row(captures: "Captures", capture: "Capture") -> dict[str, Any]:
+def _snapshot(context: typer.Context, name: str) -> str:
+    from penstock.connect import snapshots
+
+    try:
+        return snapshots.state(session(context).admin(), name)
+    except PenstockError as error:
+        return str(error.what)
+
+
+def _row(context: typer.Context, captures: "Captures", capture: "Capture") -> dict[str, Any]:
     from penstock.connect.cdc import slot_status
 
     row: dict[str, Any] = {"name": capture.name, "tables": ", ".join(capture.tables)}
@@ -136,6 +145,7 @@ def _row(captures: "Captures", capture: "Capture") -> dict[str, Any]:
     slot = slot_status(capture)
     return {
         **row,
+        "snapshot": _snapshot(context, capture.name),
         "slot": slot.problem or slot.state,
         "wal_held_bytes": slot.wal_held_bytes,
         "lag_bytes": slot.lag_bytes,

@@ -271,3 +271,12 @@ def remove(context: typer.Context, name: Name, yes: Yes = False, as_json: Json =
     client.remove(name)
     forget_secrets(name, home)
     _done(name, "is deleted", {"deleted": True}, as_json=as_json)
+
+
+@app.command(hidden=True)
+def watch(context: typer.Context) -> None:
+    """Start again what has failed, until a signal ends it: `penstock up` runs this beside the worker."""
+    from penstock.connect.watch import run
+
+    current = session(context)
+    run(current.settings.home, current.admin)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from penstock.clock import clock
 from penstock.config.local_services import folder_of
-from penstock.connect import postgres
+from penstock.connect import postgres, snapshots
 from penstock.connect.client import ConnectClient
 from penstock.delivery.durable import read_versioned
 from penstock.errors import BrokerUnavailable, Conflict, NotFound, PenstockError
@@ -139,8 +139,10 @@ class Captures:
                 topics.ensure(admin, capture.topic(table), TopicSpec(partitions=1), wishes=wishes)
             config = self._config(capture, generated)
             self.client.require_valid({**config, "name": capture.name})
+            snapshots.ensure_topic(admin, capture.name)
             for table in capture.tables:
-                _begin_anew(admin, capture.topic(table))
+                _say_it_is_empty(admin, capture.topic(table))
+            snapshots.note(admin, capture.name, "begun")
             self.client.put(capture.name, config)
             self._wait_until_read(capture)
         except BaseException:
@@ -180,6 +182,7 @@ class Captures:
             "slot.name": capture.slot,
             "publication.name": capture.slot,
             "publication.autocreate.mode": "disabled",
+            **snapshots.settings(capture.name),
             "table.include.list": ",".join(re.escape(table) for table in capture.tables),
             "snapshot.mode": "initial",
             "heartbeat.interval.ms": "10000",
@@ -227,6 +230,21 @@ class Captures:
         if slot is None:
             raise BrokerUnavailable(f"the connector '{capture.name}' does not read after {_READY_S:.0f} seconds")
 
+    def begin_anew(self, capture: Capture, admin: Admin) -> None:
+        """Take the snapshot once more, after a truncate in each topic; whoever is interrupted in this does it again.
+
+        Between the truncate and the new snapshot nothing is written: Connect resets the offsets of a connector only
+        when its tasks have ended, and shuts out a task that does not know that it has.
+        """
+        snapshots.note(admin, capture.name, "beginning anew")
+        self.client.stop(capture.name)
+        self._wait_until_stopped(capture.name)
+        self.client.reset_offsets(capture.name)
+        for table in capture.tables:
+            _say_it_is_empty(admin, capture.topic(table))
+        snapshots.note(admin, capture.name, "begun")
+        self.client.resume(capture.name)
+
     def remove(self, name: str) -> None:
         """Remove the connector with its offsets, the slot and the publication; topics stay, for their records do."""
         capture = self.load(name)
@@ -269,10 +287,10 @@ class Captures:
             time.sleep(_LOOK_EVERY_S)
 
 
-def _begin_anew(admin: Admin, topic: str) -> None:
-    """Say in the topic of an earlier capture that the table is empty: the snapshot that follows has all of its rows.
+def _say_it_is_empty(admin: Admin, topic: str) -> None:
+    """Truncate in a topic that has changes already: the snapshot that follows has all rows of the table.
 
-    It does not have those that were deleted while nobody captured, and no change will ever take them out.
+    It does not have those that were deleted before it, and no change will ever take them out.
     """
     (only, *others) = [(topic, partition) for partition in range(topics.partition_count(admin, topic))]
     if not any(end for _, end in bounds(admin, [only, *others]).values()):

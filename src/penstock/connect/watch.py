@@ -2,18 +2,24 @@
 
 The pause before each try grows to a minute, and starts over after a connector has run well for as long. One that
 somebody has paused or stopped is left alone. What was done is on record for `penstock connect list` and `show`.
+A snapshot of a capture that was interrupted is begun anew.
 """
 
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 
 from penstock.config.local_services import folder_of, local_service
-from penstock.connect import restarts
+from penstock.connect import restarts, snapshots
+from penstock.connect.cdc import Captures
 from penstock.connect.client import ConnectClient, Connector
 from penstock.connect.restarts import Restarts
-from penstock.errors import PenstockError
+from penstock.errors import NotFound, PenstockError
+from penstock.kafka.admin import Admin
 from penstock.pauses import Pauses
 
 _LOOK_EVERY_S = 2.0
@@ -64,21 +70,62 @@ class Watch:
             watched.recorded = recorded.model_copy(update={"count": recorded.count + 1, "again_at": None})
 
 
-def main() -> int:
-    """Watch the worker of the project whose home folder is the one argument, until a signal ends it."""
-    home = Path(sys.argv[1])
-    watch, said = Watch(ConnectClient(local_service(home, "connect")), folder_of(home, "connect")), ""
+class SnapshotWatch:
+    """Looks at the snapshots of all captures, and begins anew those that were interrupted."""
+
+    def __init__(self, captures: Captures) -> None:
+        self._captures = captures
+        self._looked_at: dict[str, int] = {}
+        """By capture where the topic that tells of its snapshots ended when there was nothing to do."""
+
+    def look(self, admin: Admin) -> None:
+        """Begin anew what was interrupted; go on with what an earlier watch has left half done."""
+        for name in self._captures.names():
+            with suppress(NotFound):  # it is being added, or removed
+                self._look_at(name, admin)
+
+    def _look_at(self, name: str, admin: Admin) -> None:
+        end = snapshots.end(admin, name)
+        if self._looked_at.get(name) == end:
+            return
+        capture, found = self._captures.load(name), snapshots.state(admin, name)
+        connector = self._captures.client.connector(name)
+        if found == "interrupted" and connector.state not in _MEANT_TO_RUN:
+            return  # somebody has paused or stopped it
+        if found in {"interrupted", "beginning anew"}:
+            sys.stderr.write(f"the snapshot of '{name}' was interrupted, and begins anew\n")
+            self._captures.begin_anew(capture, admin)
+        elif found == "not begun" and connector.state == "STOPPED":
+            self._captures.client.resume(name)
+        else:
+            self._looked_at[name] = end
+
+
+def run(home: Path, open_admin: Callable[[], Admin]) -> None:
+    """Watch the worker of the project with this home folder, until a signal ends it."""
+    client = ConnectClient(local_service(home, "connect"))
+    watch, of_snapshots = Watch(client, folder_of(home, "connect")), SnapshotWatch(Captures(home, client))
+    of_restarts, of_anew = _Trouble("connectors"), _Trouble("snapshots")
     while True:
-        try:
+        with of_restarts:
             watch.look(time.time())
-            words = ""
-        except PenstockError as error:  # the worker is not up yet, or away: its supervisor starts it again
-            words = str(error)
-        if words != said and words:
-            sys.stderr.write(f"watching connectors: {words}\n")
-        said = words
+        with of_anew:
+            of_snapshots.look(open_admin())
         time.sleep(_LOOK_EVERY_S)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+class _Trouble(AbstractContextManager[None]):
+    """Tells a failure once, and again when it is another one: the worker or Kafka is not up yet, or away."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._said = ""
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _t: TracebackType | None
+    ) -> bool:
+        words = str(error) if isinstance(error, PenstockError) else ""
+        if words and words != self._said:
+            sys.stderr.write(f"watching {self._what}: {words}\n")
+        self._said = words
+        return bool(words)

@@ -17,7 +17,6 @@ from penstock.config.local_services import ServiceAddress, ServiceState
 from penstock.config.services import ConnectService
 from penstock.errors import BrokerUnavailable
 from penstock.extras import require
-from penstock.interpreter import SAFE_PYTHON
 from penstock.jvm import jars
 from penstock.jvm.java import find_java
 from penstock.jvm.java_properties import properties_text
@@ -34,9 +33,9 @@ from penstock.services.connect_user import worker_connection
 from penstock.services.context import ServiceContext
 from penstock.services.front import FrontOptions
 from penstock.services.launch import Launch, Program
+from penstock.services.own_program import own_program
 
 _MAIN_CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
-_WATCH = "penstock.connect.watch"
 _PROVIDERS = "org.apache.kafka.common.config.provider"
 _FEW_PARTITIONS = 5
 _FILE_CONNECTORS = "__connect-file-"
@@ -91,12 +90,11 @@ class Connect:
             f"-Djava.security.auth.login.config={jaas}",
             *("-cp", os.pathsep.join(map(str, classpath)), _MAIN_CLASS, str(properties)),
         )
-        watch = (*SAFE_PYTHON, "-m", _WATCH, str(context.home.resolve()))
         return Launch(
             programs=(
                 Program(name="worker", command=worker),
                 *((front.program(folder),) if front else ()),
-                Program(name="watch", command=watch),
+                own_program(context, "watch", "connect", "watch"),
             )
         )
 

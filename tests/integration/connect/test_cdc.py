@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from deltalake import DeltaTable
 
@@ -19,6 +20,7 @@ from penstock.errors import BadInput
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
+from penstock.services import status
 from penstock.sinks.postgres_server import Server
 
 from conftest import Cli
@@ -142,6 +144,61 @@ def test_rows_that_were_deleted_while_nobody_captured_are_gone_from_the_mirror_o
 
     until(is_same)
     captures.remove(capture.name)
+
+
+def test_rows_that_were_deleted_while_the_snapshot_was_interrupted_are_gone_from_the_mirror(
+    lab: Lab, connect: ServiceAddress, server: Server, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(server, "INSERT INTO orders (id, part, n) SELECT id, 'x', id FROM generate_series(1, 9) AS id")
+    for table in ("emptied", "waiting"):  # Debezium reads tables in the order of their names
+        ask(server, f"CREATE TABLE {table} AS TABLE orders")
+        ask(server, f"ALTER TABLE {table} ADD PRIMARY KEY (id, part)")
+    captures = Captures(lab.kafka.home, ConnectClient(connect))
+    tables = ["public.emptied", "public.orders", "public.waiting"]
+    capture = Capture(name="cutoff", server=server, tables=tables)
+    monkeypatch.setattr(Captures, "_wait_until_read", lambda *_given: None)
+    config = Captures._config
+    waits = "SELECT * FROM public.waiting WHERE (SELECT pg_advisory_xact_lock(7)::text) IS NOT NULL"
+    override = "snapshot.select.statement.overrides"
+    waiting = {override: "public.waiting", f"{override}.public.waiting": waits}
+    monkeypatch.setattr(Captures, "_config", lambda *given: {**config(*given), **waiting})
+
+    with server.connect() as holding:
+        holding.execute("SELECT pg_advisory_xact_lock(7)")
+        captures.add(capture, lab.kafka.admin())
+        until(lambda: len(read_all(lab.connection, capture.topic("public.orders"))) > 5)
+        psutil.Process(status.load(folder_of(lab.kafka.home, "connect")).pids["worker"]).kill()
+        ask(server, "DELETE FROM emptied")
+        ask(server, "DELETE FROM orders WHERE id > 3")
+        ask(server, "UPDATE orders SET part = 'y' WHERE id = 1")
+        ask(server, "INSERT INTO orders (id, part) VALUES (10, 'x')")
+        ask(server, "DELETE FROM waiting WHERE id > 1")
+
+    def is_same() -> bool:
+        return all(_mirrored(lab, capture, table) == source_rows(server, NAMES, table) for table in tables)
+
+    def shown() -> str:
+        return str(cli("cdc", "status", "cutoff", "--json", home=lab.kafka.home).json[0]["snapshot"])
+
+    until(lambda: shown() == "complete", timeout_s=120)
+    until(is_same)
+    ask(server, "INSERT INTO emptied (id, part) VALUES (1, 'again')")
+    until(is_same)
+    captures.remove("cutoff")
+
+
+def _mirrored(lab: Lab, capture: Capture, table: str) -> list[tuple[Any, ...]]:
+    """Bring the mirror of one of several tables up to date, and return its rows."""
+    place = lab.folder / table
+    spec = lab.spec(
+        capture.topic(table),
+        name=table.replace(".", "-"),
+        decode={"type": "raw"},
+        steps=[{"cdc": "state", "schema": SCHEMA}],
+        sinks=[{"type": "delta", "path": str(place), "key": KEY}],
+    )
+    lab.run(spec)
+    return mirrored_rows(DeltaTable(str(place)), NAMES)
 
 
 def test_a_table_whose_snapshot_takes_long_is_captured_and_one_that_is_made_anew_is_said_to_be_captured_no_longer(

@@ -3,10 +3,14 @@ from pathlib import Path
 import pytest
 
 from penstock.config.local_services import ServiceAddress
-from penstock.connect import restarts
+from penstock.connect import restarts, snapshots
+from penstock.connect.cdc import Capture, Captures
 from penstock.connect.client import ConnectClient, Connector
 from penstock.connect.restarts import Restarts
-from penstock.connect.watch import Watch
+from penstock.connect.watch import SnapshotWatch, Watch
+from penstock.kafka.admin import Admin
+from penstock.kafka.connection import Connection
+from penstock.sinks.postgres_server import Server
 
 TRACE = "org.apache.kafka.connect.errors.ConnectException: outer\nCaused by: java.io.IOException: disk full"
 
@@ -74,3 +78,38 @@ def test_a_watch_that_is_started_again_goes_on_counting_and_forgets_what_is_remo
     Watch(worker, tmp_path).look(10.0)
 
     assert {"lines": 4} == {name: each.count for name, each in restarts.load(tmp_path).items()}
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "state", "done"),
+    [
+        ("being taken", "RUNNING", []),
+        ("complete", "RUNNING", []),
+        ("complete", "STOPPED", []),
+        ("interrupted", "RUNNING", ["anew"]),
+        ("interrupted", "FAILED", ["anew"]),
+        ("interrupted", "STOPPED", []),  # by somebody
+        ("interrupted", "PAUSED", []),
+        ("beginning anew", "STOPPED", ["anew"]),  # by a watch that was killed then
+        ("beginning anew", "RUNNING", ["anew"]),
+        ("not begun", "STOPPED", ["resumed"]),
+        ("not begun", "RUNNING", []),
+    ],
+)
+def test_an_interrupted_snapshot_begins_anew_also_if_the_watch_was_killed_while_it_did_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: str, state: str, done: list[str]
+) -> None:
+    seen = list[str]()
+    worker = Worker()
+    worker.there = [Connector(name="shop", type="source", state=state, tasks="1/1")]
+    monkeypatch.setattr(worker, "connector", lambda _name: worker.there[0], raising=False)
+    monkeypatch.setattr(worker, "resume", lambda _name: seen.append("resumed"))
+    monkeypatch.setattr(snapshots, "end", lambda *_given: 5)
+    monkeypatch.setattr(snapshots, "state", lambda *_given: snapshot)
+    monkeypatch.setattr(Captures, "begin_anew", lambda *_given: seen.append("anew"))
+    captures = Captures(tmp_path, worker)
+    captures._keep(Capture(name="shop", server=Server(database="shop", user="u"), tables=["public.orders"]))
+
+    SnapshotWatch(captures).look(Admin(Connection(bootstrap_servers="127.0.0.1:1")))
+
+    assert done == seen
