@@ -1,5 +1,6 @@
 """penstock cdc: capturing the changes of database tables."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -81,12 +82,24 @@ def postgres(
         _with_plugin(context, DEBEZIUM_POSTGRES, shown.describe)
         shown.describe("waiting until changes are read")
         captures.add(capture, session(context).admin())
+    _warn_of_forgetful_topics(context, capture)
     made = {table: capture.topic(table) for table in capture.tables}
     if as_json:
         print_json({"name": name, "slot": capture.slot, "topics": made})
         return
     for table, topic in made.items():
         say(f"changes of {table} go to the topic {topic}")
+
+
+def _warn_of_forgetful_topics(context: typer.Context, capture: "Capture") -> None:
+    """Tell which topics delete changes, as one may that was there before, or was changed."""
+    from penstock.connect.cdc import forgetful_topics
+
+    for topic, why in forgetful_topics(capture, session(context).admin()).items():
+        say(
+            f"topic '{topic}' deletes changes ({why}): a mirror could not be filled from it again. Run: penstock topic"
+            f" alter {topic} --cleanup delete --retention forever --retention-size unlimited"
+        )
 
 
 def _with_plugin(context: typer.Context, coordinates: str, on_progress: Any) -> None:
@@ -109,7 +122,8 @@ def status(
 ) -> None:
     """Show captures: whether each reads, how much of its log the database keeps for it, and tables that it has lost."""
     captures = _captures(context)
-    rows = [_row(context, captures, captures.load(each)) for each in ([name] if name else captures.names())]
+    found = [captures.load(each) for each in ([name] if name else captures.names())]
+    rows = [_row(context, captures, each) for each in found]
     if as_json:
         print_json(rows)
     elif not rows:
@@ -122,6 +136,9 @@ def status(
                 f"{row['not_captured']} is captured no longer: the publication of '{row['name']}' has lost it, as"
                 f" it does when a table is dropped and recreated. Run: penstock cdc remove {row['name']}; then add it"
             )
+    with suppress(PenstockError):  # that Kafka is away is in the rows
+        for each in found:
+            _warn_of_forgetful_topics(context, each)
 
 
 def _snapshot(context: typer.Context, name: str) -> str:

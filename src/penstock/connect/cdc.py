@@ -18,7 +18,7 @@ from penstock.config.local_services import folder_of
 from penstock.connect import postgres, snapshots
 from penstock.connect.client import ConnectClient
 from penstock.delivery.durable import read_versioned
-from penstock.errors import BrokerUnavailable, Conflict, NotFound, PenstockError
+from penstock.errors import BrokerUnavailable, Conflict, NotFound, PenstockError, Refused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.positions import bounds
@@ -34,6 +34,9 @@ DEBEZIUM_POSTGRES = "io.debezium:debezium-connector-postgres:3.6.2.Final"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
+# Changes are kept: a mirror is filled from them again. Compaction would delete the older changes of a row, with large
+# values that the newer ones leave out, and takes no truncate, which has no key.
+_KEEPING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _READY_S = 120.0
 _LOOK_EVERY_S = 0.3
 
@@ -134,9 +137,7 @@ class Captures:
                 generated = postgres.generated_columns(connection, capture.tables)
                 postgres.publish(connection, capture.slot, capture.tables)
             for table in capture.tables:
-                # One partition: changes of all keys in one order, without which a truncate could not be applied.
-                wishes = {"max.message.bytes": 100_000_000}
-                topics.ensure(admin, capture.topic(table), TopicSpec(partitions=1), wishes=wishes)
+                _make_topic(admin, capture.topic(table))
             config = self._config(capture, generated)
             self.client.require_valid({**config, "name": capture.name})
             snapshots.ensure_topic(admin, capture.name)
@@ -287,21 +288,40 @@ class Captures:
             time.sleep(_LOOK_EVERY_S)
 
 
+def forgetful_topics(capture: Capture, admin: Admin) -> dict[str, str]:
+    """Return the topics of a capture that delete changes, each with the setting that has it do so.
+
+    A mirror cannot be filled from one of them again. A topic that nobody lets us look at is not judged.
+    """
+    found = dict[str, str]()
+    for topic in map(capture.topic, capture.tables):
+        with suppress(NotFound, Refused):
+            known = topics.config(admin, topic)
+            wrong = [f"{key} {known[key][0]}" for key, value in _KEEPING.items() if known[key][0] != value]
+            if wrong:
+                found[topic] = ", ".join(wrong)
+    return found
+
+
+def _make_topic(admin: Admin, topic: str) -> None:
+    """Have a topic of one partition: changes of all keys in one order, without which no truncate could be applied."""
+    wishes: dict[str, str | int | bool] = {"max.message.bytes": 100_000_000, **_KEEPING}
+    count = topics.ensure(admin, topic, TopicSpec(partitions=1), wishes=wishes)
+    if count > 1:
+        raise Conflict(
+            f"topic '{topic}' has {count} partitions, and the changes of a table have one order only in one",
+            safe="Nothing was captured",
+            fix="Give the capture another name, or delete the topic",
+        )
+
+
 def _say_it_is_empty(admin: Admin, topic: str) -> None:
     """Truncate in a topic that has changes already: the snapshot that follows has all rows of the table.
 
     It does not have those that were deleted before it, and no change will ever take them out.
     """
-    (only, *others) = [(topic, partition) for partition in range(topics.partition_count(admin, topic))]
-    if not any(end for _, end in bounds(admin, [only, *others]).values()):
+    if not bounds(admin, [(topic, 0)])[topic, 0][1]:
         return
-    if others:
-        raise Conflict(
-            f"topic '{topic}' has changes of an earlier capture, in several partitions: which rows were deleted since"
-            " could not be told to whoever reads it",
-            safe="Nothing was captured",
-            fix="Give the capture another name, or delete the topic",
-        )
     at_ms = round(clock().now().timestamp() * 1000)
     change = f'{{"schema":null,"payload":{{"op":"t","before":null,"after":null,"source":{{}},"ts_ms":{at_ms}}}}}'
     with Producer(admin.connection) as producer:

@@ -17,6 +17,7 @@ from penstock.connect import connectors, postgres, restarts
 from penstock.connect.cdc import Capture, Captures
 from penstock.connect.client import ConnectClient
 from penstock.errors import BadInput
+from penstock.kafka import topics
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.secret import Secret
@@ -221,12 +222,16 @@ def test_a_table_whose_snapshot_takes_long_is_captured_and_one_that_is_made_anew
     captures.add(capture, lab.kafka.admin())
     until(lambda: len(read_all(lab.connection, capture.topic("public.orders"))) >= count)
     before = cli("cdc", "status", "lengthy", home=lab.kafka.home)
+    topic = capture.topic("public.orders")
+    topics.alter_config(lab.kafka.admin(), topic, {"retention.ms": "604800000"})
     ask(server, "DROP TABLE orders")
     ask(server, "CREATE TABLE orders (id bigint PRIMARY KEY)")
     after = cli("cdc", "status", "lengthy", home=lab.kafka.home)
     captures.remove("lengthy")
 
     assert "no longer" not in before.err
+    assert "deletes changes" not in before.err
+    assert f"topic '{topic}' deletes changes (retention.ms 604800000)" in after.err
     assert "public.orders is captured no longer" in after.err
 
 
