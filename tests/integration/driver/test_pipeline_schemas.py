@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.config.local_services import ServiceAddress, folder_of
 from penstock.driver.paths import Progress
 from penstock.kafka.reader import read_all
@@ -14,7 +16,7 @@ from penstock.schemas.avro import AvroSchema
 from penstock.schemas.client import RegistryClient, client_of
 from penstock.schemas.registry import Registry
 from penstock.schemas.schema import Schema
-from penstock.schemas.serializer import Deserializer
+from penstock.schemas.serializer import Deserializer, Serializer
 from penstock.schemas.wire import framed
 from penstock.services import status
 
@@ -71,6 +73,38 @@ def test_a_new_field_becomes_a_column_while_the_pipeline_runs_and_bad_records_ar
         (3, "UnknownSchema"),
         (4, "Malformed"),
     ] == [(letter.offset, letter.error) for letter in lab.letters(topic)]
+
+
+PROTO = 'syntax = "proto3"; message Order { int64 id = 1; string name = 2;'
+CLOSED = {"title": "Order", "type": "object", "required": ["id"], "additionalProperties": False}
+IN_JSON = {"id": {"type": "integer"}, "name": {"type": "string"}}
+GROWING = {
+    "protobuf": (f"{PROTO} }}", f"{PROTO} optional string note = 3; }}"),
+    "json": tuple(
+        json.dumps({**CLOSED, "properties": each}) for each in (IN_JSON, {**IN_JSON, "note": {"type": "string"}})
+    ),
+}
+"""A schema and a newer one that has a field more, by the decoder."""
+
+
+@pytest.mark.parametrize("kind", GROWING)
+def test_a_new_field_of_the_other_formats_becomes_a_column_while_the_pipeline_runs_too(
+    lab: Lab, registry: ServiceAddress, kind: str
+) -> None:
+    topic = lab.kafka.topic(f"grows-{kind}")
+    old, new = (Serializer(registry.url, Schema(text=each, format=kind.upper())) for each in GROWING[kind])
+    lab.send(topic, old.encode(topic, {"id": 1, "name": "a"}))
+    with lab.runner(lab.spec(topic, decode={"type": kind, "registry": registry.url, "schema": "registry"})) as runner:
+        drive(runner)
+        runner.stopping.clear()
+        lab.send(topic, *(each.encode(topic, {"id": 2, "name": "b"}) for each in (old, new)))
+        lab.send(topic, new.encode(topic, {"id": 3, "name": "c", "note": "new"}))
+        runner.available = runner.source.available()
+        drive(runner)
+
+    found = [(row["id"], row["name"], row["note"]) for row in lab.rows()]
+    assert [(1, "a", None), (2, "b", None), (2, "b", None), (3, "c", "new")] == found
+    assert [] == lab.letters(topic)
 
 
 def test_a_registry_that_is_killed_under_a_pipeline_is_waited_for_and_nothing_is_lost(
