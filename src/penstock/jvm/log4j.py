@@ -20,6 +20,11 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
-def log4j_properties(log: Path, *, level: str, files: int) -> str:
-    """Write the settings: so many files of 10 MB beside the one at hand."""
-    return _TEXT.format(log=log, level=level, files=files)
+def log4j_properties(log: Path, *, level: str, files: int, quiet: tuple[str, ...] = ()) -> str:
+    """Write the settings: so many files of 10 MB beside the one at hand; of quiet loggers, warnings and errors."""
+    of_quiet = [
+        line
+        for number, name in enumerate(quiet)
+        for line in (f"logger.quiet{number}.name = {name}\n", f"logger.quiet{number}.level = warn\n")
+    ]
+    return _TEXT.format(log=log, level=level, files=files) + "".join(of_quiet)

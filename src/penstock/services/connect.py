@@ -36,6 +36,8 @@ from penstock.services.launch import Launch, Program
 from penstock.services.own_program import own_program
 
 _MAIN_CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
+# Logs every request: those of the watch alone are 43,000 a day, and what matters is not found between them.
+_TALKATIVE = ("org.apache.kafka.connect.runtime.rest.RestServer",)
 _PROVIDERS = "org.apache.kafka.common.config.provider"
 _FEW_PARTITIONS = 5
 _FILE_CONNECTORS = "__connect-file-"
@@ -76,7 +78,7 @@ class Connect:
         front = FrontOptions.of(context, state) if state.secure else None
         if front is not None:
             front.save(folder)
-        log_settings = log4j_properties(folder / "logs" / "service.log", level="info", files=5)
+        log_settings = log4j_properties(folder / "logs" / "service.log", level="info", files=5, quiet=_TALKATIVE)
         write_private(folder / "log4j2.properties", log_settings.encode())
         java, _ = find_java()
         worker = (

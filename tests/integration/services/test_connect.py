@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.config.local_services import ServiceAddress
+from penstock.config.local_services import ServiceAddress, folder_of
 from penstock.connect.client import ConnectClient
 from penstock.kafka import topics
 
@@ -86,3 +86,11 @@ def test_the_plugin_itself_says_which_settings_are_secrets(connect: ServiceAddre
 
     assert {"database.password", "database.sslpassword"} == found
     assert set() == client.secret_settings({"connector.class": "NoSuchPlugin", **given})
+
+
+def test_what_the_worker_logs_is_not_buried_under_requests(kafka: RunningKafka, connect: ServiceAddress) -> None:
+    ConnectClient(connect).plugins()
+    said = (folder_of(kafka.home, "connect") / "logs" / "service.log").read_text()
+
+    assert "Kafka Connect started" in said
+    assert "GET /connector" not in said
