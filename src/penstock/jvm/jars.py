@@ -126,7 +126,7 @@ def ensure(jar_set: JarSet, folder: Path, progress: Progress = lambda _there, _w
         with one_at_a_time(folder, "fetch"):
             wrong = [jar for jar in jars if not is_sound(jar, folder)]
             if wrong:
-                _fetch(wrong, folder, progress)
+                _fetch(jar_set, wrong, folder, progress)
     return [folder / jar.file_name for jar in jars]
 
 
@@ -155,7 +155,7 @@ def require_own(paths: Iterable[Path], folder: Path) -> None:
         )
 
 
-def _fetch(jars: list[Jar], folder: Path, progress: Progress) -> None:
+def _fetch(jar_set: JarSet, jars: list[Jar], folder: Path, progress: Progress) -> None:
     """Fetch into a temporary folder, verify there, then move into place: a crash leaves nothing half done."""
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as place:
         scratch = Path(place)
@@ -171,7 +171,7 @@ def _fetch(jars: list[Jar], folder: Path, progress: Progress) -> None:
         raise EnvironmentNotReady(
             f"the jar {named}{others} could not be fetched ({complaint})",
             safe="What did arrive is kept",
-            fix="With a network, run: penstock jars fetch",
+            fix=f"With a network, run: penstock jars fetch --set {jar_set}",
         )
 
 

@@ -72,7 +72,7 @@ def test_without_network_and_jar_there_is_one_clear_line_and_the_rest_stays(
         jars.ensure("spark-kafka", copied)
     said = cli("up", "--port", 0, PENSTOCK_CACHE=str(copied.parent / "cache"), PENSTOCK_IVY_SETTINGS=nowhere)
 
-    assert "penstock jars fetch" in caught.value.fix
+    assert "penstock jars fetch --set spark-kafka" in caught.value.fix
     assert all(jars.is_sound(jar, copied) for jar in others)
     assert said.code == 7
     assert "and 46 more could not be fetched" in said.error_lines[0]
