@@ -1,8 +1,10 @@
 """Lineage events through Kafka into PostgreSQL: our pipeline beside one event at a time and Data.Rentgen, in one run.
 
-Stores are made before the clock starts. Every run is checked after it was timed: the store holds each execution once.
+Stores and their partitions are made before the clock starts, ours as Data.Rentgen's. Every run is checked after it was
+timed: the store holds each execution once.
 """
 
+import datetime
 import json
 import os
 import statistics
@@ -19,6 +21,7 @@ from typing import Any
 import psutil
 from pydantic import BaseModel, Field
 
+from penstock.clock import clock
 from penstock.driver import session
 from penstock.driver.paths import PipelinePaths
 from penstock.driver.runner import Runner
@@ -36,8 +39,10 @@ from penstock.lab.bench.throwaway_kafka import Step, one_node
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.lineage.events import parse
 from penstock.lineage.extract import Extractor
+from penstock.lineage.store import tables
 from penstock.lineage.store.address import StoreAddress
-from penstock.lineage.store.database import migrate
+from penstock.lineage.store.database import connect_postgres, migrate
+from penstock.lineage.store.partitions import Partitions
 from penstock.lineage.store.sessions import open_session
 from penstock.lineage.store.writing import Writer
 from penstock.pipeline.spec import PipelineSpec
@@ -195,12 +200,25 @@ def _one_by_one(keys: dict[str, Any], events: int) -> None:
     opened.close()
 
 
+def _make_store(keys: dict[str, Any]) -> None:
+    """Make the store with the partitions of this month and the last, which Data.Rentgen has from the start, too."""
+    address = StoreAddress.model_validate(keys)
+    migrate(address)
+    now = clock().now()
+    months = {now, now.replace(day=1) - datetime.timedelta(days=1)}
+    if address.server is None:
+        raise ValueError(f"{address.store} has no partitions")
+    with connect_postgres(address.server, address.schema_name) as connection:
+        for table in tables.HISTORY:
+            Partitions("month").make(connection, table, months, now)
+
+
 def _measure(
     contender: _Contender, postgres: RunningPostgres, folder: Path, number: int, servers: Collection[int]
 ) -> None:
     folder.mkdir()
     keys = store_keys(postgres)
-    migrate(StoreAddress.model_validate(keys))
+    _make_store(keys)
     with Memory(os.getpid(), servers) as memory:
         began = time.perf_counter()
         own_seconds = contender.run(keys, folder)
