@@ -68,7 +68,7 @@ class Lab:
 @pytest.fixture(autouse=True)
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """The results of a batch are there at once."""
-    monkeypatch.setattr(stateful, "spill", lambda rows, _folder: rows)
+    monkeypatch.setattr(stateful, "collect_as_files", lambda rows, _folder: rows)
 
 
 @pytest.fixture(params=["delta", "iceberg"])
