@@ -16,16 +16,16 @@ from pydantic import Field, model_validator
 
 from penstock.config.problem import PipelineView, Problem
 from penstock.delivery.crash_points import crash_point
-from penstock.errors import BatchAborted, Conflict, PositionsMoved, SinkUnavailable
+from penstock.errors import BatchAborted, PositionsMoved, SinkUnavailable
 from penstock.record.columns import CHANGE
 from penstock.record.decoded import RecordError
 from penstock.record.positions import Positions, SourcePartition
 from penstock.record.target import Target
 from penstock.sinks.changes import require_key, without_change
 from penstock.sinks.postgres_changes import fill_in, truncate
-from penstock.sinks.postgres_insert import insert, insert_statements, refused_rows, take_out
+from penstock.sinks.postgres_insert import insert_or_refuse, insert_statements, take_out
 from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
-from penstock.sinks.postgres_refusals import may_be_of_a_row, refusal_of
+from penstock.sinks.postgres_refusals import without_index_explained
 from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_session import PostgresSession
 from penstock.sinks.postgres_stage import Stage
@@ -341,8 +341,6 @@ class PostgresSink(Sink):
 
     def _insert(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
         """Move the staged rows into the table, or name those that it refuses, and take everything back."""
-        import psycopg
-
         statements = insert_statements(
             self.table,
             self._stage.name,
@@ -351,27 +349,8 @@ class PostgresSink(Sink):
             of_the_past=self._replaced is not None,
             has_changes=self._has_changes,
         )
-        try:
-            try:
-                insert(connection, statements, stages)
-            except psycopg.Error as error:
-                if not may_be_of_a_row(error):
-                    raise
-                found = refused_rows(connection, statements, self._stage.name, stages)
-            else:
-                return []
-        except (psycopg.errors.InvalidColumnReference, psycopg.errors.ObjectNotInPrerequisiteState):
-            if self._spec.mode == "append":
-                raise
-            raise Conflict(
-                f"the table {self._spec.table} has no unique index on ({', '.join(self._spec.key)})",
-                safe="Nothing was written",
-                fix="Make one; an upsert needs it",
-            ) from None
-        connection.rollback()
-        if not found:
-            raise BatchAborted(f"the rows that the table of sink '{self.name}' refused are not refused any more")
-        return self._refusals([(stage, offset, refusal_of(error)) for stage, offset, error in found])
+        with without_index_explained(self._spec.table, self._spec.key):
+            return self._refusals(insert_or_refuse(connection, statements, self._stage.name, stages, self.name))
 
     def go_on(self, formers: Sequence[str], positions: Positions) -> None:
         """Also take over by which row the table is recognised."""

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import BatchAborted
+from penstock.record.decoded import RecordError
 from penstock.record.positions import OffsetRange
-from penstock.sinks.postgres_refusals import find_refused
+from penstock.sinks.postgres_refusals import find_refused, may_be_of_a_row, refusal_of
 from penstock.sinks.sink import Staged, overlaps
 
 if TYPE_CHECKING:
@@ -103,6 +105,26 @@ def take_out(
 
 def _bounds(part: OffsetRange) -> list[Any]:
     return [part.source_partition.topic_id, part.source_partition.partition, part.start, part.end]
+
+
+def insert_or_refuse(
+    connection: "psycopg.Connection[Any]", statements: list[Any], stage: Any, stages: list[str], sink: str
+) -> list[tuple[str, int, RecordError]]:
+    """Move staged rows into the table, or take everything back: give the attempt, offset and error of each refused."""
+    import psycopg
+
+    try:
+        insert(connection, statements, stages)
+    except psycopg.Error as error:
+        if not may_be_of_a_row(error):
+            raise
+        found = refused_rows(connection, statements, stage, stages)
+    else:
+        return []
+    connection.rollback()
+    if not found:
+        raise BatchAborted(f"the rows that the table of sink '{sink}' refused are not refused any more")
+    return [(attempt, offset, refusal_of(error)) for attempt, offset, error in found]
 
 
 def insert(

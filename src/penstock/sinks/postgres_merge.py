@@ -6,12 +6,17 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from penstock.errors import Conflict, PipelineHalted
+from penstock.errors import PipelineHalted
 from penstock.sinks.changes import require_key
 from penstock.sinks.merging import STATE, MergeContext, MergingSink, newest
 from penstock.sinks.postgres import Postgres, PostgresSink
 from penstock.sinks.postgres_positions import Row
-from penstock.sinks.postgres_refusals import is_of_the_definition, may_be_of_a_row, refusal_of
+from penstock.sinks.postgres_refusals import (
+    is_of_the_definition,
+    may_be_of_a_row,
+    refusal_of,
+    without_index_explained,
+)
 from penstock.sinks.postgres_server import outage_is_transient
 from penstock.sinks.postgres_table import text_limits
 from penstock.sinks.postgres_types import column_type, require_kept_blanks, row_values
@@ -40,7 +45,7 @@ class PostgresMerge(MergingSink):
 
     def merge(self, rows: ds.Dataset, expected: int | None, following: int) -> None:
         """Copy into a temporary table and merge from there, in one transaction with the position."""
-        from psycopg import errors, sql
+        from psycopg import sql
 
         self._sink.make_tables(rows.schema)
         columns = sql.SQL(", ").join(map(sql.Identifier, rows.schema.names))
@@ -70,15 +75,9 @@ class PostgresMerge(MergingSink):
                     require_kept_blanks(batch, limits)
                     for row in row_values(batch):
                         copy.write_row(row)
-            try:
+            with without_index_explained(self._spec.table, self._spec.key):
                 connection.execute(sql.SQL(merging).format(self._sink.table, columns, columns, key, changes))
                 connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a commit that fails leaves its connection open
-            except errors.InvalidColumnReference:
-                raise Conflict(
-                    f"the table {self._spec.table} has no unique index on ({', '.join(self._spec.key)})",
-                    safe="Nothing was written",
-                    fix="Make one; an upsert needs it",
-                ) from None
 
     def close(self) -> None:
         """Close the connection."""

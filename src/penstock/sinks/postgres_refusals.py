@@ -5,9 +5,11 @@ test: the same statement without a row, then with ever fewer, until the rows to 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import Conflict
 from penstock.record.decoded import RecordError, record_error
 from penstock.sinks.postgres_server import first_line, is_outage
 
@@ -61,6 +63,23 @@ def find_refused(count: int, write: Callable[[int, int], None]) -> list[tuple[in
             if is_of_the_definition(refusal):
                 raise refusal
     return refused
+
+
+@contextmanager
+def without_index_explained(table: str, key: list[str]) -> Iterator[None]:
+    """Say in words that rows cannot be merged by this key: the table has no unique index, or only a deferrable one."""
+    from psycopg import errors
+
+    try:
+        yield
+    except (errors.InvalidColumnReference, errors.ObjectNotInPrerequisiteState):
+        if not key:
+            raise
+        raise Conflict(
+            f"the table {table} has no unique index on ({', '.join(key)})",
+            safe="Nothing was written",
+            fix="Make one; an upsert needs it",
+        ) from None
 
 
 def refusal_of(error: Any) -> RecordError:

@@ -123,8 +123,9 @@ def test_a_position_is_true_of_the_table_that_holds_the_results(
     assert (2, [(1, 11)]) == (sink.position(), ask(server, ALL))
 
 
-def test_a_table_without_the_key_is_named_and_nothing_moves(server: Server, sink: MergingSink) -> None:
-    ask(server, "CREATE TABLE totals (id bigint, total bigint)")
+@pytest.mark.parametrize("key", ["", ", UNIQUE (id) DEFERRABLE"])
+def test_a_table_without_the_key_is_named_and_nothing_moves(server: Server, sink: MergingSink, key: str) -> None:
+    ask(server, f"CREATE TABLE totals (id bigint, total bigint{key})")
 
     with pytest.raises(Conflict, match=r"the table totals has no unique index on \(id\)"):
         sink.merge(results((1, 10)), None, 1)
