@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import BadInput, NotFound, one_line
+from penstock.errors import BadInput, NotFound
 from penstock.extras import require
 from penstock.sinks.delta_table import table_lock
 from penstock.sinks.iceberg_catalog import UNSURE, Catalog, asked, found_in, open_catalog
@@ -55,30 +55,27 @@ class IcebergView:
             for each in newest_first[:limit]
         ]
 
-    def rows(self, columns: list[str], where: str, limit: int) -> pa.Table:
+    def rows(self, columns: list[str], limit: int) -> pa.Table:
         """Return some rows."""
-        from pyparsing import ParseException
-
-        try:
-            return self._scan(where, tuple(columns) or ("*",), limit).to_arrow()
-        except (ValueError, TypeError, ParseException) as error:
-            raise BadInput(f"the query fails: {one_line(str(error).splitlines()[0])}") from None
+        names = [field.name for field in self._scan().projection().fields]
+        unknown = next((each for each in columns if each not in names), None)
+        if unknown is not None:
+            raise BadInput(f"the query fails: No field named {unknown}. Valid fields are {', '.join(names)}")
+        return self._scan(tuple(columns) or ("*",), limit).to_arrow()
 
     def count(self) -> int:
         """Count the rows."""
-        return int(self._scan("", ("*",), None).count())
+        return int(self._scan().count())
 
-    def _scan(self, where: str, columns: tuple[str, ...], limit: int | None) -> Any:
-        from pyiceberg.expressions import AlwaysTrue
-
+    def _scan(self, columns: tuple[str, ...] = ("*",), limit: int | None = None) -> Any:
         at = None if self._snapshot is None else self._snapshot.snapshot_id
-        return self._table.scan(where or AlwaysTrue(), columns, snapshot_id=at, limit=limit)
+        return self._table.scan(selected_fields=columns, snapshot_id=at, limit=limit)
 
     def as_delta(self, folder: Path) -> Any:
         """Return the same rows as SQL can ask them; the folder is made, and needed until the answer is read."""
         from penstock.sinks.iceberg_query import as_delta
 
-        return as_delta(self._table, self._scan("", ("*",), None), folder)
+        return as_delta(self._table, self._scan(), folder)
 
     def restore(self) -> None:
         """Make this snapshot the newest; a pipeline then goes on from its positions."""
@@ -112,7 +109,7 @@ class IcebergView:
 
     def file_sizes(self) -> list[int]:
         """Return how many bytes each file with rows has."""
-        return [int(each.file.file_size_in_bytes) for each in self._scan("", ("*",), None).plan_files()]
+        return [int(each.file.file_size_in_bytes) for each in self._scan().plan_files()]
 
     def changed(self, transaction: Any) -> Any:
         """Return the transaction unchanged: maintenance adds no columns."""

@@ -44,8 +44,8 @@ def query(sql: str, base: Path, as_of: str = "") -> pa.Table:
 
 def rows_of(table: Any, *, columns: list[str], where: str, limit: int) -> pa.Table:
     """Return some rows of an opened table."""
-    if isinstance(table, IcebergView):
-        return table.rows(columns, where, limit)
+    if isinstance(table, IcebergView) and not where:
+        return table.rows(columns, limit)
     statement = exp.select(*(exp.column(each, quoted=True) for each in columns) if columns else "*").from_("t")
     if where:
         condition = _parsed(f"SELECT 1 WHERE {where}", f"'{where}' is not a condition").args["where"].this

@@ -28,7 +28,7 @@ def test_rows_are_shown_by_condition_columns_and_snapshot(path: Path) -> None:
     assert ["APPEND", "APPEND"] == [newest.operation, first.operation]
     table = open_table(path)
     assert (newest.version, 4) == (table.version(), count_rows(table))
-    some = rows_of(table, columns=["id"], where="id > 2", limit=10)
+    some = rows_of(table, columns=["id"], where="id * 2 > 4", limit=10)
     assert {"id": [3, 4]} == some.sort_by("id").to_pydict()
     older = open_table(path, str(first.version))
     assert (3, 2) == (count_rows(older), rows_of(older, columns=[], where="", limit=2).num_rows)
@@ -53,9 +53,14 @@ def test_what_cannot_be_done_is_told_in_one_line(path: Path) -> None:
 
     with pytest.raises(NotFound, match="has no snapshot of 7, or not any more"):
         open_table(path, "7")
-    with pytest.raises(BadInput, match="the query fails: "):
-        rows_of(open_table(path), columns=[], where="no such condition", limit=1)
-    with pytest.raises(BadInput, match="the query fails: "):
+    for where, said in [
+        ("id >", r"^this is not SQL: it is incomplete$"),
+        ("no such condition", r"^this is not SQL: [^\n]{1,80}$"),
+        ("idd > 1", r"^the query fails: No field named idd. Did you mean 'id'\? Valid fields are id, "),
+    ]:
+        with pytest.raises(BadInput, match=said):
+            rows_of(open_table(path), columns=[], where=where, limit=1)
+    with pytest.raises(BadInput, match="^the query fails: No field named none. Valid fields are id, "):
         rows_of(open_table(path), columns=["none"], where="", limit=1)
     (path.parent / "iceberg.db").unlink()
     for ask in (open_table, lambda path: compact(path, "7d"), lambda path: vacuum(path, "7d", dry_run=False)):
