@@ -18,6 +18,7 @@ _NO_FUNCTION = re.compile(r"^\[UNRESOLVED_ROUTINE\] Cannot resolve routine `(.+?
 _NO_SYNTAX = re.compile(r"^\[PARSE_SYNTAX_ERROR\] Syntax error at or near '?(.+?)'?[.:,]")
 _SQL_STATE = re.compile(r"\.?\s*SQLSTATE: \w+.*$")
 _CRASHED = "Python worker exited unexpectedly"
+_LATE = "Python worker failed to connect back"
 _LOST = (
     "SparkContext was shut down",
     "SparkContext has been shutdown",
@@ -45,6 +46,8 @@ def cause_of(error: Exception) -> PenstockError | None:
         return EnvironmentNotReady(
             "a disk is full", safe="Nothing of this batch was written", fix="Make room; then start again"
         )
+    if _LATE in text:  # Spark gives it ten seconds, which a busy machine may not
+        return BatchAborted("a Python worker did not start in time", safe="Nothing of this batch was written")
     if _is_lost_connection(error) or any(sign in text for sign in _LOST):
         return BatchAborted("Spark stopped while a batch was running", safe="Nothing of this batch was written")
     return None

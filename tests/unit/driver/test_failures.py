@@ -29,6 +29,7 @@ def test_an_error_that_a_task_raised_for_a_reason_of_its_own_is_no_records_fault
         ("java.io.IOException: No space left on device", EnvironmentNotReady),
         ("Job 3 cancelled because SparkContext was shut down", BatchAborted),
         ("ExecutorLostFailure (executor driver exited)", BatchAborted),
+        ("org.apache.spark.SparkException: Python worker failed to connect back.", BatchAborted),
     ],
 )
 def test_an_outage_is_no_records_fault(text: str, expected: type[PenstockError]) -> None:
