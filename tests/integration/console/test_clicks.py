@@ -1,6 +1,8 @@
 """What is done to a topic, its records and its groups by clicking, each looked up on the broker afterwards."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -13,6 +15,8 @@ from penstock.kafka.reader import read_all
 from conftest import RunningKafka, _skip_without
 from support.browsers import Browser, browsing_console, find_browser
 from support.waiting import until
+
+MANY = 300_000  # decoding them one by one takes seconds, which is long enough to click in
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +87,36 @@ def test_a_record_is_copied_and_what_arrives_is_watched(browser: Browser, kafka:
     browser.shows("Watch live")
 
     assert [b'{"id": 0}'] == values(kafka, other)
+
+
+def test_a_long_search_is_cancelled_and_keeps_what_it_has_found(browser: Browser, kafka: RunningKafka) -> None:
+    topic = filled(kafka, "searched", MANY)
+    browser.open(f"/topics/{topic}/messages")
+    browser.field("Search in").click()
+    browser.click("JSON field = text")
+    browser.field("Search the whole topic").send_keys("id = 1", Keys.ENTER)
+    browser.shows("1 found in", "running")
+    browser.click("Cancel")
+    browser.shows("1 found in", "cancelled")
+    told = browser.text.partition("1 found in ")[2].split(" ", 1)[0]
+
+    assert 0 < int(told.replace(",", "")) < MANY
+    assert [] == browser.complaints
+
+
+def test_records_are_downloaded_as_they_are(browser: Browser, kafka: RunningKafka, tmp_path: Path) -> None:
+    topic = filled(kafka, "downloaded", 3)
+    browser.driver.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.open(f"/topics/{topic}/messages")
+    browser.shows('{"id": 2}')
+    browser.click("Download")
+    file = tmp_path / f"{topic}.jsonl"
+    until(file.exists)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+
+    assert [(number, f'{{"id": {number}}}') for number in range(3)] == [
+        (each["offset"], each["value"]["text"]) for each in lines
+    ]
 
 
 def test_a_group_is_deleted_when_its_name_is_typed(browser: Browser, kafka: RunningKafka) -> None:
