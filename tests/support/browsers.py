@@ -97,7 +97,7 @@ class Browser:
 
     def shows(self, *words: str, timeout_s: float = 120.0) -> None:
         """Wait until the page shows all of these."""
-        until(lambda: all(word in self.text for word in words), timeout_s)
+        eventually(lambda: self.text, lambda text: all(word in text for word in words), timeout_s)
 
     def click(self, name: str) -> None:
         """Click what is called so as soon as it is there, the newest first: a dialog lies above the page."""
@@ -144,16 +144,18 @@ class Browser:
 
 
 @contextmanager
-def browsing_console(home: Path, bootstrap_servers: str = "", project: Path | None = None) -> Iterator[Browser]:
+def browsing_console(
+    home: Path, bootstrap_servers: str = "", project: Path | None = None, *options: str
+) -> Iterator[Browser]:
     """Run a console of its own process, and a browser in which an admin has signed in.
 
-    Without servers it is about the local cluster of the home folder.
+    Without servers it is about the local cluster of the home folder. The options are those of `penstock console`.
     """
     Users(home / "console").put("ann", PASSWORD, "admin")
     command = [sys.executable, "-m", "penstock", "--home", str(home)]
     command += ["--bootstrap", bootstrap_servers] if bootstrap_servers else []
     command += ["--project", str(project)] if project else []
-    command += ["console", "--port", "0", "--sign-in"]
+    command += ["console", "--port", "0", "--sign-in", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as console:
         assert console.stderr is not None
         said = re.match(r"console at (http://\S+);", console.stderr.readline())
