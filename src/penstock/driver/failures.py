@@ -19,6 +19,8 @@ _NO_SYNTAX = re.compile(r"^\[PARSE_SYNTAX_ERROR\] Syntax error at or near '?(.+?
 _SQL_STATE = re.compile(r"\.?\s*SQLSTATE: \w+.*$")
 _CRASHED = "Python worker exited unexpectedly"
 _LATE = "Python worker failed to connect back"
+_CANCELLED = re.compile(r"^(?:: [\w.]+: )?\[SPARK_JOB_CANCELLED\]", re.MULTILINE)
+"""How Spark says that somebody ended a job. It begins a line: within one it may be what a record holds."""
 _LOST = (
     "SparkContext was shut down",
     "SparkContext has been shutdown",
@@ -50,6 +52,8 @@ def cause_of(error: Exception) -> PenstockError | None:
         return BatchAborted("a Python worker did not start in time", safe="Nothing of this batch was written")
     if _is_lost_connection(error) or any(sign in text for sign in _LOST):
         return BatchAborted("Spark stopped while a batch was running", safe="Nothing of this batch was written")
+    if _CANCELLED.search(text):
+        return BatchAborted("a job of Spark's was cancelled", safe="Nothing of this batch was written")
     return None
 
 

@@ -119,6 +119,8 @@ class Starter:
             **{f"spark.executorEnv.{name}": value for name, value in SAFE_PATH.items()},
             "spark.authenticate": "true",
             "spark.ui.enabled": "false",
+            # Its pages ask nobody who they are: everybody on this machine, and pages of other sites, could end jobs.
+            "spark.ui.killEnabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": "4",

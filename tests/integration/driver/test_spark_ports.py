@@ -1,7 +1,9 @@
 """Spark's ports: on the loopback, closed to whoever does not know the secret, which no command line shows."""
 
+import os
 import socket
 import struct
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RPC_REQUEST = 3
+_A_STRANGER_ENDS_A_JOB = """
+import sys, threading, urllib.request
+from pathlib import Path
+from penstock.driver import session
+from support.waiting import until
+
+place = Path(sys.argv[1])
+spark = session.start("ui", place, master="local[1,4]", wishes={"spark.ui.enabled": "true", "spark.ui.port": "0"})
+context, go_on = spark.sparkContext, place / "go-on"
+
+def held(number):
+    until(go_on.exists)
+    return number
+
+def end_it():
+    until(context.statusTracker().getActiveJobsIds)
+    urllib.request.urlopen(f"{session.ui_address()}/jobs/job/kill/?id=0").close()
+    go_on.touch()
+
+stranger = threading.Thread(target=end_it)
+stranger.start()
+print(context.parallelize([7], 1).map(held).collect())
+stranger.join()
+"""
 
 
 def answer_to_a_stranger(port: int) -> bytes:
@@ -54,6 +80,15 @@ def test_spark_listens_on_the_loopback_only(spark: "SparkSession") -> None:
 
     assert found
     assert {"127.0.0.1"} == {address.ip.removeprefix("::ffff:") for address in found}
+
+
+def test_nobody_ends_a_job_by_the_web_pages(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-c", _A_STRANGER_ENDS_A_JOB, str(tmp_path)]
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240, env=path)
+
+    assert "[7]\n" == ran.stdout, ran.stderr
 
 
 def test_only_the_jvm_calls_back_into_the_driver(spark: "SparkSession") -> None:

@@ -5,6 +5,7 @@ from penstock.errors import BatchAborted, EnvironmentNotReady, PenstockError
 from penstock.kafka import failures
 
 TRACE = "Job aborted due to stage failure\nTraceback (most recent call last):\n  File ...\n{}: it happened. Do this\n\n"
+CALLING = "An error occurred while calling z:org.x.PythonRDD.collectAndServe.\n: org.apache.spark.SparkException: "
 
 
 def below(kind: type[PenstockError]) -> list[type[PenstockError]]:
@@ -30,13 +31,24 @@ def test_an_error_that_a_task_raised_for_a_reason_of_its_own_is_no_records_fault
         ("Job 3 cancelled because SparkContext was shut down", BatchAborted),
         ("ExecutorLostFailure (executor driver exited)", BatchAborted),
         ("org.apache.spark.SparkException: Python worker failed to connect back.", BatchAborted),
+        ("[SPARK_JOB_CANCELLED] Job 3 cancelled killed via Web UI SQLSTATE: XXKDA", BatchAborted),
+        (f"{CALLING}[SPARK_JOB_CANCELLED] Job 3 cancelled killed via Web UI SQLSTATE: XXKDA", BatchAborted),
     ],
 )
 def test_an_outage_is_no_records_fault(text: str, expected: type[PenstockError]) -> None:
     assert isinstance(cause_of(Exception(text)), expected)
 
 
-@pytest.mark.parametrize("text", ["", "ValueError: x", "penstock.errors.NoSuchThing: x", "[DIVIDE_BY_ZERO] by zero"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ValueError: x",
+        "penstock.errors.NoSuchThing: x",
+        "[DIVIDE_BY_ZERO] by zero",
+        "[CAST_INVALID_INPUT] The value '[SPARK_JOB_CANCELLED] Job 3 cancelled' cannot be cast",
+    ],
+)
 def test_anything_else_may_be_a_records_fault(text: str) -> None:
     assert None is cause_of(Exception(text))
 
