@@ -18,9 +18,11 @@ _NO_FUNCTION = re.compile(r"^\[UNRESOLVED_ROUTINE\] Cannot resolve routine `(.+?
 _NO_SYNTAX = re.compile(r"^\[PARSE_SYNTAX_ERROR\] Syntax error at or near '?(.+?)'?[.:,]")
 _SQL_STATE = re.compile(r"\.?\s*SQLSTATE: \w+.*$")
 _CRASHED = "Python worker exited unexpectedly"
-_LATE = "Python worker failed to connect back"
 _CANCELLED = re.compile(r"^(?:: [\w.]+: )?\[SPARK_JOB_CANCELLED\]", re.MULTILINE)
 """How Spark says that somebody ended a job. It begins a line: within one it may be what a record holds."""
+_LATE = re.compile(
+    r"^(?:Caused by: |.*executor [\w.-]+\): )?org\.apache\.spark\.SparkException: Python worker failed", re.MULTILINE
+)
 _LOST = (
     "SparkContext was shut down",
     "SparkContext has been shutdown",
@@ -48,7 +50,7 @@ def cause_of(error: Exception) -> PenstockError | None:
         return EnvironmentNotReady(
             "a disk is full", safe="Nothing of this batch was written", fix="Make room; then start again"
         )
-    if _LATE in text:  # Spark gives it ten seconds, which a busy machine may not
+    if _LATE.search(text):  # Spark gives it ten seconds, which a busy machine may not
         return BatchAborted("a Python worker did not start in time", safe="Nothing of this batch was written")
     if _is_lost_connection(error) or any(sign in text for sign in _LOST):
         return BatchAborted("Spark stopped while a batch was running", safe="Nothing of this batch was written")

@@ -5,6 +5,7 @@ from penstock.errors import BatchAborted, EnvironmentNotReady, PenstockError
 from penstock.kafka import failures
 
 TRACE = "Job aborted due to stage failure\nTraceback (most recent call last):\n  File ...\n{}: it happened. Do this\n\n"
+LOST_TASK = "Lost task 0.3 in stage 0.0 (TID 3) (127.0.0.1 executor driver): "
 CALLING = "An error occurred while calling z:org.x.PythonRDD.collectAndServe.\n: org.apache.spark.SparkException: "
 
 
@@ -30,7 +31,8 @@ def test_an_error_that_a_task_raised_for_a_reason_of_its_own_is_no_records_fault
         ("java.io.IOException: No space left on device", EnvironmentNotReady),
         ("Job 3 cancelled because SparkContext was shut down", BatchAborted),
         ("ExecutorLostFailure (executor driver exited)", BatchAborted),
-        ("org.apache.spark.SparkException: Python worker failed to connect back.", BatchAborted),
+        (f"{LOST_TASK}org.apache.spark.SparkException: Python worker failed to connect back.", BatchAborted),
+        ("Caused by: org.apache.spark.SparkException: Python worker failed to connect back.", BatchAborted),
         ("[SPARK_JOB_CANCELLED] Job 3 cancelled killed via Web UI SQLSTATE: XXKDA", BatchAborted),
         (f"{CALLING}[SPARK_JOB_CANCELLED] Job 3 cancelled killed via Web UI SQLSTATE: XXKDA", BatchAborted),
     ],
