@@ -60,7 +60,7 @@ def test_what_cannot_be_done_is_told_in_one_line(path: Path) -> None:
     ]:
         with pytest.raises(BadInput, match=said):
             rows_of(open_table(path), columns=[], where=where, limit=1)
-    with pytest.raises(BadInput, match="^the query fails: No field named none. Valid fields are id, "):
+    with pytest.raises(BadInput, match=r"^the query fails: No field named none\. Valid fields are id, "):
         rows_of(open_table(path), columns=["none"], where="", limit=1)
     (path.parent / "iceberg.db").unlink()
     for ask in (open_table, lambda path: compact(path, "7d"), lambda path: vacuum(path, "7d", dry_run=False)):
