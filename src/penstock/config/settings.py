@@ -32,6 +32,7 @@ from penstock.schemas.registry import Registry
 
 HOME_NAME = ".penstock"
 _NAMED_VARIABLE = re.compile(r"\benv:([A-Za-z_]\w*)")
+_SERVERS = "PENSTOCK_BOOTSTRAP_SERVERS"
 _SECURITY_PREFIX = "PENSTOCK_SECURITY_"
 _REGISTRY_URL = "PENSTOCK_REGISTRY_URL"
 _REGISTRY_PLAIN = {
@@ -157,7 +158,8 @@ def load(
     loaded = project.load(file) if file else project.Project()
     base = file.parent if file else Path.cwd()
     named_home = home or environment.get("PENSTOCK_HOME")
-    external = _external(bootstrap or environment.get("PENSTOCK_BOOTSTRAP_SERVERS"), loaded)
+    said_by = ("--bootstrap" if on_command_line else "bootstrap") if bootstrap else _SERVERS
+    external = _external(bootstrap or environment.get(_SERVERS), said_by, loaded)
     return Settings(
         home_folder=Path(named_home) if named_home else base / HOME_NAME,
         home_is_named=bool(named_home),
@@ -223,15 +225,15 @@ def cache_folder() -> Path:
     return Path(named) if named else (Path(base) if base else Path.home() / ".cache") / "penstock"
 
 
-def _external(bootstrap: str | None, loaded: project.Project) -> Connection | None:
-    """Return the external cluster that is meant, or None for the local one."""
+def _external(bootstrap: str | None, said_by: str, loaded: project.Project) -> Connection | None:
+    """Return the external cluster that is meant, or None for the local one; complaints name what says the address."""
     named = loaded.cluster.connection() if isinstance(loaded.cluster, project.ExternalCluster) else None
     security = _security_from_environment()
     if bootstrap is None and named is None:
         if security is not None:
             raise BadInput(
                 f"{_SECURITY_PREFIX}TYPE is set, but no external cluster is named",
-                fix="Set PENSTOCK_BOOTSTRAP_SERVERS too",
+                fix=f"Set {_SERVERS} too",
             )
         return None
     try:
@@ -241,7 +243,9 @@ def _external(bootstrap: str | None, loaded: project.Project) -> Connection | No
             client_settings=named.client_settings if named else {},
         )
     except ValidationError as error:
-        raise BadInput(in_words(error.errors(include_input=False)[0])) from None
+        problem = error.errors(include_input=False)[0]
+        place = f"{said_by}: " if bootstrap and "bootstrap_servers" in problem["loc"] else ""
+        raise BadInput(place + in_words(problem)) from None
 
 
 def _registry_at(address: str) -> Registry:

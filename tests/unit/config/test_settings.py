@@ -56,6 +56,20 @@ def test_the_strongest_bootstrap_wins(
     assert expected == (external.bootstrap_servers if external else None)
 
 
+@pytest.mark.usefixtures("here")
+def test_a_bootstrap_that_is_no_address_is_named_by_what_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput) as in_python:
+        settings.load(bootstrap="nonsense")
+    with pytest.raises(BadInput) as option:
+        settings.load(bootstrap="nonsense", on_command_line=True)
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP_SERVERS", "nonsense")
+    with pytest.raises(BadInput) as variable:
+        settings.load()
+
+    said = [str(each.value).partition(": a server is named as host:port")[0] for each in (in_python, option, variable)]
+    assert ["bootstrap", "--bootstrap", "PENSTOCK_BOOTSTRAP_SERVERS"] == said
+
+
 def test_the_strongest_home_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     default = settings.load().home
     write(here / "penstock.yaml")
