@@ -81,6 +81,8 @@ def _in_words(error: yaml.MarkedYAMLError) -> str:
         return "text stands behind a closing quote; put text that has quotes in the other kind of quotes"
     if said.startswith("expected <block end>"):
         return "this line is indented differently from the lines above that it belongs to"
+    if said.startswith("expected '<document start>'"):
+        return "another document begins here, and the file is one"
     return _QUOTED.sub(_unquoted, said)
 
 
