@@ -12,7 +12,7 @@ from penstock.errors import BadInput, Mistakes, NotFound, one_line
 from penstock.extras import require
 from penstock.pipeline.check import problems
 from penstock.pipeline.handlers import MODULE_PREFIX, Pipeline
-from penstock.pipeline.spec import PipelineSpec
+from penstock.pipeline.spec import NAME, PipelineSpec
 from penstock.steps.code_line import code_line, in_brackets
 from penstock.steps.user_modules import first_in
 from penstock.wording import nearest_file
@@ -39,6 +39,9 @@ def load_with_warnings(
     lines: dict[document.KeyPath, int] = {}
     if not path.exists():
         raise missing(path)
+    if path.suffix == ".jsonl":
+        send = f"Send them with: penstock produce TOPIC {path}"
+        raise BadInput(f"{path} holds records, and a pipeline file is YAML or Python", fix=send)
     if path.suffix == ".py":
         spec = _from_python(path)
     else:
@@ -67,7 +70,8 @@ def missing(path: Path) -> NotFound:
     if meant := nearest_file(path, [*path.parent.glob("*.py"), *there]):
         return NotFound(f"there is no pipeline file {path}", fix=meant)
     listed = ", ".join(map(str, there[:_SHOWN])) + (f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else "")
-    new = "penstock pipeline new NAME"
+    is_named = path.suffix in {".yaml", ".yml"} and NAME.fullmatch(path.stem) and path.parent == Path()
+    new = f"penstock pipeline new {path.stem if is_named else 'NAME'}"
     known = f"There {'is' if len(there) == 1 else 'are'} {listed}; {new} writes another"
     return NotFound(f"there is no pipeline file {path}", fix=known if there else f"Write one with: {new}")
 

@@ -393,3 +393,13 @@ def test_rows_that_go_to_whoever_answers_are_warned_of(tmp_path: Path, host: str
     _, warnings = load_with_warnings(file)
 
     assert [True] * count == ["any server could get the rows" in each for each in warnings]
+
+
+def test_records_that_are_taken_for_a_pipeline_file_are_sent_by_another_command(tmp_path: Path) -> None:
+    records = tmp_path / "orders.jsonl"
+    records.write_text('{"id": 1}\n{"id": 2}\n')
+
+    with pytest.raises(
+        BadInput, match=r"holds records, and .*\. Send them with: penstock produce TOPIC .*orders\.jsonl"
+    ):
+        load(records)
