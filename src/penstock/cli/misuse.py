@@ -57,7 +57,7 @@ def misused(error: TyperException, command: str, *, as_json: bool) -> Exception:
     if (found := getattr(error.__cause__, "errors", None)) is not None:  # of pydantic, which Typer asks
         message = message.replace(found()[0]["msg"], in_words(found()[0]))
     if message.startswith("Got unexpected extra argument"):
-        message = f"{message.rstrip('.')}; put what has spaces in quotes"
+        message = f"{message.rstrip('.')}; {_what_it_takes(context)}"
     elif context is not None and (typed := _TYPED.match(message)):
         message = _unknown_command(typed[2], context)
     elif message.startswith(_NO_OPTION):
@@ -111,6 +111,14 @@ def _unknown_option(error: TyperException, context: Any, path: str) -> str:
         return f"{missing}. It has no name here, write: {_usage(context)}"
     possible = getattr(error, "possibilities", None)
     return f"{missing}. Did you mean {possible[0]}?" if possible else missing
+
+
+def _what_it_takes(context: Any) -> str:
+    """Return how to write what is one word too many; of a command that takes options alone, which ones it takes."""
+    if context is None or any(each.param_type_name == "argument" for each in context.command.params):
+        return "put what has spaces in quotes"
+    values = [each.opts[0] for each in context.command.params if not each.is_flag]
+    return f"name it by an option: {', '.join(values)}" if values else "this command takes none"
 
 
 def _usage(context: Any) -> str:

@@ -34,6 +34,15 @@ from penstock.operate.status import Status
             "topic create a b",
             "unexpected extra argument(s) (b); put what has spaces in quotes. See: penstock topic create",
         ),
+        (
+            "dead discard orders.dead",
+            "unexpected extra argument(s) (orders.dead); name it by an option: --topic, --pipeline, --",
+        ),
+        (
+            "status orders",
+            "unexpected extra argument(s) (orders); this command takes none. See: penstock status --help",
+        ),
+        ("--bootstrap nonsense topic list", "--bootstrap: a server is named as host:port, without a user or"),
         ("topic list --nosuch", "no such option: --nosuch. See: penstock topic list --help"),
         ("topic list --internl", "no such option: --internl. Did you mean --internal? See: penstock topic list --help"),
         ("topic list --home x", "--home stands before the command, as in: penstock --home FOLDER topic list. See: "),
@@ -192,6 +201,17 @@ def test_a_pipeline_file_that_is_not_there_is_reported_with_those_that_are(tmp_p
     there = f"There is {tmp_path / 'totals.yml'}; penstock pipeline new NAME writes another"
     assert f"{missing} {there}\n" == others.stderr
     assert f"{missing} Did you mean {tmp_path / 'orders.yaml'}?\n" == near.stderr
+
+
+def test_a_missing_pipeline_file_of_this_folder_is_written_under_its_own_name(tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        said = [
+            CliRunner().invoke(app, ["pipeline", "check", name], prog_name="penstock").stderr
+            for name in ("sales.yaml", "Sales.yaml", "sales.py")
+        ]
+
+    written = [each.partition("Write one with: penstock pipeline new ")[2].rstrip("\n") for each in said]
+    assert ["sales", "NAME", "NAME"] == written
 
 
 def test_of_many_pipeline_files_the_first_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
