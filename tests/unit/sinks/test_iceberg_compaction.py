@@ -340,9 +340,13 @@ def test_files_are_kept_for_an_hour_at_least(path: Path, keep: str) -> None:
         tables.vacuum(path, keep, dry_run=True)
 
 
-def test_a_reader_sees_whole_batches_only_while_many_partitions_are_written_and_compacted(path: Path) -> None:
+@pytest.mark.parametrize(
+    "partitions", [20, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])], ids=str
+)
+def test_a_reader_sees_whole_batches_only_while_many_partitions_are_written_and_compacted(
+    path: Path, partitions: int
+) -> None:
     driver = opened(path, 2, partition_by=["id"])
-    partitions = 20
     write(driver, *range(partitions))
     done, seen, failed = threading.Event(), list[int](), list[BaseException]()
 
