@@ -124,13 +124,16 @@ def restore(
     if as_json:
         print_json(done)
         return
-    say(
-        f"version {done.version} of {path} holds what version {version} held; its pipeline writes what came since again"
-    )
+    is_new = done.version != version  # an Iceberg table has the very snapshot again
+    what = f"version {done.version} of {path} holds what version {version} held"
+    what = what if is_new else f"{path} stands at version {version} again"
+    say(f"{what}; its pipeline writes what came since again")
 
 
 @app.command()
-def history(path: Folder, limit: Annotated[int, typer.Option(help="How many.")] = 20, as_json: Json = False) -> None:
+def history(
+    path: Folder, limit: Annotated[int, typer.Option(min=0, help="How many.")] = 20, as_json: Json = False
+) -> None:
     """List the newest commits of a table."""
     from penstock.sinks.tables import history as commits
 

@@ -20,6 +20,8 @@ _FOLDER = "tables"
 _DIALECT = "postgres"
 _OWN_NAME = r"\bt\d*\.(?=\w)"
 """The name that a table has here, in front of a column that an error names."""
+_GONE = re.compile(r"Object at location .* not found")
+"""What is said of a data file that a vacuum has deleted, of a version that is older than those kept."""
 _QUERY = re.compile(r"[\s(]*(select|with|values|table)\b", re.IGNORECASE)
 """How a query begins; of what begins otherwise a parser complains far from the misspelt word."""
 
@@ -105,6 +107,8 @@ def _run(statement: exp.Query, tables: dict[str, Any]) -> pa.Table:
             found = pa.RecordBatchReader.from_stream(builder.execute(statement.sql(dialect=_DIALECT))).read_all()
     except (DeltaError, OSError, ValueError) as error:
         said = one_line(" ".join(str(error).split())).removeprefix("Schema error: ")
+        if _GONE.search(said):
+            raise NotFound("files of this version are gone, as a vacuum leaves it", fix="Ask for a newer one") from None
         raise BadInput(f"the query fails: {re.sub(_OWN_NAME, '', said)}") from None
     twice = next((name for name, count in Counter(found.schema.names).items() if count > 1), None)
     if twice is not None:

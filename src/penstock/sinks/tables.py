@@ -20,6 +20,7 @@ from penstock.wording import nearest
 
 _MS_PER_HOUR = 3_600_000
 _TARGET = "128MB"
+_SMALLEST = 1_000_000
 
 
 class Compaction(BaseModel, frozen=True):
@@ -128,6 +129,8 @@ def _held(path: Path) -> Iterator[Any]:
 def compact(path: Path, keep: str, target: str = _TARGET) -> Compaction:
     """Join small files; rows and positions stay as they are, and readers notice nothing."""
     keep_ms, size = _kept(keep), _parsed("--target", parse_size_bytes, target)
+    if size < _SMALLEST:
+        raise BadInput("--target: files become at least 1MB", safe="No file was touched")
     with _held(path) as table:
         before = _files(table)
         if isinstance(table, IcebergView):

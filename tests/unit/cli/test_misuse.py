@@ -63,6 +63,8 @@ from penstock.operate.status import Status
         ("orders.yaml", "no such command 'orders.yaml'. Run a pipeline with: penstock pipeline run orders.yaml"),
         ("table vacuum t --keep 5", "--keep: '5' is not a duration: write a number and one of ms, s, m, h, d, w"),
         ("table vacuum t --keep 5", "such as 5d. No file was deleted"),
+        ("table compact t --target 0B", "--target: files become at least 1MB"),
+        ("table history t --limit -3", "invalid value for '--limit': it must be at least 0"),
         ("table compact t --target 5", "--target: '5' is not a size: write a number and one of B, KB, MB, GB"),
         ("group reset g", "give exactly one of --to, --by and --like. Nothing was changed. From the beginning again: "),
         ("scenario poison --sink oracle", "'oracle' is not one of 'delta', 'json', 'kafka', 'postgres'"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
@@ -105,6 +105,19 @@ def test_rows_are_counted_also_where_files_have_no_statistics(folder: Path) -> N
     log.write_text("\n".join(map(json.dumps, lines)) + "\n")
 
     assert 3 == json.loads(ask("show", "tables/orders", "--json").stdout)["rows"]
+
+
+def test_a_version_whose_files_were_deleted_is_told_in_one_line(folder: Path) -> None:
+    table = DeltaTable(str(folder / "tables" / "orders"))
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+    said = ask("show", "tables/orders", "--as-of", "1")
+
+    assert (3, ["error: files of this version are gone, as a vacuum leaves it. Ask for a newer one"]) == (
+        said.exit_code,
+        said.stderr.splitlines(),
+    )
 
 
 @pytest.mark.usefixtures("folder")
