@@ -115,7 +115,7 @@ def pipelines(current: Session) -> list[Row]:
 def watched(current: Session) -> list[list[Any]]:
     """Return every part in one shape."""
     rows = [
-        ["node " + str(row["node"]), "kafka", row["state"], row["port"], None, f"{row['memory_mb'] or 0} MB"]
+        ["node " + str(row["node"]), "kafka", row["state"], f"port {row['port']}", None, f"{row['memory_mb'] or 0} MB"]
         for row in nodes(current)
     ]
     rows += [
