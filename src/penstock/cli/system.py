@@ -122,6 +122,9 @@ def log(current: Session, name: str) -> Path:
     from penstock.operate.known_pipelines import known_paths
     from penstock.services.supervisor import console_log
 
+    if name in current.settings.project.connectors:
+        fix = f"Its worker's: penstock logs connect; why it failed: penstock connect show {name} --trace"
+        raise NotFound(f"connector '{name}' has no log of its own", fix=fix)
     if name not in SERVICE_NAMES:
         try:
             return known_paths(current.settings, name).driver_log

@@ -281,6 +281,19 @@ def test_what_is_asked_of_a_part_that_is_not_there_is_answered_with_what_to_type
     assert reason in line
 
 
+def test_a_connector_has_no_log_and_it_is_said_where_to_look(tmp_path: Path) -> None:
+    (tmp_path / "penstock.yaml").write_text("connectors: {lines: {connector.class: FileStreamSource}}")
+
+    with chdir(tmp_path):
+        said = CliRunner().invoke(app, ["logs", "lines"], prog_name="penstock")
+
+    assert 3 == said.exit_code
+    assert (
+        "connector 'lines' has no log of its own. Its worker's: penstock logs connect; why it failed: " in said.stderr
+    )
+    assert "penstock connect show lines --trace" in said.stderr
+
+
 def test_a_kafka_that_does_not_run_on_this_machine_is_reported_before_a_client_is_opened() -> None:
     with pytest.raises(BrokerUnavailable, match=r"^no Kafka answers at 127\.0\.0\.1:1"):
         Session(bootstrap="127.0.0.1:1").admin()
