@@ -194,9 +194,10 @@ class _Node:
             async def do() -> None:
                 path, done = f"{self.path}/{what}", f"{title}: done"
                 dialog.close()
-                ui.notify(f"{title} …")
-                await self.frame.act(lambda: self.frame.client.act("POST", path, action_id=action_id), done)
-                await self.reload()
+                with self.figures:  # the dialog is gone before the node is: what is said there is lost
+                    ui.notify(f"{title} …")
+                    await self.frame.act(lambda: self.frame.client.act("POST", path, action_id=action_id), done)
+                    await self.reload()
 
             ends(dialog, title.partition(" ")[0], do, deletes=what == "stop")
 
