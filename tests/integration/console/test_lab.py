@@ -1,24 +1,20 @@
-"""The lab of a console: a drill in the browser, on a cluster of its own; games into the project's."""
+"""The lab in a browser: a drill and a scenario on clusters of their own, games into the project's."""
 
-from dataclasses import replace
+import re
 from pathlib import Path
 
 import psutil
 import pytest
-from fastapi.testclient import TestClient
+from selenium.webdriver.common.keys import Keys
 
-from penstock.config.project import Project
-from penstock.config.services import Services, SimulatorService
 from penstock.console import audit
-from penstock.console.api.app import make_app
-from penstock.console.service import Console
 from penstock.kafka import topics
 from penstock.kafka.reader import read_all
+from penstock.services.simulator import crowd_of
 
 from conftest import RunningKafka, _skip_without
-from support.browsers import NARROW, browsing_console, find_browser
-from support.consoles import ADDRESS, Asked, settings_of
-from support.waiting import until
+from support.browsers import NARROW, Browser, browsing_console, find_browser
+from support.waiting import eventually, until
 
 DONE_S = 150.0
 
@@ -57,20 +53,57 @@ def test_a_drill_is_started_watched_with_its_cluster_and_judged(kafka: RunningKa
     assert {audit.TOPIC} >= after - before
 
 
-def test_games_are_played_into_the_project_scaled_and_stopped(kafka: RunningKafka, tmp_path: Path) -> None:
-    at, topic = kafka.connection.bootstrap_servers, kafka.topic("games")
-    project = Project(services=Services(simulator=SimulatorService(topic=topic, think_s=0)))
-    console = Console(replace(settings_of(tmp_path, at), project=project), ["--bootstrap", at])
-    ask = Asked(TestClient(make_app(console), base_url=ADDRESS, raise_server_exceptions=False))
-    try:
-        few = ask("POST", "/lab/simulator", {"players": 4}).json()
-        until(lambda: bool(read_all(kafka.connection, topic)))
-        more = ask("POST", "/lab/simulator", {"players": 6}).json()
-        until(lambda: bool(ask("GET", "/lab/podium").json()["rows"]))
-        state = ask("GET", "/lab/simulator").json()["state"]
-    finally:
-        stopped = ask("POST", "/lab/simulator/stop").json()
+@pytest.mark.soak
+def test_a_scenario_is_scaled_while_it_runs(kafka: RunningKafka, tmp_path: Path) -> None:
+    _skip_without(find_browser)
+    with browsing_console(tmp_path, kafka.connection.bootstrap_servers) as browser:
+        browser.open("/lab")
+        browser.field("Start players").click()
+        browser.shows("Start players")
+        browser.field("Players").send_keys("4")
+        browser.field("Games").send_keys("60")
+        browser.click("Start")
+        browser.shows("players (scenario)", "Its cluster", "superhero.combat", timeout_s=DONE_S)
+        for name, wanted in {"Players": "6", "Workers": "2"}.items():
+            browser.field(name).send_keys(Keys.BACKSPACE * 2, wanted)
+        browser.click("Scale")
+        browser.shows("Accepted: it changes in a moment")
+        browser.shows("as it should be", "players in the end", "changed for the 1. time", timeout_s=2 * DONE_S)
+        said, complaints = browser.text, browser.complaints
 
-    assert {"players": 4, "think_s": 0.0, "servers": 1} == few["crowd"]
-    assert (6, "running") == (more["crowd"]["players"], state)
-    assert ("stopped", []) == (stopped["state"], processes_of(tmp_path))
+    assert re.search(r"players in the end\s+6\b", said), said
+    assert re.search(r"changed for the 1\. time\s+2\b", said), said
+    assert [] == complaints
+    assert [] == processes_of(tmp_path / "console" / "lab")
+
+
+def test_games_are_played_into_the_project_scaled_and_stopped(kafka: RunningKafka, tmp_path: Path) -> None:
+    _skip_without(find_browser)
+    topic, home = kafka.topic("games"), tmp_path / ".penstock"
+    project = tmp_path / "penstock.yaml"
+    project.write_text(f"services: {{simulator: {{topic: {topic}, think_s: 0}}}}\n")
+    with browsing_console(home, kafka.connection.bootstrap_servers, project) as browser:
+        browser.open("/lab")
+        browser.shows("No game has ended yet")
+        _play(browser, "Start the games", 4)
+        few = eventually(lambda: crowd_of(home))
+        until(lambda: bool(read_all(kafka.connection, topic)))
+        _play(browser, "Change the players", 6)
+        more = eventually(lambda: crowd_of(home), lambda crowd: crowd != few)
+        until(lambda: "No game has ended yet" not in browser.text)
+        browser.click("Stop the games")
+        browser.shows("The games are stopped", "Start the games")
+        complaints = browser.complaints
+
+    assert few is not None
+    assert more is not None
+    assert ([4, 6], [0.0, 0.0], []) == ([few.players, more.players], [few.think_s, more.think_s], complaints)
+    assert [] == processes_of(tmp_path)
+
+
+def _play(browser: Browser, button: str, players: int) -> None:
+    browser.click(button)
+    browser.field("Players").send_keys(Keys.BACKSPACE * 4, str(players))
+    browser.click("Start")
+    browser.shows(f"{players} players are starting", "Change the players")
+    until(lambda: "Bots play into the topic" not in browser.text)
