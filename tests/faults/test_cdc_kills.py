@@ -2,29 +2,41 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
+from operator import le
 
 import psutil
 import pytest
 from deltalake import DeltaTable
 
 from penstock.config.local_services import ServiceAddress, folder_of
-from penstock.connect import restarts
+from penstock.connect import restarts, snapshots
 from penstock.connect.cdc import Capture, Captures
 from penstock.connect.client import ConnectClient
 from penstock.connect.postgres import slot_of
+from penstock.kafka.positions import bounds
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.services import status
 
 from support.pipelines import Lab, dying
+from support.postgres_driver import ask
 from support.shop import KEY, NAMES, SCHEMA, grow, mirrored_rows, play, replayed_rows, shop, source_rows
-from support.waiting import until
+from support.waiting import eventually, until
 
 
 class Mirror:
     """A table that is captured, and its mirrors in Delta and PostgreSQL; everything on the way can be killed."""
 
-    def __init__(self, name: str, seed: int, lab: Lab, connect: ServiceAddress, postgres: RunningPostgres) -> None:
+    def __init__(
+        self,
+        name: str,
+        seed: int,
+        lab: Lab,
+        connect: ServiceAddress,
+        postgres: RunningPostgres,
+        max_events: int = 50,
+    ) -> None:
         self.lab = lab
         self.postgres = postgres
         self.dice = random.Random(seed)
@@ -39,7 +51,7 @@ class Mirror:
             {"type": "delta", "path": str(lab.table), "key": KEY},
             {"type": "postgres", "server": self.target, "table": "mirror", "mode": "upsert", "key": KEY},
         ]
-        parts = {"decode": {"type": "raw"}, "batch": {"max_events": 50}}
+        parts = {"decode": {"type": "raw"}, "batch": {"max_events": max_events}}
         self.state = lab.spec(self.topic, name=name, steps=[{"cdc": "state", **step}], sinks=sinks, **parts)
         self.history = lab.spec(
             self.topic,
@@ -151,6 +163,44 @@ def test_the_mirror_equals_the_source_whoever_is_killed_in_turn(
             mirror.grow(f"added_{number}")
         mirror.wait()
 
+    until(mirror.is_history_the_same)
+    assert [] == lab.letters(mirror.topic)
+    mirror.captures.remove(name)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(2))
+def test_the_mirror_equals_the_source_whoever_is_killed_in_the_middle_of_the_snapshot(
+    seed: int, lab: Lab, connect: ServiceAddress, logical_postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"snapshot{seed}"
+    mirror = Mirror(name, seed, lab, connect, logical_postgres, max_events=50_000)
+
+    def fill(number: int) -> None:
+        """Let every snapshot take a while, also after a truncate of the table."""
+        rows = "SELECT id, 'x', repeat('y', 300), id FROM generate_series(%s::int, %s::int) AS id"
+        ask(mirror.source, f"INSERT INTO orders (id, part, doc, n) {rows}", number * 100_000, number * 100_000 + 30_000)
+
+    fill(1)
+    monkeypatch.setattr(Captures, "_wait_until_read", lambda *_given: None)
+    mirror.captures.add(mirror.capture, lab.kafka.admin())
+    kills = [mirror.kill_worker, mirror.kill_database, mirror.kill_broker]
+    mirror.dice.shuffle(kills)
+
+    def written() -> int:
+        return bounds(lab.kafka.admin(), [(mirror.topic, 0)])[mirror.topic, 0][1]
+
+    for remainder, kill in enumerate(kills):
+        eventually(written, partial(le, written() + 500), timeout_s=600)
+        kill()
+        ask(mirror.source, "DELETE FROM orders WHERE id %% 7 = %s", remainder)
+        ask(mirror.source, "UPDATE orders SET part = 'moved' WHERE id %% 11 = %s AND part = 'x'", remainder)
+        mirror.change()
+        fill(remainder + 2)
+
+    until(lambda: snapshots.state(lab.kafka.admin(), name) == "complete", timeout_s=600)
+    mirror.wait()
     until(mirror.is_history_the_same)
     assert [] == lab.letters(mirror.topic)
     mirror.captures.remove(name)
