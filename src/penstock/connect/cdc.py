@@ -6,10 +6,10 @@ That is in a file of its own, which the worker reads by name.
 
 import re
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -17,7 +17,7 @@ from penstock.clock import clock
 from penstock.config.local_services import folder_of
 from penstock.connect import postgres, snapshots
 from penstock.connect.client import ConnectClient
-from penstock.delivery.durable import read_versioned
+from penstock.delivery.durable import locked, read_versioned
 from penstock.errors import BrokerUnavailable, Conflict, NotFound, PenstockError, Refused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
@@ -29,6 +29,9 @@ from penstock.record.formats import KEY, SERVICE
 from penstock.services.connect import secrets_folder
 from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.wording import nearest
+
+if TYPE_CHECKING:
+    import psycopg
 
 DEBEZIUM_POSTGRES = "io.debezium:debezium-connector-postgres:3.6.2.Final"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
@@ -130,6 +133,10 @@ class Captures:
 
         The database has been looked at (`postgres.capture_problems`). If the connector does not start, all is undone.
         """
+        with self._alone(capture.name):
+            self._add(capture, admin)
+
+    def _add(self, capture: Capture, admin: Admin) -> None:
         self.require_new(capture.name)
         self._keep(capture)
         try:
@@ -148,8 +155,16 @@ class Captures:
             self._wait_until_read(capture)
         except BaseException:
             with suppress(PenstockError):  # what cannot be taken back now is on record, and goes with `cdc remove`
-                self.remove(capture.name)
+                self._remove(capture.name)
             raise
+
+    def lock_of(self, name: str) -> Path:
+        """Name the file that is held by whoever adds or removes a capture, or begins it anew."""
+        return self._folder / f"{name}.lock"
+
+    def _alone(self, name: str) -> AbstractContextManager[None]:
+        make_missing_private(self._folder)
+        return locked(self.lock_of(name))
 
     def _keep(self, capture: Capture) -> None:
         import orjson
@@ -234,20 +249,27 @@ class Captures:
     def begin_anew(self, capture: Capture, admin: Admin) -> None:
         """Take the snapshot once more, after a truncate in each topic; whoever is interrupted in this does it again.
 
-        Between the truncate and the new snapshot nothing is written: Connect resets the offsets of a connector only
-        when its tasks have ended, and shuts out a task that does not know that it has.
+        The caller holds the capture's lock. Between the truncate and the new snapshot nothing is written: Connect
+        resets the offsets of a connector only when its tasks have ended, and shuts out a task that does not know that
+        it has.
         """
-        snapshots.note(admin, capture.name, "beginning anew")
+        if snapshots.state(admin, capture.name) != "beginning anew":
+            snapshots.note(admin, capture.name, "beginning anew")
         self.client.stop(capture.name)
         self._wait_until_stopped(capture.name)
         self.client.reset_offsets(capture.name)
         for table in capture.tables:
+            _make_topic(admin, capture.topic(table))  # somebody may have deleted it
             _say_it_is_empty(admin, capture.topic(table))
         snapshots.note(admin, capture.name, "begun")
         self.client.resume(capture.name)
 
     def remove(self, name: str) -> None:
         """Remove the connector with its offsets, the slot and the publication; topics stay, for their records do."""
+        with self._alone(name):
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
         capture = self.load(name)
         try:
             self.client.stop(name)
@@ -258,21 +280,30 @@ class Captures:
         except NotFound:
             pass  # it was never made, or somebody was faster
         with capture.server.connect() as connection:
-            until = time.monotonic() + _READY_S
-            while not postgres.drop_slot(connection, capture.slot):
-                if time.monotonic() > until:
-                    raise Conflict(f"the slot {capture.slot} is still in use", safe="The connector is removed")
-                time.sleep(_LOOK_EVERY_S)
+            self._drop_slot(connection, capture)
             postgres.unpublish(connection, capture.slot)
         self._password_file(capture).unlink(missing_ok=True)
         (self._folder / f"{name}.json").unlink(missing_ok=True)
 
+    def _drop_slot(self, connection: "psycopg.Connection[Any]", capture: Capture) -> None:
+        until = time.monotonic() + _READY_S
+        while not postgres.drop_slot(connection, capture.slot):
+            if time.monotonic() > until:
+                raise Conflict(f"the slot {capture.slot} is still in use", safe="The connector does not run")
+            time.sleep(_LOOK_EVERY_S)
+
     def _wait_until_stopped(self, name: str) -> None:
         until = time.monotonic() + _READY_S
-        while time.monotonic() < until:
+        while True:
             found = self.client.connector(name)
             if found.state == "STOPPED" and found.tasks.endswith("/0"):
                 return
+            if time.monotonic() > until:
+                raise BrokerUnavailable(
+                    f"the connector '{name}' has not stopped within {_READY_S:.0f} seconds",
+                    safe="Its offsets and its slot stay",
+                    fix=f"See: penstock connect show {name}",
+                )
             time.sleep(_LOOK_EVERY_S)
 
     def _wait_until_gone(self, name: str) -> None:

@@ -18,6 +18,7 @@ from penstock.connect import restarts, snapshots
 from penstock.connect.cdc import Captures
 from penstock.connect.client import ConnectClient, Connector
 from penstock.connect.restarts import Restarts
+from penstock.delivery.holding import held
 from penstock.errors import NotFound, PenstockError
 from penstock.kafka.admin import Admin
 from penstock.pauses import Pauses
@@ -79,17 +80,29 @@ class SnapshotWatch:
         """By capture where the topic that tells of its snapshots ended when there was nothing to do."""
 
     def look(self, admin: Admin) -> None:
-        """Begin anew what was interrupted; go on with what an earlier watch has left half done."""
+        """Begin anew what was interrupted; go on with what an earlier watch has left half done.
+
+        Raise what the first capture says that this does not work for, once all have been looked at.
+        """
+        failures = list[PenstockError]()
         for name in self._captures.names():
-            with suppress(NotFound):  # it is being added, or removed
-                self._look_at(name, admin)
+            try:
+                with suppress(BlockingIOError), held(self._captures.lock_of(name)):  # or it is being added, or removed
+                    self._look_at(name, admin)
+            except PenstockError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     def _look_at(self, name: str, admin: Admin) -> None:
-        end = snapshots.end(admin, name)
-        if self._looked_at.get(name) == end:
+        try:
+            end = snapshots.end(admin, name)
+            if self._looked_at.get(name) == end:
+                return
+            capture, found = self._captures.load(name), snapshots.state(admin, name)
+            connector = self._captures.client.connector(name)
+        except NotFound:  # an addition was not completed, or a removal, or it is done
             return
-        capture, found = self._captures.load(name), snapshots.state(admin, name)
-        connector = self._captures.client.connector(name)
         if found == "interrupted" and connector.state not in _MEANT_TO_RUN:
             return  # somebody has paused or stopped it
         if found in {"interrupted", "beginning anew"}:

@@ -8,10 +8,12 @@ from penstock.connect.cdc import Capture, Captures
 from penstock.connect.client import ConnectClient, Connector
 from penstock.connect.restarts import Restarts
 from penstock.connect.watch import SnapshotWatch, Watch
+from penstock.errors import NotFound
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.sinks.postgres_server import Server
 
+NOWHERE = Admin(Connection(bootstrap_servers="127.0.0.1:1"))
 TRACE = "org.apache.kafka.connect.errors.ConnectException: outer\nCaused by: java.io.IOException: disk full"
 
 
@@ -100,16 +102,55 @@ def test_an_interrupted_snapshot_begins_anew_also_if_the_watch_was_killed_while_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: str, state: str, done: list[str]
 ) -> None:
     seen = list[str]()
-    worker = Worker()
-    worker.there = [Connector(name="shop", type="source", state=state, tasks="1/1")]
-    monkeypatch.setattr(worker, "connector", lambda _name: worker.there[0], raising=False)
-    monkeypatch.setattr(worker, "resume", lambda _name: seen.append("resumed"))
-    monkeypatch.setattr(snapshots, "end", lambda *_given: 5)
-    monkeypatch.setattr(snapshots, "state", lambda *_given: snapshot)
+    captures = captured(tmp_path, monkeypatch, snapshot, state)
+    monkeypatch.setattr(captures.client, "resume", lambda _name: seen.append("resumed"))
     monkeypatch.setattr(Captures, "begin_anew", lambda *_given: seen.append("anew"))
-    captures = Captures(tmp_path, worker)
-    captures._keep(Capture(name="shop", server=Server(database="shop", user="u"), tables=["public.orders"]))
 
-    SnapshotWatch(captures).look(Admin(Connection(bootstrap_servers="127.0.0.1:1")))
+    SnapshotWatch(captures).look(NOWHERE)
 
     assert done == seen
+
+
+def test_one_capture_that_cannot_begin_anew_keeps_no_other_from_it_and_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = list[str]()
+
+    def begin_anew(_captures: Captures, capture: Capture, _admin: Admin) -> None:
+        begun.append(capture.name)
+        if capture.name == "broken":
+            raise NotFound("the database is not there")
+
+    captures = captured(tmp_path, monkeypatch, "interrupted", "RUNNING", "broken", "shop")
+    monkeypatch.setattr(Captures, "begin_anew", begin_anew)
+
+    with pytest.raises(NotFound, match="the database is not there"):
+        SnapshotWatch(captures).look(NOWHERE)
+
+    assert ["broken", "shop"] == begun
+
+
+def test_a_capture_that_is_being_removed_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    captures, begun = captured(tmp_path, monkeypatch, "beginning anew", "STOPPED"), list[Capture]()
+    monkeypatch.setattr(Captures, "begin_anew", lambda _captures, capture, _admin: begun.append(capture))
+
+    with captures._alone("shop"):
+        SnapshotWatch(captures).look(NOWHERE)
+        seen = len(begun)
+    SnapshotWatch(captures).look(NOWHERE)
+
+    assert (0, 1) == (seen, len(begun))
+
+
+def captured(home: Path, monkeypatch: pytest.MonkeyPatch, snapshot: str, state: str, *names: str) -> Captures:
+    """Have captures whose snapshots and connectors are in this state."""
+    worker = Worker()
+    monkeypatch.setattr(
+        worker, "connector", lambda name: Connector(name=name, type="source", state=state, tasks="1/1"), raising=False
+    )
+    monkeypatch.setattr(snapshots, "end", lambda *_given: 5)
+    monkeypatch.setattr(snapshots, "state", lambda *_given: snapshot)
+    captures = Captures(home, worker)
+    for name in names or ("shop",):
+        captures._keep(Capture(name=name, server=Server(database="shop", user="u"), tables=["public.orders"]))
+    return captures
