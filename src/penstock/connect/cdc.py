@@ -26,6 +26,7 @@ from penstock.kafka.producer import Producer
 from penstock.kafka.topic_spec import TopicSpec
 from penstock.private import make_missing_private, write_private
 from penstock.record.formats import KEY, SERVICE
+from penstock.secret import Secret
 from penstock.services.connect import secrets_folder
 from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.wording import nearest
@@ -251,13 +252,15 @@ class Captures:
 
         The caller holds the capture's lock. Between the truncate and the new snapshot nothing is written: Connect
         resets the offsets of a connector only when its tasks have ended, and shuts out a task that does not know that
-        it has.
+        it has. The slot goes: Debezium reads the rows as they were where a slot begins only if it makes the slot.
         """
         if snapshots.state(admin, capture.name) != "beginning anew":
             snapshots.note(admin, capture.name, "beginning anew")
         self.client.stop(capture.name)
         self._wait_until_stopped(capture.name)
         self.client.reset_offsets(capture.name)
+        with self._as_the_worker_does(capture).connect() as connection:
+            self._drop_slot(connection, capture)
         for table in capture.tables:
             _make_topic(admin, capture.topic(table))  # somebody may have deleted it
             _say_it_is_empty(admin, capture.topic(table))
@@ -284,6 +287,13 @@ class Captures:
             postgres.unpublish(connection, capture.slot)
         self._password_file(capture).unlink(missing_ok=True)
         (self._folder / f"{name}.json").unlink(missing_ok=True)
+
+    def _as_the_worker_does(self, capture: Capture) -> Server:
+        """Return the database as the worker logs in: a password that was named by a variable may be gone since."""
+        if capture.server.password is None:
+            return capture.server
+        password = Secret.parse(f"file:{self._password_file(capture).resolve()}")
+        return capture.server.model_copy(update={"password": password})
 
     def _drop_slot(self, connection: "psycopg.Connection[Any]", capture: Capture) -> None:
         until = time.monotonic() + _READY_S

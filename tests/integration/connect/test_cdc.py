@@ -5,15 +5,17 @@ import random
 import socket
 import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psutil
 import pytest
 from deltalake import DeltaTable
 
 from penstock.config.local_services import ServiceAddress, folder_of
-from penstock.connect import connectors, postgres, restarts
+from penstock.connect import connectors, postgres, restarts, snapshots
 from penstock.connect.cdc import Capture, Captures
 from penstock.connect.client import ConnectClient
 from penstock.errors import BadInput
@@ -186,6 +188,71 @@ def test_rows_that_were_deleted_while_the_snapshot_was_interrupted_are_gone_from
     ask(server, "INSERT INTO emptied (id, part) VALUES (1, 'again')")
     until(is_same)
     captures.remove("cutoff")
+
+
+def test_a_commit_that_is_under_way_when_a_snapshot_begins_anew_is_in_the_mirror(
+    lab: Lab, connect: ServiceAddress, server: Server, logical_postgres: RunningPostgres
+) -> None:
+    ask(server, "INSERT INTO orders (id, part) VALUES (1, 'x')")
+    captures, admin = Captures(lab.kafka.home, ConnectClient(connect)), lab.kafka.admin()
+    capture = Capture(name="underway", server=server, tables=["public.orders"])
+    captures.add(capture, admin)
+    until(lambda: snapshots.state(admin, "underway") == "complete")
+
+    with _waiting_for_a_replica(logical_postgres):
+        # Its commit is in the log, and nobody sees its row yet.
+        committing = threading.Thread(
+            target=ask, args=(server, "SET synchronous_commit = on; INSERT INTO orders (id, part) VALUES (2, 'x')")
+        )
+        committing.start()
+        until(lambda: _commits_waiting(logical_postgres) == 1)
+        ask(server, "INSERT INTO orders (id, part) VALUES (3, 'x')")
+        captures.client.stop("underway")
+        until(lambda: captures.client.connector("underway").tasks.endswith("/0"))
+        captures.client.reset_offsets("underway")
+        captures.client.resume("underway")
+        until(lambda: snapshots.state(admin, "underway") == "interrupted")
+        until(lambda: snapshots.state(admin, "underway") == "complete" or _slots_waiting(logical_postgres) == 1)
+    committing.join(60)
+
+    until(lambda: snapshots.state(admin, "underway") == "complete")
+    ask(server, "INSERT INTO orders (id, part) VALUES (4, 'x')")
+    until(lambda: (4, "x") in [row[:2] for row in _mirrored(lab, capture, "public.orders")])
+    captures.remove("underway")
+    assert source_rows(server, NAMES) == _mirrored(lab, capture, "public.orders")
+
+
+@contextmanager
+def _waiting_for_a_replica(postgres: RunningPostgres) -> Iterator[None]:
+    """Have commits that ask for it wait for a replica that does not come."""
+    try:
+        _alter_system(postgres, "SET synchronous_commit = local", "SET synchronous_standby_names = 'nobody'")
+        yield
+    finally:
+        _alter_system(postgres, "RESET synchronous_standby_names", "RESET synchronous_commit")
+
+
+def _alter_system(postgres: RunningPostgres, *changes: LiteralString) -> None:
+    with postgres.connect() as connection:
+        connection.autocommit = True
+        for change in changes:
+            connection.execute("ALTER SYSTEM " + change)
+        connection.execute("SELECT pg_reload_conf()")
+
+
+def _commits_waiting(postgres: RunningPostgres) -> int:
+    return _count(postgres, "pg_stat_activity WHERE wait_event = 'SyncRep'")
+
+
+def _slots_waiting(postgres: RunningPostgres) -> int:
+    """Count slots that are being made, until the transactions that are open have ended."""
+    return _count(postgres, "pg_replication_slots WHERE confirmed_flush_lsn IS NULL")
+
+
+def _count(postgres: RunningPostgres, what: LiteralString) -> int:
+    with postgres.connect() as connection:
+        (found,) = connection.execute("SELECT count(*) FROM " + what).fetchone() or (0,)  # noqa: S608 - our own words
+    return int(found)
 
 
 def _mirrored(lab: Lab, capture: Capture, table: str) -> list[tuple[Any, ...]]:
