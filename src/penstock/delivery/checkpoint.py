@@ -45,6 +45,7 @@ class _Stored(msgspec.Struct):
     ran: list[str] = []
     targets: dict[str, str] = {}
     moves: dict[str, _StoredMove] = {}
+    formerly: dict[str, dict[str, _Rows]] = {}
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Committed:
     """What each sink writes to, by which it is known under another name."""
     moves: dict[str, Move] = field(default_factory=dict)
     """Sinks that have to be told where they stand under their new names."""
+    formerly: dict[str, dict[str, Positions]] = field(default_factory=dict)
+    """Per sink, the names that it had, and how far records were judged when it got another one."""
 
     def __post_init__(self) -> None:
         """Let go of beginnings that a position has taken the place of."""
@@ -127,18 +130,41 @@ class Committed:
                 found[name] = [each for each in same if each in self.ran] or same
         return found
 
-    def renamed(self, moves: Mapping[str, Move], targets: Mapping[str, str], names: Container[str]) -> "Committed":
-        """Put sinks by another name in the place of those that they were.
+    def called_now(self, sink: str | None, source_partition: SourcePartition, offset: int) -> str | None:
+        """Return what the sink is called that a dead letter of this record was made for."""
+        known = {name: formers[sink] for name, formers in self.formerly.items() if sink is not None and sink in formers}
+        if not source_partition.in_kafka:
+            return next(iter(known), sink)  # of files it is not known how far they were judged
+        ends = {name: until.get(source_partition, 0) for name, until in known.items()}
+        # Another sink may have had the same name later, and another one since.
+        return min((name for name, end in ends.items() if offset < end), key=ends.__getitem__, default=sink)
+
+    def renamed(
+        self, moves: Mapping[str, Move], targets: Mapping[str, str], names: Container[str], judged: Positions
+    ) -> "Committed":
+        """Put sinks by another name in the place of those that they were, after records were `judged` up to there.
 
         A former name that the file, with these `names`, has for a sink of another target stays: it is missed there.
         """
         new = {former: name for name, move in moves.items() for former in move.formers}
         gone = {*moves, *(former for former in new if former not in names)}
+        formerly = {
+            name: {
+                was: until
+                for former in move.formers
+                for was, until in {**self.formerly.get(former, {}), former: judged}.items()
+            }
+            for name, move in moves.items()
+        }
 
         def moved(part: Mapping[str, _Part]) -> dict[str, _Part]:
             left = {name: each for name, each in part.items() if name not in gone}
             former = {name: move.formers[0] for name, move in moves.items()}
             return {**left, **{name: part[each] for name, each in former.items() if each in part}}
+
+        def untouched(part: Mapping[str, _Part]) -> dict[str, _Part]:
+            # What a former name stands for is the new one's now, even where the file has it for another sink.
+            return {name: each for name, each in part.items() if name not in {*moves, *new}}
 
         sinks = moved(self.sinks)
         return replace(
@@ -146,7 +172,8 @@ class Committed:
             sinks={**sinks, **{name: {**sinks.get(name, {}), **move.positions} for name, move in moves.items()}},
             begins=moved(self.begins),
             target_ids=moved(self.target_ids),
-            targets={**moved(self.targets), **{name: targets[name] for name in moves}},
+            targets={**untouched(self.targets), **{name: targets[name] for name in moves}},
+            formerly={**untouched(self.formerly), **formerly},
             ran=tuple(dict.fromkeys(new.get(each, each) for each in self.ran)),
             moves={**moved(self.moves), **moves},
         )
@@ -161,8 +188,11 @@ class Committed:
             {name: left(positions) for name, positions in part.items()} for part in (self.sinks, self.begins)
         )
         moves = {name: replace(move, positions=left(move.positions)) for name, move in self.moves.items()}
+        formerly = {
+            name: {former: left(until) for former, until in formers.items()} for name, formers in self.formerly.items()
+        }
         starts, epochs = left(self.starts), left(self.epochs)
-        return replace(self, starts=starts, sinks=sinks, epochs=epochs, begins=begins, moves=moves)
+        return replace(self, starts=starts, sinks=sinks, epochs=epochs, begins=begins, moves=moves, formerly=formerly)
 
 
 class Checkpoint:
@@ -245,6 +275,10 @@ class Checkpoint:
             tuple(stored.ran),
             stored.targets,
             moves,
+            {
+                name: {former: from_json(rows) for former, rows in formers.items()}
+                for name, formers in stored.formerly.items()
+            },
         )
 
     def plan(self, batch: int, offset_ranges: list[OffsetRange]) -> None:
@@ -292,6 +326,10 @@ class Checkpoint:
             "moves": {
                 name: {"formers": list(move.formers), "positions": to_json(move.positions)}
                 for name, move in committed.moves.items()
+            },
+            "formerly": {
+                name: {former: to_json(until) for former, until in formers.items()}
+                for name, formers in committed.formerly.items()
             },
         }
         write_versioned(self._committed, CHECKPOINT, data)

@@ -10,7 +10,7 @@ whatever a second try of the same batch would say.
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -81,6 +81,8 @@ class DeadLetters:
         self._partitions: dict[str, int] = {}
         self._limits: dict[str, TopicLimits] = {}
         self._verdicts = Verdicts(connection, self._verdict)
+        self.called_now: Callable[[str | None, SourcePartition, int], str | None] = lambda sink, _at, _offset: sink
+        """Names the sink that a letter was made for as it is called now, by the record's place."""
 
     def open(self, wanted: Mapping[str, int]) -> None:
         """Make the dead-letter topics that are missing, each with so many partitions and no expiry."""
@@ -129,7 +131,7 @@ class DeadLetters:
         return sent
 
     def recorded(self, offset_ranges: Iterable[OffsetRange]) -> dict[SourcePartition, set[tuple[int, str | None]]]:
-        """Find what is a dead letter already among these offsets: by offset and sink."""
+        """Find what is a dead letter already among these offsets: by offset, and sink as it is called now."""
         wanted = list(offset_ranges)
         # What a replay reads is itself the topic that its letters come back to.
         topics = {
@@ -141,7 +143,8 @@ class DeadLetters:
         if not topics:
             self._verdicts.forget()
             return {each.source_partition: set() for each in wanted}
-        return self._verdicts.among(wanted, {topic: self._partitions[topic] for topic in sorted(topics)})
+        found = self._verdicts.among(wanted, {topic: self._partitions[topic] for topic in sorted(topics)})
+        return {at: {(offset, self.called_now(sink, at, offset)) for offset, sink in of} for at, of in found.items()}
 
     def last_judged(self, source_partitions: Iterable[SourcePartition]) -> Positions:
         """Read all letters, and return the position behind the last of each source partition.

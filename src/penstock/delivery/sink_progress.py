@@ -253,14 +253,17 @@ def _require_not_beyond(pipeline: str, forgotten: str, name: str, committed: Com
             )
 
 
-def recorded(progress: SinkProgress, committed: Committed) -> Committed:
-    """Put on record what an unfinished batch got done, and where each sink begins that has not written yet.
+def recorded(progress: SinkProgress, committed: Committed, targets: Mapping[str, str]) -> Committed:
+    """Put on record what an unfinished batch got done, what sinks write to, and where those begin that have not yet.
 
     To be written down before a plan takes the place of the unfinished one's.
     """
     sinks = {name: {**committed.sinks.get(name, {}), **held} for name, held in progress.held.items()}
     return replace(
-        committed, sinks={**committed.sinks, **sinks}, begins={**committed.begins, **progress.resume_offsets}
+        committed,
+        sinks={**committed.sinks, **sinks},
+        begins={**committed.begins, **progress.resume_offsets},
+        targets={**committed.targets, **targets},
     )
 
 

@@ -232,16 +232,16 @@ class OpenedPipeline:
             sink.known_target_id = committed.target_ids.get(sink.name, "")
         sink_progress.require_same_topics(self.spec.name, committed, topic_ids)
         self.keep_topics(committed)
-        return replace(
-            committed,
-            target_ids={**committed.target_ids, **target_ids},
-            targets={**committed.targets, **self.targets},
-        )
+        return replace(committed, target_ids={**committed.target_ids, **target_ids})
 
     def continued(self, committed: Committed) -> Committed:
         """Let sinks that have got another name go on where they stand under the former one."""
         by_name = {sink.name: sink for sink in self.sinks}
-        return renamed.continued(self.checkpoint, committed, self.targets, by_name, self._opened_as)
+        committed = renamed.continued(
+            self.checkpoint, committed, self.targets, by_name, self._opened_as, self.dead.positions
+        )
+        self.dead.called_now = committed.called_now
+        return committed
 
     def _require_unread(self, topic_ids: Mapping[str, str]) -> None:
         """Raise if a topic is another one than a pipeline without a checkpoint has read: its unread rest is a gap."""
@@ -268,7 +268,7 @@ class OpenedPipeline:
     def targets(self) -> dict[str, str]:
         """What each sink writes to, by which it is known under another name."""
         found = {name: model.target() for name, model in zip(self.spec.sink_names, self.spec.sinks, strict=True)}
-        return {name: f"{target.kind} {target.name}" for name, target in found.items() if target is not None}
+        return {name: str(target) for name, target in found.items() if target is not None}
 
     def take_over(self) -> None:
         """End what an older driver has open in Kafka, and keep it from committing any more."""

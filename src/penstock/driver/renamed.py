@@ -8,13 +8,14 @@ exchange their names, the new position of one may take the place of the former o
 3. That they have is put on record. Whatever dies in between, the next start goes on with it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from penstock.delivery.checkpoint import Checkpoint, Committed, Move
+from penstock.delivery.dead_letters import SINK_NAME
 from penstock.errors import Conflict
-from penstock.record.positions import Positions
+from penstock.record.positions import Positions, SourcePartition
 from penstock.sinks.sink import Sink
 
 OpenAs = Callable[[str, str], AbstractContextManager[Sink]]
@@ -22,16 +23,27 @@ OpenAs = Callable[[str, str], AbstractContextManager[Sink]]
 
 
 def continued(
-    checkpoint: Checkpoint, committed: Committed, targets: Mapping[str, str], sinks: Mapping[str, Sink], open_as: OpenAs
+    checkpoint: Checkpoint,
+    committed: Committed,
+    targets: Mapping[str, str],
+    sinks: Mapping[str, Sink],
+    open_as: OpenAs,
+    judged: Callable[[Iterable[SourcePartition]], Positions],
 ) -> Committed:
-    """Return the checkpoint with the sinks as they are called now, each of which stands where it did before."""
+    """Return the checkpoint with the sinks as they are called now, each of which stands where it did before.
+
+    How far records were `judged` is asked for if there are any others.
+    """
     formers = committed.formers(targets)
+    strange = targets.keys() - committed.sinks.keys() - formers.keys()
+    formers |= _wrote(committed, sorted(strange), sinks, open_as)
     if formers:
         moves = {
             name: Move(tuple(listed), _stands(committed, sinks[name], listed, open_as))
             for name, listed in formers.items()
         }
-        committed = committed.renamed(moves, targets, sinks)
+        until = {**committed.sinks.get(SINK_NAME, {}), **judged(committed.starts)}
+        committed = committed.renamed(moves, targets, sinks, until)
         checkpoint.commit(committed)
     moving = committed.moves.keys() & sinks.keys()
     for name in sorted(moving):
@@ -41,6 +53,24 @@ def continued(
         committed = replace(committed, moves=left)
         checkpoint.commit(committed)
     return committed
+
+
+def _wrote(
+    committed: Committed, names: Iterable[str], sinks: Mapping[str, Sink], open_as: OpenAs
+) -> dict[str, list[str]]:
+    """Ask the targets of these new sinks which others have written there that are not in the file any more.
+
+    A target may be on record as it was written then, such as without its schema, or not yet at all.
+    """
+    left = committed.sinks.keys() - {SINK_NAME, *sinks}
+    found: dict[str, list[str]] = {}
+    for name in names if left else ():
+        for former in sorted(left):
+            with open_as(name, former) as opened:
+                opened.take_over()
+                if opened.positions(committed.starts):
+                    found.setdefault(name, []).append(former)
+    return {name: [each for each in same if each in committed.ran] or same for name, same in found.items()}
 
 
 def _stands(committed: Committed, sink: Sink, formers: Sequence[str], open_as: OpenAs) -> Positions:

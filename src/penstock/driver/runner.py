@@ -164,7 +164,7 @@ class Runner(OpenedPipeline):
             return committed, False
         number = committed.batch + 1
         self.dead.open(self.dead_topics(available))
-        recorded = sink_progress.recorded(progress, committed)
+        recorded = sink_progress.recorded(progress, committed, self.targets)
         if recorded != committed:
             committed = recorded
             self.checkpoint.commit(committed)

@@ -37,7 +37,14 @@ from penstock.operate.known_ledger import note_ledger
 from penstock.operate.known_pipelines import paths_of
 from penstock.operate.repair import rebuild
 from penstock.operate.replay_target import require_elsewhere, require_replaceable, target_key, with_other_targets
-from penstock.operate.settling import by_sink, left_of, left_out, require_no_changes, require_sinks
+from penstock.operate.settling import (
+    by_sink,
+    left_of,
+    left_out,
+    require_no_changes,
+    require_present_names,
+    require_sinks,
+)
 from penstock.operate.status import Status
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import PipelineSpec
@@ -200,10 +207,14 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
             require_readable(spec.name, runner.sink_progress(runner.begin(), runner.available), runner.available)
             # Once, and before the first row: what is open in the range later on has failed after its rows were
             # replaced. From here on nobody replays the old letters, too, which would double what is about to land.
-            letters = _letters(settings, spec, replay.range)
+            within = _letters(settings, spec, replay.range)
+            ledger = Ledger(settings.connection())
+            settled = ledger.entries().settled
+            require_present_names(settings, spec, (each for each in within if ledger.key_of(each) not in settled))
+            letters = by_sink(within, spec)[0]
             _require_all_sinks(settings, spec, replay.range.id, letters)
             entry = replay.entry.model_copy(update={"sinks": spec.sink_names})
-            Ledger(settings.connection()).replace(letters, entry)
+            ledger.replace(letters, entry)
             note_ledger(settings)
             replay = replay.model_copy(update={"is_claimed": True})
             write_versioned(paths.folder / _FILE, REPLAY, replay.model_dump())
@@ -276,7 +287,7 @@ def _way_out(settings: "Settings", runner: Runner, replay_id: str) -> Iterator[N
             # It will never get further: what it has judged is anybody's, and what it has not got to is open again.
             ledger = Ledger(settings.connection())
             settled = ledger.entries().settled
-            letters = _letters(settings, runner.spec, replay.range)
+            letters = by_sink(_letters(settings, runner.spec, replay.range), runner.spec)[0]
             own = [each for each in letters if (by := settled.get(ledger.key_of(each))) and by.by == replay.range.id]
             left = left_of(runner, own, lambda letter: _place_of(letter, replay.range))
             ledger.give_up(replay.entry, left.untouched, left.lacking)
@@ -321,7 +332,7 @@ def _require_all_sinks(settings: "Settings", spec: PipelineSpec, replay_id: str,
 def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[DeadLetter]:
     """Return the dead letters of what is replaced, settled or not; one that is missed would be replayed beside it.
 
-    Letters of sinks that the replay does not write to, and of records that it does not read, are none of these.
+    Letters of records that the replay does not read are none of these.
     """
     skipped = gaps.ranges(paths_of(settings, spec.name).gaps)
     replaced = [part for parts in chosen.replaced(skipped).values() for part in parts]
@@ -330,7 +341,7 @@ def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[De
         with suppress(NotFound):  # nothing has failed yet
             letters = read(settings.connection(), topic, pipeline=spec.name, wait_for_open_transactions=True)
             found += (letter for letter in letters if any(_is_within(letter, part) for part in replaced))
-    return by_sink(found, spec)[0]
+    return found
 
 
 def _place_of(letter: DeadLetter, chosen: Range) -> tuple[SourcePartition, int]:

@@ -107,6 +107,7 @@ def rebuild(
         cluster_id=runner.cluster_id,
         target_ids=runner.target_ids,
         targets=runner.targets,
+        formerly=former.formerly,
     )
     records.record(runner.paths.gaps, forsaken(runner))
     crash_point("gap_recorded")

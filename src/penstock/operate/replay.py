@@ -17,7 +17,7 @@ from penstock.errors import BadInput, Conflict, PositionsMoved, TopicRecreated
 from penstock.operate.driver import MASTER, Show, account
 from penstock.operate.known_ledger import note_ledger, require_same_ledger
 from penstock.operate.known_pipelines import paths_of
-from penstock.operate.settling import by_sink, left_of, left_out, require_no_changes, require_sinks
+from penstock.operate.settling import by_sink, left_of, left_out, require_no_changes, require_same_sinks, require_sinks
 from penstock.operate.status import Status
 from penstock.pipeline.load import load
 from penstock.pipeline.spec import NAME, PipelineSpec
@@ -89,6 +89,7 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
             safe="Nothing was replayed",
             fix="Name the sink as it was; or, if it is gone for good, discard them",
         )
+    require_same_sinks(settings, spec, letters)
     missed = left_out(settings, spec, letters)
     for_all = sum(1 for letter in letters if letter.sink is None)
     if missed and for_all:

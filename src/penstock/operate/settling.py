@@ -1,17 +1,17 @@
 """What a replay may settle: dead letters whose sinks it writes to, all of them, and nothing that it has not written."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.delivery.checkpoint import Checkpoint
+from penstock.delivery.checkpoint import Checkpoint, Committed
 from penstock.delivery.dead_letter import DeadLetter
 from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.ledger import Replay
 from penstock.driver.runner import Runner
-from penstock.errors import BadInput, CheckpointLost, PositionsMoved
+from penstock.errors import BadInput, CheckpointLost, Conflict, PositionsMoved
 from penstock.operate.belonging import last_run
 from penstock.operate.known_pipelines import paths_of
 from penstock.pipeline.spec import PipelineSpec
@@ -76,6 +76,51 @@ def left_out(settings: "Settings", spec: PipelineSpec, letters: Iterable[DeadLet
             known = {*checkpoint.load().sinks} - {SINK_NAME}
     had = {name for letter in letters if letter.sink is None and letter.failed_ms >= opened_ms for name in letter.sinks}
     return sorted((known | had) - set(spec.sink_names))
+
+
+def require_same_sinks(settings: "Settings", spec: PipelineSpec, letters: Iterable[DeadLetter]) -> None:
+    """Raise if a sink of the file has the name that letters were made for, and another one is that sink by now."""
+    live = _live(settings, spec)
+    for letter, name in _renamed_since(live, letters):
+        written = dict(zip(spec.sink_names, spec.sinks, strict=True)).get(str(letter.sink))
+        target = written.target() if written is not None else None
+        if target is not None and str(target) != live.targets.get(name, str(target)):
+            raise BadInput(
+                f"a dead letter of sink '{letter.sink}' was made before that was called '{name}', and '{letter.sink}'"
+                " writes elsewhere now",
+                safe="Nothing was replayed",
+                fix=f"Give '{name}' the name '{letter.sink}' again, run the pipeline, and replay it then",
+            )
+
+
+def require_present_names(settings: "Settings", spec: PipelineSpec, letters: Iterable[DeadLetter]) -> None:
+    """Raise if a range is replaced that has letters of a sink by a former name: they would bring its rows again."""
+    for letter, name in _renamed_since(_live(settings, spec), letters):
+        raise Conflict(
+            f"a dead letter of this range, {letter.topic}/{letter.partition} offset {letter.offset}, was made for sink"
+            f" '{name}' when that was called '{letter.sink}': replayed later, it would bring its row a second time",
+            safe="Nothing was changed",
+            fix=f"First replay the letters of '{letter.sink}' with the sink under that name, or discard them; see them"
+            f" with: penstock dead list --pipeline {spec.name}",
+        )
+
+
+def _renamed_since(live: Committed, letters: Iterable[DeadLetter]) -> Iterator[tuple[DeadLetter, str]]:
+    """Return the letters whose sinks have got other names since, with these."""
+    for letter in letters:
+        at = SourcePartition(letter.topic, letter.topic_id, letter.partition)
+        name = live.called_now(letter.sink, at, letter.offset)
+        if name is not None and name != letter.sink:
+            yield letter, name
+
+
+def _live(settings: "Settings", spec: PipelineSpec) -> Committed:
+    """Return what the live pipeline's checkpoint says; nothing if there is none."""
+    checkpoint = Checkpoint(paths_of(settings, spec.name).checkpoint, spec.name)
+    with suppress(CheckpointLost):
+        if checkpoint.exists:
+            return checkpoint.load()
+    return Committed(0, {})
 
 
 def require_sinks(replay: Replay, spec: PipelineSpec, file: Path) -> None:

@@ -13,3 +13,7 @@ class Target:
     """Its whole name, with the server's where it has one. Holds no secret."""
     is_shared: bool = field(default=True, compare=False)
     """Whether two sinks of one pipeline may write to it."""
+
+    def __str__(self) -> str:
+        """Return what a checkpoint knows it by."""
+        return f"{self.kind} {self.name}"

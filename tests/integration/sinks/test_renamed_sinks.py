@@ -11,13 +11,17 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import CheckpointLost, Conflict, PositionLost
+from penstock.config import settings
+from penstock.delivery.selection import Filter, select
+from penstock.errors import BadInput, CheckpointLost, Conflict, PositionLost
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.operate import repair
+from penstock.operate import replay as letter_replays
 
 from support.iceberg_tables import iceberg_rows
 from support.pipelines import Lab, dying
+from support.range_replays import begin, go_on, open_letters, write
 
 KINDS = ["delta", "iceberg", "json", "kafka", "postgres"]
 
@@ -223,3 +227,155 @@ def test_a_table_of_postgresql_is_known_by_its_rows_under_the_new_name_too(
     run(lab, topic, orders.named("b"))
 
     assert list(range(6)) == orders.ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_name_that_another_table_was_to_get_goes_back_to_the_one_that_it_had_and_nothing_comes_twice(
+    lab: Lab, place: Callable[[str, str], Place], kind: str
+) -> None:
+    topic, orders, other = lab.kafka.topic("taken-back"), place(kind, "orders"), place(kind, "other")
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"))
+    lab.send_ids(topic, range(3, 6))
+
+    with pytest.raises(PositionLost, match="sink 'a'"):
+        run(lab, topic, other.named("a"), orders.named("b"))
+    run(lab, topic, orders.named("b"))
+    lab.send_ids(topic, range(6, 9))
+    run(lab, topic, orders.named("a"))
+
+    assert list(range(9)) == orders.ids
+
+
+@pytest.mark.parametrize("ran", [False, True])
+def test_a_table_that_is_named_with_its_schema_from_now_on_is_the_one_that_it_was_under_another_name_too(
+    lab: Lab, place: Callable[[str, str], Place], *, ran: bool
+) -> None:
+    topic, orders, other = lab.kafka.topic("respelt"), place("postgres", "orders"), place("delta", "other")
+    respelt = Place({**orders.sink, "table": "public.orders"}, orders.read)
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"), other.named("other"))
+    lab.send_ids(topic, range(3, 6))
+    with dying("sink_committed:a"):
+        run(lab, topic, (respelt if ran else orders).named("a"), other.named("other"))
+
+    run(lab, topic, respelt.named("b"), other.named("other"))
+
+    assert list(range(6)) == orders.ids == other.ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_that_does_not_know_yet_what_sinks_write_to_lets_none_be_renamed_into_doubling(
+    lab: Lab, place: Callable[[str, str], Place], kind: str
+) -> None:
+    topic, orders, other = lab.kafka.topic("of-before"), place(kind, "orders"), place("delta", "other")
+    committed = lab.home(topic).checkpoint / "committed.json"
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"), other.named("other"))
+    lab.send_ids(topic, range(3, 6))
+    with dying("sink_committed:a"):
+        run(lab, topic, orders.named("a"), other.named("other"))
+    known = json.loads(committed.read_text())
+    committed.write_text(json.dumps({key: known[key] for key in known.keys() - {"targets", "moves", "formerly"}}))
+
+    run(lab, topic, orders.named("b"), other.named("other"))
+
+    assert list(range(6)) == orders.ids == other.ids
+
+
+def odd_refused(postgres: RunningPostgres, orders: Place, *, refused: bool) -> None:
+    """Let the table refuse the row of id 1, or not any more."""
+    change = "ADD CONSTRAINT odd CHECK (id <> 1)" if refused else "DROP CONSTRAINT odd"
+    with postgres.connect(orders.sink["server"]["database"]) as connection:
+        connection.execute(f"ALTER TABLE orders {change}")
+
+
+def replay_letters(lab: Lab, topic: str, *sinks: dict[str, Any]) -> None:
+    given, file = settings.load(home=lab.kafka.home), write(lab, lab.document(topic, sinks=list(sinks)), "letters.yaml")
+    letters = list(select(lab.connection, Filter(pipeline=topic)))
+    letter_replays.run(given, letter_replays.begin(given, letters, file))
+
+
+@pytest.mark.parametrize("still", [False, True])
+def test_a_row_that_was_judged_dead_before_its_sink_got_another_name_has_one_letter_and_lands_by_that_alone(
+    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres, *, still: bool
+) -> None:
+    topic, orders = lab.kafka.topic("judged"), place("postgres", "orders")
+    run(lab, topic, orders.named("a"))
+    odd_refused(postgres, orders, refused=True)
+    lab.send_ids(topic, range(3))
+    with dying("sink_committed:dead"):
+        run(lab, topic, orders.named("a"))
+    if not still:
+        odd_refused(postgres, orders, refused=False)
+
+    run(lab, topic, orders.named("b"))
+    landed, letters = orders.ids, [(each.offset, each.sink) for each in lab.letters(topic)]
+    if still:
+        odd_refused(postgres, orders, refused=False)
+    replay_letters(lab, topic, orders.named("a"))
+
+    assert ([0, 2], [(1, "a")]) == (landed, letters)
+    assert [0, 1, 2] == orders.ids
+
+
+def test_a_range_with_letters_of_a_sink_by_its_former_name_is_replaced_once_these_are_replayed(
+    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres
+) -> None:
+    topic, orders = lab.kafka.topic("replaced-renamed"), place("postgres", "orders")
+    run(lab, topic, orders.named("a"))
+    odd_refused(postgres, orders, refused=True)
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"))
+    odd_refused(postgres, orders, refused=False)
+    run(lab, topic, orders.named("b"))
+    begun = begin(lab, write(lab, lab.document(topic, sinks=[orders.named("b")])), "0", "3")
+
+    with pytest.raises(Conflict, match="made for sink 'b' when that was called 'a'"):
+        go_on(lab, begun)
+    replay_letters(lab, topic, orders.named("a"))
+    go_on(lab, begun)
+
+    assert [0, 1, 2] == orders.ids
+    assert [] == open_letters(lab, topic)
+
+
+def test_a_table_that_is_filled_again_lacks_what_its_sink_has_letters_of_by_a_former_name(
+    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres
+) -> None:
+    topic, orders = lab.kafka.topic("filled-again"), place("postgres", "orders")
+    run(lab, topic, orders.named("a"))
+    odd_refused(postgres, orders, refused=True)
+    lab.send_ids(topic, range(3))
+    for name in "ab":
+        run(lab, topic, orders.named(name))
+    odd_refused(postgres, orders, refused=False)
+    with postgres.connect(orders.sink["server"]["database"]) as connection:
+        connection.execute("TRUNCATE orders")
+
+    rebuild(lab, topic, orders.named("b"))
+    run(lab, topic, orders.named("b"))
+    landed = orders.ids
+    replay_letters(lab, topic, orders.named("a"))
+
+    assert ([0, 2], [0, 1, 2]) == (landed, orders.ids)
+
+
+def test_letters_of_a_sink_whose_name_another_one_has_by_now_are_not_sent_to_that_one(
+    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres
+) -> None:
+    topic, orders, other = lab.kafka.topic("letters-swapped"), place("postgres", "orders"), place("delta", "other")
+    run(lab, topic, orders.named("a"), other.named("b"))
+    odd_refused(postgres, orders, refused=True)
+    lab.send_ids(topic, range(3))
+    with dying("sink_committed:dead"):
+        run(lab, topic, orders.named("a"), other.named("b"))
+    run(lab, topic, orders.named("b"), other.named("a"))
+    odd_refused(postgres, orders, refused=False)
+
+    with pytest.raises(BadInput, match="was made before that was called 'b', and 'a' writes elsewhere now"):
+        replay_letters(lab, topic, orders.named("b"), other.named("a"))
+    run(lab, topic, orders.named("a"), other.named("b"))
+    replay_letters(lab, topic, orders.named("a"), other.named("b"))
+
+    assert [0, 1, 2] == orders.ids == other.ids

@@ -262,10 +262,31 @@ def test_a_sink_that_is_renamed_has_what_was_on_record_of_it_and_a_name_that_mea
     )
     move = Move(("a",), {TP: 43})
 
-    renamed = committed.renamed({"c": move}, {"c": "topic one", "b": "topic two"}, {"c", "b"})
-    and_used = committed.renamed({"c": move}, {"c": "topic one", "a": "topic three"}, {"c", "a"})
+    renamed = committed.renamed({"c": move}, {"c": "topic one", "b": "topic two"}, {"c", "b"}, {})
+    and_used = committed.renamed({"c": move}, {"c": "topic one", "a": "topic three"}, {"c", "a"}, {})
 
     assert {"c": {TP: 43}, "b": {TP: 20}} == renamed.sinks
     assert ({"c": {OTHER: 3}}, {"c": "id"}, ("c", "b", "dead")) == (renamed.begins, renamed.target_ids, renamed.ran)
     assert ({"c": "topic one", "b": "topic two"}, {"c": move}) == (renamed.targets, renamed.moves)
     assert {"a": {TP: 42}, "b": {TP: 20}, "c": {TP: 43}} == and_used.sinks
+    assert {"b": "topic two", "c": "topic one"} == and_used.targets
+
+
+def test_names_that_sinks_had_say_of_letters_whose_they_are_as_far_as_records_were_judged_by_then() -> None:
+    targets = {"a": "topic one", "b": "topic two"}
+    committed = Committed(7, {TP: 0}, {"a": {TP: 42}, "b": {TP: 20}}, ran=("a", "b", "dead"), targets=targets)
+    swapped = {"a": "topic two", "b": "topic one"}
+    moves = {"a": Move(("b",), {TP: 20}), "b": Move(("a",), {TP: 42})}
+
+    once = committed.renamed(moves, swapped, {"a", "b"}, {TP: 50})
+    back = once.renamed(moves, targets, {"a", "b"}, {TP: 70})
+    twice = once.renamed({"c": Move(("b",), {TP: 60})}, {"a": "topic two", "c": "topic one"}, {"a", "c"}, {TP: 70})
+
+    assert [("b", "a"), ("a", "b")] == [(once.called_now("a", TP, at), once.called_now("b", TP, at)) for at in (49, 50)]
+    assert ["c", "a", "c", "b"] == [
+        twice.called_now(each, TP, at) for each, at in [("a", 49), ("a", 50), ("b", 69), ("b", 70)]
+    ]
+    assert ["a", "b", "b", "a"] == [
+        back.called_now(each, TP, at) for each, at in [("a", 49), ("b", 49), ("a", 69), ("b", 69)]
+    ]
+    assert None is twice.called_now(None, TP, 0)

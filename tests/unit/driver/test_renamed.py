@@ -43,7 +43,12 @@ def go_on(checkpoint: Checkpoint, committed: Committed, table: Path, name: str) 
     """Give what the checkpoint says then, and where the sink stands."""
     with opened(table, name) as sink:
         after = continued(
-            checkpoint, committed, {name: "folder table"}, {name: sink}, lambda _name, other: opened(table, other)
+            checkpoint,
+            committed,
+            {name: "folder table"},
+            {name: sink},
+            lambda _name, other: opened(table, other),
+            lambda _asked: {A: 9},
         )
         return after, sink.positions([A, B])
 
@@ -59,7 +64,8 @@ def test_a_sink_stands_where_it_stood_by_its_former_name_and_that_is_on_record(
 
     # The table is further than the checkpoint at A; at B the name stands further than the former one ever did.
     assert {A: 7, B: 5} == positions
-    assert replace(committed, sinks={"two": {A: 7, B: 5}}, targets={"two": "folder table"}, ran=("two",)) == after
+    expected = replace(committed, sinks={"two": {A: 7, B: 5}}, targets={"two": "folder table"}, ran=("two",))
+    assert replace(expected, formerly={"two": {"one": {A: 9}}}) == after
     checkpoint.create(after)
     assert after == checkpoint.load()
 
