@@ -170,11 +170,13 @@ class KafkaSink(Sink):
         if not lost:
             return False
         try:
-            found = find_positions(self._connection, self._spec.topic, self._outbox.group, lost, recovery.on_read)
+            found, others = find_positions(
+                self._connection, self._spec.topic, self._outbox.group, lost, recovery.on_read
+            )
             # Only now: retention does not wait until the topic is read.
             is_certain = keeps_all(self._admin, self._spec.topic)
         except Refused:  # this client may write to it, and not read it
-            found, is_certain = {}, False
+            found, others, is_certain = {}, {}, False
         # A group that has positions of this topic has those of every partition that was written from.
         has_forgotten = not kept and self.positions_expire
         # Rows from behind what the checkpoint says show that it is old: of no partition does it know the end.
@@ -183,6 +185,8 @@ class KafkaSink(Sink):
             is_known = is_certain or (each in recovery.settled and self.positions_expire and not is_old)
             if not is_known and not recovery.may_repeat and (has_forgotten or each in found):
                 raise self._unknown(each, found.get(each))
+            if each in others and each not in found and each not in recovery.settled and not recovery.may_repeat:
+                raise self._renamed(each, others[each])
             known = [found, recovery.committed] if self.positions_expire else [found]
             if self.positions_expire and not (is_certain and each in found):
                 known.append(recovery.reported)
@@ -200,6 +204,15 @@ class KafkaSink(Sink):
             safe="Nothing was changed",
             fix="Give the sink another topic, which is filled from the source's start; or, if rows that were sent"
             f" before may come again, run: penstock pipeline rebuild {self._pipeline} --may-repeat",
+        )
+
+    def _renamed(self, source_partition: SourcePartition, group: str) -> Conflict:
+        return Conflict(
+            f"how far sink '{self.name}' got at {source_partition} is not known, and its topic '{self._spec.topic}' has"
+            f" rows of it that the pipeline has written under another name, with the group {group}",
+            safe="Nothing was changed",
+            fix="If the sink had that name before, give it that name again; if rows that were sent before may come"
+            f" again, run: penstock pipeline rebuild {self._pipeline} --may-repeat",
         )
 
     def take_over(self) -> None:

@@ -35,15 +35,19 @@ def position_prefix(group: str, source_partition: SourcePartition) -> str:
 
 def find_positions(
     connection: Connection, topic: str, group: str, source_partitions: Collection[SourcePartition], on_read: OnRead
-) -> Positions:
+) -> tuple[Positions, dict[SourcePartition, str]]:
     """Read a topic to its end, and return the furthest position of each source partition that a row of the group has.
 
-    An open transaction is waited for, whoever's it is: rows of this group may stand behind it.
+    And the source partitions that other sinks of the pipeline have written rows of, with the group of one of these. An
+    open transaction is waited for, whoever's it is: rows of this group may stand behind it.
     """
+    pipeline = group[: group.rindex(".") + 1].encode()
     prefixes = {position_prefix(group, each).encode(): each for each in source_partitions}
     numbers = topics.identify(Admin(connection), [topic])[topic][1]
     total = sum(end - start for start, end in bounds(Admin(connection), [(topic, each) for each in numbers]).values())
+    suffixes = {position_prefix("", each).encode(): each for each in source_partitions}
     found: Positions = {}
+    others: dict[SourcePartition, str] = {}
     done = 0
     with Reader(connection, topic, wait_for_open_transactions=True) as reader:
         for batch in reader.batches():
@@ -52,9 +56,13 @@ def find_positions(
                 prefix, position = _carried(listed, f"{topic}/{message.partition()} offset {message.offset()}")
                 if source_partition := prefixes.get(prefix):
                     found[source_partition] = max(position, found.get(source_partition, 0))
+                elif prefix.startswith(pipeline):
+                    writer, space, rest = prefix.partition(b" ")
+                    if source_partition := suffixes.get(space + rest):
+                        others[source_partition] = writer.decode(errors="replace")
             done += len(batch)
             on_read(topic, done, total)
-    return found
+    return found, others
 
 
 def find_beyond(connection: Connection, topic: str, group: str, positions: Positions) -> Positions:

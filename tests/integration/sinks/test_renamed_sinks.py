@@ -14,6 +14,7 @@ import pytest
 from penstock.config import settings
 from penstock.delivery.selection import Filter, select
 from penstock.errors import BadInput, CheckpointLost, Conflict, PositionLost
+from penstock.kafka import groups
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.operate import repair
@@ -281,6 +282,30 @@ def test_a_checkpoint_that_does_not_know_yet_what_sinks_write_to_lets_none_be_re
     run(lab, topic, orders.named("b"), other.named("other"))
 
     assert list(range(6)) == orders.ids == other.ids
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_positions_of_a_renamed_kafka_sink_that_kafka_forgot_are_not_taken_for_those_of_one_that_never_wrote(
+    lab: Lab, place: Callable[[str, str], Place], *, lost: bool
+) -> None:
+    topic, orders = lab.kafka.topic("renamed-forgotten"), place("kafka", "orders")
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"))
+    lab.send_ids(topic, range(3, 6))
+    with dying("sink_committed:a"):
+        run(lab, topic, orders.named("a"))
+    for suffix in ("", ".dead", ".a"):
+        groups.delete(lab.kafka.admin(), f"penstock.{topic}{suffix}")
+    if lost:
+        shutil.rmtree(lab.home(topic).checkpoint)
+
+    with pytest.raises(Conflict, match=f"with the group penstock.{topic}.a"):
+        rebuild(lab, topic, orders.named("b"))
+    rebuild(lab, topic, orders.named("a"))
+    for name in "ab":
+        run(lab, topic, orders.named(name))
+
+    assert list(range(6)) == orders.ids
 
 
 def odd_refused(postgres: RunningPostgres, orders: Place, *, refused: bool) -> None:
