@@ -336,7 +336,9 @@ class PostgresSink(Sink):
         return self._refusals(found)
 
     def _refusals(self, found: list[tuple[str, int, RecordError]]) -> list[Refusal]:
-        source_partitions = {each.detail["stage"]: each.offset_range.source_partition for each in self._staged}
+        source_partitions = {
+            each.detail["stage"]: each.offset_range.source_partition for each in self._staged if each.rows
+        }
         return [Refusal(source_partitions[stage], offset, error) for stage, offset, error in found]
 
     def _insert(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
