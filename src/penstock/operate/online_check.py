@@ -2,15 +2,13 @@
 
 import tempfile
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from penstock.driver import met_columns
 from penstock.operate.known_pipelines import paths_of
 from penstock.operate.status import driver_of
+from penstock.operate.table_check import job_of, schema_for
 from penstock.pipeline.spec import PipelineSpec
 from penstock.schemas.registry import with_registry
 from penstock.sinks.schema_change import SchemaChange
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.config.settings import Settings
-    from penstock.driver.spark_job import SparkJob
 
 
 def look(spec: PipelineSpec, settings: "Settings", file: Path, on_spark: Callable[[], None]) -> list[str]:
@@ -39,12 +36,19 @@ def look(spec: PipelineSpec, settings: "Settings", file: Path, on_spark: Callabl
         partition = f"{each.source_partition.topic}/{each.source_partition.partition}"
         found.append(f"{partition} with {plural(each.end - each.first, 'offset')}")
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as scratch:
-        job = _job(spec, settings, file, Path(scratch), on_spark)
+
+        def start() -> "SparkSession":
+            from penstock.driver import session
+
+            on_spark()
+            return session.start("check", Path(scratch), master="local[1]", wishes=spec.spark)
+
+        job = job_of(spec, settings, file, Path(scratch), start)
         for model, name in zip(spec.sinks, spec.sink_names, strict=True):
             sink = model.open(SinkContext(name, spec.name, connection, Path(scratch), _no_spark))
             try:
                 sink.reach()
-                change = sink.require_fitting(partial(_schema, job, spec, model))
+                change = sink.require_fitting(partial(schema_for, job, spec, model))
                 # In real time timestamps are those of sending.
                 caution = None if spec.speed == "realtime" else sink.caution()
             finally:
@@ -83,32 +87,6 @@ def _look_at_results(spec: PipelineSpec, settings: "Settings", file: Path, on_sp
         found.append(f"the state, of {plural(batches, 'batch', 'batches')}, fits the steps and where the sinks stand")
     reached = zip(spec.sinks, spec.sink_names, changes, strict=True)
     return [*found, *(_reached(model, name, change) for model, name, change in reached)]
-
-
-def _job(
-    spec: PipelineSpec, settings: "Settings", file: Path, scratch: Path, on_spark: Callable[[], None]
-) -> "Callable[[], SparkJob]":
-    """Return what works the columns out when it is first called, with the answers that the last run has kept."""
-
-    def start() -> "SparkSession":
-        from penstock.driver import session
-
-        on_spark()
-        return session.start("check", scratch, master="local[1]", wishes=spec.spark)
-
-    @cache
-    def job() -> "SparkJob":
-        from penstock.driver.spark_job import SparkJob
-
-        folder = paths_of(settings, spec.name).folder
-        kept, whole = folder / "analysis.json", spec.resolved().with_columns(met_columns.load(folder))
-        return SparkJob(whole, start, file.resolve().parent, scratch, kept if kept.exists() else None)
-
-    return job
-
-
-def _schema(job: "Callable[[], SparkJob]", spec: PipelineSpec, model: SinkModel) -> pa.Schema:
-    return pa.schema([job().schema.field(name) for name in (*job().columns, *spec.reserved_columns(model))])
 
 
 def _no_spark() -> "SparkSession":

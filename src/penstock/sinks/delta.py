@@ -88,6 +88,10 @@ class Delta(TableFolder, frozen=True):
         """Make the driver's part."""
         return DeltaSink(self, context.name, context.pipeline)
 
+    def open_here(self, name: str, pipeline: str) -> "Sink | None":
+        """Make the driver's part if the folder is there."""
+        return DeltaSink(self, name, pipeline) if self.path.exists() else None
+
     def open_merge(self, context: "MergeContext") -> "MergingSink":
         """Make the driver's part for results that change."""
         from penstock.sinks.delta_merge import DeltaMerge

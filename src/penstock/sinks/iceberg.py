@@ -99,6 +99,10 @@ class Iceberg(TableFolder, frozen=True):
         require("iceberg", f"sink '{context.name}'")
         return IcebergSink(self, context.name, context.pipeline)
 
+    def open_here(self, name: str, pipeline: str) -> "Sink | None":
+        """Make the driver's part if the folder is there, and the catalog is a file."""
+        return IcebergSink(self, name, pipeline) if self.catalog.url is None and self.path.exists() else None
+
     def open_merge(self, context: "MergeContext") -> "MergingSink":
         """Make the driver's part for results that change."""
         require("iceberg", f"sink '{context.name}'")

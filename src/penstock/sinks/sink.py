@@ -168,6 +168,10 @@ class SinkModel(BaseModel, frozen=True, extra="forbid"):
     def open(self, context: SinkContext) -> "Sink":
         """Make the driver's part; nothing is reached yet."""
 
+    def open_here(self, name: str, pipeline: str) -> "Sink | None":  # noqa: ARG002 - most ask a server
+        """Make the driver's part to compare columns, if the target is there and no server is needed for that."""
+        return None
+
     def open_merge(self, context: "MergeContext") -> "MergingSink":
         """Make the driver's part for a stateful pipeline, if it `can_merge`."""
         raise BadInput(

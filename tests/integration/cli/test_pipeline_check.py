@@ -17,6 +17,7 @@ from penstock.record.columns import COORDINATES, RESERVED
 from penstock.sinks.delta_table import make_table
 
 from conftest import Cli, Said
+from support.iceberg_driver import Driver
 from support.pipelines import Lab
 from support.postgres_driver import ask
 
@@ -274,3 +275,80 @@ def test_a_check_online_compares_the_columns_of_tables_that_are_there(
     assert will_add in more.err
     assert "and the column name string will be added, the column tags" in more.err
     assert (0, True) == (narrower.code, "and its columns fit" in narrower.err), narrower.err
+
+
+def explained(cli: Cli, folder: Path, *changes: tuple[str, str]) -> list[tuple[str, str, str, str]]:
+    (folder / "pipeline.yaml").write_text(changed(*changes))
+    said = cli("pipeline", "check", "pipeline.yaml", "--explain", "--json")
+    assert 0 == said.code, said.err
+    return [(each["key"], each["expression"], each["runs in"], each["because"]) for each in said.json["sql"]]
+
+
+def test_where_each_expression_runs_is_told_with_the_reason(cli: Cli, tmp_path: Path) -> None:
+    places = [("steps.0.sql", "id * 2"), ("steps.0.sql", "id > 0"), ("expect.0.that", "twice < 100")]
+
+    workers = explained(cli, tmp_path)
+    mixed = explained(cli, tmp_path, ("AS twice", "AS twice, upper(name) AS loud"))
+    forced = explained(cli, tmp_path, ("name: orders\n", "name: orders\nsql_engine: spark\n"))
+
+    assert [(*each, "the workers", "they give exactly Spark's result") for each in places] == workers
+    (loud,) = (each for each in mixed if each[1] == "upper(name)")
+    assert ("steps.0.sql", "upper(name)", "Spark") == loud[:3]
+    assert "upper" in loud[3].lower(), loud
+    along = "other SQL of the pipeline does, and the rows are there anyway"
+    assert [(*each, "Spark", along) for each in places] == [each for each in mixed if each is not loud]
+    assert [(*each, "Spark", "`sql_engine: spark`") for each in places] == forced
+
+
+def test_people_read_where_sql_runs_as_a_table(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(changed(("name: orders\n", "name: orders\nsql_engine: spark\n")))
+    (tmp_path / "plain.yaml").write_text(GOOD.partition("steps:")[0] + "sinks: [{type: console}]\n")
+
+    said = cli("pipeline", "check", "pipeline.yaml", "--explain")
+    without = cli("pipeline", "check", "plain.yaml", "--explain")
+
+    lines = [line.split(maxsplit=1) for line in said.out.splitlines()]
+    assert ["key", "steps.0.sql", "steps.0.sql", "expect.0.that"] == [key for key, _ in lines]
+    assert all(line.endswith("`sql_engine: spark`") for _, line in lines[1:]), said.out
+    assert "there is no SQL that runs on each event" in without.err
+
+
+def test_columns_of_tables_on_this_disk_are_compared_without_a_server(cli: Cli, tmp_path: Path) -> None:
+    columns = [("id", pa.int32()), ("name", pa.string()), *(RESERVED.field(name) for name in COORDINATES)]
+    make_table(tmp_path / "delta", pa.schema(columns), "compared")
+    Driver(tmp_path / "iceberg", pa.schema(columns)).sink.close()
+    sinks = [{"type": kind, "path": kind} for kind in ("delta", "iceberg")]
+    before = sorted(tmp_path.rglob("*"))
+
+    def checked(schema: str, **more: Any) -> Said:
+        document = {**yaml.safe_load(GOOD), "decode": {"type": "json", "schema": schema}, "steps": [], "expect": []}
+        file = tmp_path / "pipeline.yaml"
+        file.write_text(yaml.safe_dump({**document, "sinks": sinks, **more}))
+        said = cli("pipeline", "check", "pipeline.yaml")
+        file.unlink()
+        return said
+
+    fitting = checked("id int, name string")
+    more = checked("id int, name string, at timestamp")
+    wider = checked("id bigint, name string", sinks=sinks[1:])
+    refused = checked("id string, name string")
+    no_more = checked("id int, name string, at timestamp", sinks=[{**each, "new_columns": "refuse"} for each in sinks])
+    lacking = checked("id int")
+    unknown = checked("id int, name string", steps=[{"sql": "SELECT *, id + 1 AS next FROM events"}])
+    nowhere = checked("id int", sinks=[{"type": "iceberg", "path": "none"}])
+
+    assert (0, ["pipeline 'orders' can run"]) == (fitting.code, fitting.err.splitlines())
+    will = "and the column at timestamp[us, tz=UTC] will be added"
+    assert [
+        f"found: sink 'delta': folder {tmp_path}/delta, {will}",
+        f"found: sink 'iceberg': folder {tmp_path}/iceberg, {will}",
+        "pipeline 'orders' can run",
+    ] == more.err.splitlines()
+    assert f"found: sink 'iceberg': folder {tmp_path}/iceberg, and the column id int32 will become int64" in wider.err
+    assert (6, True) == (refused.code, "has the column id int32, and the pipeline writes id string" in refused.err)
+    assert (6, True) == (no_more.code, "does not have the column 'at', and `new_columns` is `refuse`" in no_more.err)
+    assert (6, True) == (lacking.code, "has the column 'name', which the pipeline does not write" in lacking.err)
+    online = ", whose columns are compared by: penstock pipeline check pipeline.yaml --online"
+    assert (0, 2) == (unknown.code, sum(line.endswith(online) for line in unknown.err.splitlines())), unknown.err
+    assert (0, ["pipeline 'orders' can run"]) == (nowhere.code, nowhere.err.splitlines())
+    assert before == sorted(tmp_path.rglob("*"))

@@ -105,14 +105,17 @@ def check(
     context: typer.Context,
     file: File,
     online: Annotated[
-        bool, typer.Option("--online", help="Also check topics, servers, and the columns of tables that exist.")
+        bool, typer.Option("--online", help="Also check topics, servers, and the columns of their tables.")
     ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Also say where each SQL expression runs, and why. Starts Spark.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Look for errors without starting Spark; the user's modules are imported. Unknown columns are warnings."""
+    """Look for errors without starting Spark, also in the columns of tables on this disk; unknown ones are warnings.
+
+    The user's modules are imported.
+    """
     from penstock.pipeline.load import load_with_warnings
 
     settings = session(context).settings  # a broken project file fails a run as much as a broken pipeline file
@@ -120,13 +123,16 @@ def check(
     for sink, called in zip(spec.sinks, spec.sink_names, strict=True):
         if sink.needs_extra is not None:
             require(sink.needs_extra, f"sink '{called}'")
-    looked_at: list[str] = []
     if online:
         from penstock.operate.online_check import look
 
         with bar("looking at topics, servers and tables") as shown:
             on_spark = partial(shown.describe, "starting Spark, for the columns that SQL makes")
             looked_at = look(spec, settings, file, on_spark)
+    else:
+        from penstock.operate.table_check import changes
+
+        looked_at = list(changes(spec, settings, file))
     placed = _placed(spec, file) if explain else []
     if as_json:
         found = {"pipeline": spec.name, "warnings": warnings, "looked_at": looked_at}
