@@ -11,8 +11,10 @@ from deltalake import DeltaTable
 
 from penstock.config.local_services import ServiceAddress, folder_of
 from penstock.connect import snapshots
-from penstock.connect.cdc import Capture, Captures
+from penstock.connect.cdc import Capture, Captures, forgetful_topics
 from penstock.connect.client import ConnectClient
+from penstock.connect.postgres import slot_of
+from penstock.kafka import topics
 from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.services import status
@@ -101,6 +103,60 @@ def test_a_commit_that_is_under_way_when_a_snapshot_begins_anew_is_in_the_mirror
     until(lambda: (4, "x") in [row[:2] for row in _mirrored(lab, capture, "public.orders")])
     captures.remove("underway")
     assert source_rows(server, NAMES) == _mirrored(lab, capture, "public.orders")
+
+
+def test_a_topic_that_was_deleted_is_made_again_when_its_snapshot_begins_anew(
+    lab: Lab, connect: ServiceAddress, server: Server
+) -> None:
+    captures, admin = Captures(lab.kafka.home, ConnectClient(connect)), lab.kafka.admin()
+    capture = Capture(name="deleted", server=server, tables=["public.orders"])  # of which there is no row to write
+    captures.add(capture, admin)
+    until(lambda: snapshots.state(admin, "deleted") == "complete")
+
+    captures.client.stop("deleted")
+    until(lambda: captures.client.connector("deleted").tasks.endswith("/0"))
+    topics.delete(admin, capture.topic("public.orders"))
+    captures.client.reset_offsets("deleted")
+    captures.client.resume("deleted")
+    until(lambda: _times_begun(lab, "deleted") == 2)
+    until(lambda: snapshots.state(admin, "deleted") == "complete")
+    ask(server, "INSERT INTO orders (id, part) VALUES (1, 'x')")
+    until(lambda: _mirrored(lab, capture, "public.orders") == source_rows(server, NAMES))
+    kept = forgetful_topics(capture, admin)
+    captures.remove("deleted")
+
+    assert {} == kept
+
+
+def test_a_capture_that_is_removed_while_its_snapshot_begins_anew_leaves_nothing_and_can_be_added_again(
+    lab: Lab, connect: ServiceAddress, server: Server
+) -> None:
+    captures, admin = Captures(lab.kafka.home, ConnectClient(connect)), lab.kafka.admin()
+    capture = Capture(name="midway", server=server, tables=["public.orders"])
+    ask(server, "INSERT INTO orders (id, part) SELECT id, 'x' FROM generate_series(1, 9) AS id")
+    captures.add(capture, admin)
+    until(lambda: snapshots.state(admin, "midway") == "complete")
+
+    captures.client.stop("midway")
+    until(lambda: captures.client.connector("midway").tasks.endswith("/0"))
+    captures.client.reset_offsets("midway")
+    captures.client.resume("midway")
+    until(lambda: snapshots.state(admin, "midway") == "beginning anew")
+    captures.remove("midway")
+    with server.connect() as connection:
+        slot = slot_of(connection, capture.slot)
+    there = [each.name for each in captures.client.connectors()]
+    ask(server, "DELETE FROM orders WHERE id > 3")
+    captures.add(capture, admin)
+
+    until(lambda: _mirrored(lab, capture, "public.orders") == source_rows(server, NAMES))
+    captures.remove("midway")
+    assert slot is None
+    assert "midway" not in there
+
+
+def _times_begun(lab: Lab, name: str) -> int:
+    return [each.value() for each in read_all(lab.connection, snapshots.topic_of(name))].count(b"begun")
 
 
 @contextmanager
