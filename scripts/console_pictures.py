@@ -1,7 +1,8 @@
 """Take the pictures of the console that the documentation shows, from a console that runs: `make up`, then this.
 
-Usage: .venv/bin/python scripts/console_pictures.py http://127.0.0.1:8080 [FOLDER]. What there is to see is looked up by
-its REST interface, so any project will do; a page about something that the project lacks is left out.
+Usage: .venv/bin/python scripts/console_pictures.py http://127.0.0.1:8080 [FOLDER [NAME...]]. What there is to see is
+looked up by its REST interface, so any project will do; a page about something that the project lacks is left out. With
+names, such as schema, only those pictures are taken.
 """
 
 import os
@@ -18,13 +19,15 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
+from penstock.console.pages.paths import connector_path, run_path, subject_path
+
 _FOLDER = Path(__file__).parent.parent / "docs" / "images"
 _WIDTH, _HEIGHT = 1280, 720
 _SETTLED_S = 8.0
 _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
 
 
-def main(address: str, folder: Path) -> None:
+def main(address: str, folder: Path, names: list[str]) -> None:
     """Look at each page until it has loaded, and keep what it shows."""
     options = webdriver.ChromeOptions()
     with tempfile.TemporaryDirectory() as profile:
@@ -35,6 +38,8 @@ def main(address: str, folder: Path) -> None:
             size = {"width": _WIDTH, "height": _HEIGHT, "deviceScaleFactor": 1, "mobile": False}
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             for name, path in _pages(address).items():
+                if names and name not in names:
+                    continue
                 browser.get(address + path)
                 time.sleep(_SETTLED_S)  # charts need two looks
                 _keep(browser.get_screenshot_as_png(), folder / f"console-{name}.png")
@@ -52,8 +57,7 @@ def _keep(picture: bytes, path: Path) -> None:
 def _pages(address: str) -> dict[str, str]:
     """Return the address of each page by the name of its picture."""
     pages = {"overview": "/", "topics": "/topics", "groups": "/groups", "pipelines": "/pipelines"}
-    pages |= {"dead-letters": "/dead-letters", "tables": "/tables", "schemas": "/schemas", "connectors": "/connectors"}
-    pages |= {"nodes": "/nodes", "lab": "/lab", "access": "/access"}
+    pages |= {"dead-letters": "/dead-letters", "tables": "/tables", "nodes": "/nodes", "access": "/access"}
     topics = sorted(_ask(address, "/topics"), key=lambda each: -(each["records"] or 0))
     own = [each["topic"] for each in topics if not each["topic"].startswith(("__", "connect-", "penstock"))]
     if own:
@@ -68,13 +72,18 @@ def _pages(address: str) -> dict[str, str]:
     datasets = _ask(address, "/lineage/datasets")
     if datasets and datasets["items"]:
         pages |= {"lineage": f"/lineage?of=dataset:{datasets['items'][0]['id']}"}
-    return pages
+    subjects = sorted(_ask(address, "/schemas").get("subjects", []), key=lambda each: -each["versions"])
+    pages |= {"schema": subject_path(subjects[0]["subject"])} if subjects else {}
+    connectors = [each["name"] for each in _ask(address, "/connectors")]
+    pages |= {"connector": connector_path(connectors[0])} if connectors else {}
+    runs = [each["run_id"] for each in _ask(address, "/lab/runs")]
+    return pages | ({"lab": run_path(runs[0])} if runs else {})
 
 
 def _ask(address: str, path: str) -> Any:
     answer = httpx.get(f"{address}/api/v1{path}", trust_env=False, timeout=60.0)
-    return answer.json() if answer.is_success else []
+    return answer.json() if answer.is_success else {}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else _FOLDER)  # noqa: PLR2004
+    main(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else _FOLDER, sys.argv[3:])  # noqa: PLR2004
