@@ -19,7 +19,7 @@ _CONNECTORS = [
     {"name": "said", "label": "What it says", "field": "said", "align": "left", "classes": "mono"},
 ]
 _TASKS = [
-    {"name": "task", "label": "Task", "field": "task", "align": "right"},
+    {"name": "task", "label": "Task", "field": "task", "align": "left"},
     {"name": "state", "label": "State", "field": "state", "align": "left"},
     {"name": "worker", "label": "Worker", "field": "worker", "align": "left", "classes": "mono"},
     {"name": "action", "label": "", "field": "action", "align": "right"},

@@ -83,7 +83,10 @@ class _Subject:
                     self.version.props('outlined dense aria-label="Version"')
                 self.text = ui.label("Loading …").classes("panel mono whole").style("padding: 12px 16px")
             with ui.element("section").classes("part"):
-                heading("Changed since the version before", 2)
+                with (
+                    ui.element("div").classes("head").style("min-height: 40px")
+                ):  # as high as the other, with its versions
+                    heading("Changed since the version before", 2)
                 self.diff = ui.element("div").classes("panel mono whole diff").style("padding: 12px 16px")
 
     async def load(self) -> None:
