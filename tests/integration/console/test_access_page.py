@@ -132,6 +132,6 @@ def test_another_cluster_is_chosen_at_the_top_and_stays_chosen(browser: Browser,
 def test_a_cluster_that_is_not_secure_says_why_there_is_nothing_to_change(kafka: RunningKafka, tmp_path: Path) -> None:
     with browsing_console(tmp_path, kafka.connection.bootstrap_servers) as browser:
         browser.open("/access")
-        browser.shows("users of an external cluster are made where it is run", "it is not secure, so everybody may")
+        browser.shows("Users of an external cluster are made where it is run", "it is not secure, so everybody may")
 
         assert "Allow something" not in browser.text
