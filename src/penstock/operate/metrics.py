@@ -1,13 +1,15 @@
 """What a pipeline does, as Prometheus asks for it."""
 
+import threading
 from pathlib import Path
 from typing import Any, Self
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from penstock.delivery import gaps
 from penstock.driver.paths import Progress
 from penstock.errors import Conflict
+from penstock.operate.metrics_page import MetricsPage
 from penstock.operate.status import Status
 from penstock.pipeline.metrics import Metrics
 
@@ -50,13 +52,15 @@ class MetricsServer:
 
     def __enter__(self) -> Self:
         try:
-            self._server, self._thread = start_http_server(self._spec.port, self._spec.host, self._registry)
+            self._server = MetricsPage(self._spec.host, self._spec.port, self._registry)
         except OSError as error:
             raise Conflict(
                 f"metrics cannot be served at {self._spec.host}:{self._spec.port}: {error.strerror}",
                 safe="Nothing ran",
                 fix="Set another `metrics.port`; 0 takes a free one",
             ) from None
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
         self._status.metrics = f"http://{self._spec.host}:{self._server.server_port}/metrics"
         # What has not happened yet is zero, not unknown: whoever looks for an increase sees the first one, too.
         for each in (self._events, self._dead, self._batches):

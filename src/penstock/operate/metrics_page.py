@@ -1,0 +1,53 @@
+"""The server of a metrics page, which runs inside a driver: whoever reaches it takes neither its files nor its threads.
+
+Prometheus' own has a thread for every connection, and waits in each for ever. A stranger who opens connections and
+says nothing would use up the files that a process may have open, and the next batch would fail for want of one.
+"""
+
+import socket
+import threading
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
+
+_MOST_AT_ONCE = 16
+_SAYS_NOTHING_S = 5.0
+
+
+class _Answer(WSGIRequestHandler):
+    timeout = _SAYS_NOTHING_S
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that it has there
+        """Log nothing."""
+
+
+class MetricsPage(ThreadingWSGIServer):
+    """Answers so many at once; a connection beyond that is closed."""
+
+    request_queue_size = 128
+    """Those that wait to be looked at; with five, Python's own number, Prometheus would wait behind any crowd."""
+
+    def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        super().__init__((host, port), _Answer)
+        self.set_app(make_wsgi_app(registry))
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, if there is a place."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and give the place back."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that has gone is its own business."""
