@@ -75,6 +75,15 @@ def test_the_sign_in_has_what_it_needs_and_gives_a_session(stranger: TestClient)
     assert {"HttpOnly", "SameSite=strict"} <= set(right.headers["set-cookie"].split("; "))
 
 
+def test_a_request_that_is_not_there_is_answered_as_every_other_error_of_the_rest_interface(
+    stranger: TestClient,
+) -> None:
+    stranger.post("/sign-in", data={"user": "viewer", "password": PASSWORD})
+    answer = stranger.get("/api/v1/nosuch")
+
+    assert (404, "not_found") == (answer.status_code, answer.json()["error"]["code"])
+
+
 def test_a_page_that_is_not_there_is_neither_logged_nor_kept(
     stranger: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,6 +1,7 @@
 """The pages of a console, on the application that has its REST interface."""
 
 from html import escape
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from nicegui import ui
 
 from penstock.console.api.sign_in import set_session, sign_in
 from penstock.console.asking import SESSION_COOKIE
-from penstock.console.errors import ApiError
+from penstock.console.errors import ApiError, ErrorBody, answer
 from penstock.console.pages import (
     access,
     connectors,
@@ -97,5 +98,12 @@ def add_pages(app: FastAPI) -> None:
     register(app, "/access", "Access", access.draw)
     register(app, "/dead-letters", "Dead letters", dead_letters.draw)
     # NiceGUI's own answer logs the address, which may be anything, and keeps a page in memory for a while.
-    nicegui_app.add_exception_handler(404, lambda *_: HTMLResponse(_NO_PAGE, 404))
+    nicegui_app.add_exception_handler(404, _not_there)
     ui.run_with(app, title="Penstock", dark=None, tailwind=False, show_welcome_message=False)
+
+
+def _not_there(request: Request, _: Exception) -> Response:
+    if request.url.path.startswith("/api/"):  # programs asked, and read the shape of every other error
+        fix = "All requests are described at /api/v1/openapi.json"
+        return answer(HTTPStatus.NOT_FOUND, ErrorBody(code="not_found", message="there is no such request", fix=fix))
+    return HTMLResponse(_NO_PAGE, 404)
