@@ -44,13 +44,12 @@ from penstock.cli import (
     user,
 )
 from penstock.cli.misuse import JSON, misused
-from penstock.cli.output import say, say_error
+from penstock.cli.output import INTERRUPTED, say, say_error
 from penstock.cli.session import Session
 from penstock.errors import BrokerUnavailable, EnvironmentNotReady, PenstockError, interruption_in
 
 _AGAIN_S = 0.05
 _DEFECT = 70
-_INTERRUPTED = 130
 _WIDE = "--wide"
 _REMEDIES = {
     errno.EACCES: "Choose a place that is yours, or ask whose it is",
@@ -118,10 +117,10 @@ class _Group(TyperGroup):
         notes = ", ".join(getattr(interrupt, "__notes__", []))
         text = f"interrupted: {notes}" if notes else "interrupted"
         if self._as_json:
-            say_error(text, exit_code=_INTERRUPTED, as_json=True)
+            say_error(text, exit_code=INTERRUPTED, as_json=True)
         else:
             say(text)
-        return typer.Exit(_INTERRUPTED)
+        return typer.Exit(INTERRUPTED)
 
     def _end_unexpectedly(self, error: Exception) -> NoReturn:
         if (interrupt := interruption_in(error)) is not None:
@@ -230,4 +229,4 @@ def main() -> None:
         app()
     except KeyboardInterrupt:  # while Typer was still putting the commands together
         say("interrupted")
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)

@@ -15,6 +15,9 @@ from penstock.terminal import colours_wanted, visible, write_data
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+INTERRUPTED = 130
+"""The exit code of what Ctrl-C or SIGTERM has ended, as shells have it."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 

@@ -145,6 +145,23 @@ def test_a_driver_that_is_told_to_end_does_so_at_once(lab: Lab, moment: str, num
     assert ["stopped"] == [each.state for each in history.runs(lab.kafka.home, topic, 5)]
 
 
+def test_a_run_that_was_to_catch_up_and_is_told_to_end_before_ends_as_interrupted(lab: Lab) -> None:
+    topic = lab.kafka.topic("interrupted")
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic, speed="stream")))
+    lab.send_ids(topic, range(10))
+    driver = start_driver(lab.kafka.home, file, lab.folder / "driver.log", "--master", "local[1,4]", "--once")
+    try:
+        driver.reach(lambda: bool(jvms_of(driver.process.pid)))
+        driver.process.send_signal(signal.SIGINT)
+        code = driver.wait()
+    finally:
+        end_leftovers()
+
+    assert 130 == code, driver.said
+    assert f"Go on with: penstock pipeline run {file} --once\n" in driver.said
+
+
 def test_the_lag_group_shows_how_far_behind_a_pipeline_is_and_cannot_be_reset(lab: Lab, cli: Cli) -> None:
     topic = lab.kafka.topic("lag", partitions=2)
     lab.send_ids(topic, range(5))

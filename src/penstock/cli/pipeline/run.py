@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import Json, print_json, say, say_error
+from penstock.cli.output import INTERRUPTED, Json, print_json, say, say_error
 from penstock.cli.pipeline.common import File, Master, Name, Stream, load_and_warn, print_account
 from penstock.cli.progress import bar
 from penstock.cli.session import session
@@ -35,6 +35,12 @@ def run(
     with run_display() as show:
         status = drive(spec, session(context).settings, file, show=show, master=master)
     print_json(status) if as_json else print_account(status)
+    if status.state == "stopped" and spec.speed == "scheduled":
+        # Scripts go on after exit code 0, with tables that lack what was left.
+        command = f"penstock pipeline run {file}{' --once' if once else ''}"
+        text = f"interrupted before it had caught up; nothing is lost or doubled. Go on with: {command}"
+        say_error(text, exit_code=INTERRUPTED, as_json=True) if as_json else say(text)
+        raise typer.Exit(INTERRUPTED)
 
 
 def start(
