@@ -1,7 +1,7 @@
-"""YAML files checked against a model: every complaint names file, line, key path and remedy."""
+"""YAML files checked against a model: every complaint names file, line, column, key path and remedy."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,8 @@ from penstock.wording import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 KeyPath = tuple[str | int, ...]
+Mark = tuple[int, int]
+"""A line and a column, counted from 1."""
 
 _BOOL = "tag:yaml.org,2002:bool"
 _CONTRADICTION = "contradiction"
@@ -105,16 +107,20 @@ def _read(path: Path) -> str:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _lines(node: yaml.Node, path: KeyPath = ()) -> dict[KeyPath, int]:
-    found = {path: node.start_mark.line + 1}
+def _marks(node: yaml.Node, path: KeyPath = ()) -> dict[KeyPath, Mark]:
+    found = {path: _mark(node.start_mark)}
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:
-            found |= _lines(value_node, (*path, key_node.value))
-            found[(*path, key_node.value)] = key_node.start_mark.line + 1
+            found |= _marks(value_node, (*path, key_node.value))
+            found[(*path, key_node.value)] = _mark(key_node.start_mark)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            found |= _lines(item, (*path, index))
+            found |= _marks(item, (*path, index))
     return found
+
+
+def _mark(mark: Any) -> Mark:
+    return mark.line + 1, mark.column + 1
 
 
 def _keys(models: Iterable[type[BaseModel]]) -> set[str]:
@@ -161,12 +167,12 @@ def _is_model(part: Any) -> bool:
     return isinstance(part, type) and issubclass(part, BaseModel)
 
 
-def _keys_of(problem: Any, lines: dict[KeyPath, int]) -> KeyPath:
+def _keys_of(problem: Any, marks: Mapping[KeyPath, Mark]) -> KeyPath:
     location = tuple(problem["loc"])
     # pydantic puts a union's tag into the location; drop the parts that are not in the document.
     keys: KeyPath = ()
     for part in location:
-        if (*keys, part) in lines:
+        if (*keys, part) in marks:
             keys = (*keys, part)
     if problem["type"] == "missing":
         keys = (*keys, location[-1])
@@ -200,30 +206,31 @@ def contradiction(text: str, *keys: str | int) -> ValidationError:
     )
 
 
-def placed(path: Path, lines: dict[KeyPath, int], keys: KeyPath, text: str) -> str:
-    """Write a complaint with its file, line and key path; of a key that is not there, with its parent's line."""
+def placed(path: Path, marks: Mapping[KeyPath, Mark], keys: KeyPath, text: str) -> str:
+    """Write a complaint with file, line, column and key path; of a key that is not there, with its parent's place."""
+    line, column = _nearest_mark(marks, keys)
     shown = ".".join(map(str, keys)) or "the file"
-    return f"{path}:{_line(lines, keys)}: {shown}: {text}"
+    return f"{path}:{line}:{column}: {shown}: {text}"
 
 
-def in_order(path: Path, lines: dict[KeyPath, int], found: Iterable[tuple[KeyPath, str]]) -> list[str]:
+def in_order(path: Path, marks: Mapping[KeyPath, Mark], found: Iterable[tuple[KeyPath, str]]) -> list[str]:
     """Write complaints as `placed` does, each once, from the top of the file to its end."""
-    by_line = sorted(found, key=lambda each: _line(lines, each[0]))
-    return list(dict.fromkeys(placed(path, lines, keys, text) for keys, text in by_line))
+    by_place = sorted(found, key=lambda each: _nearest_mark(marks, each[0]))
+    return list(dict.fromkeys(placed(path, marks, keys, text) for keys, text in by_place))
 
 
-def _line(lines: dict[KeyPath, int], keys: KeyPath) -> int:
-    known = next((keys[:length] for length in range(len(keys), -1, -1) if keys[:length] in lines), ())
-    return lines.get(known, 1)
+def _nearest_mark(marks: Mapping[KeyPath, Mark], keys: KeyPath) -> Mark:
+    known = next((keys[:length] for length in range(len(keys), -1, -1) if keys[:length] in marks), ())
+    return marks.get(known, (1, 1))
 
 
 def load(path: Path, model: type[Model]) -> Model:
     """Read `path` into `model`; raise `BadInput` with one line per problem, each with its place."""
-    return load_with_lines(path, model)[0]
+    return load_with_marks(path, model)[0]
 
 
-def load_with_lines(path: Path, model: type[Model], text: str | None = None) -> tuple[Model, dict[KeyPath, int]]:
-    """As `load`; also return the line of every key, for checks that look at the document as a whole.
+def load_with_marks(path: Path, model: type[Model], text: str | None = None) -> tuple[Model, dict[KeyPath, Mark]]:
+    """As `load`; also return the place of every key, for checks that look at the document as a whole.
 
     With `text`, that is read as if it were what the file holds.
     """
@@ -233,15 +240,15 @@ def load_with_lines(path: Path, model: type[Model], text: str | None = None) -> 
         node = yaml.compose(text, Loader=_PlainLoader)
         data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        line, column = _mark(error.problem_mark) if error.problem_mark else (1, 1)
         problem = error.problem if isinstance(error, _NotPlainError) else _in_words(error)
-        raise BadInput(f"{path}:{line}: not valid YAML: {problem}") from None
+        raise BadInput(f"{path}:{line}:{column}: not valid YAML: {problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
-    lines = _lines(node) if node is not None else {}
+    marks = _marks(node) if node is not None else {}
     try:
-        return model.model_validate(data if data is not None else {}, context={"base": path.absolute().parent}), lines
+        return model.model_validate(data if data is not None else {}, context={"base": path.absolute().parent}), marks
     except ValidationError as error:
         problems = error.errors(include_url=False)
-        found = [(_keys_of(each, lines), in_words_of_keys(model, each)) for each in problems]
-        raise Mistakes("\n".join(map(one_line, in_order(path, lines, found)))) from None
+        found = [(_keys_of(each, marks), in_words_of_keys(model, each)) for each in problems]
+        raise Mistakes("\n".join(map(one_line, in_order(path, marks, found)))) from None

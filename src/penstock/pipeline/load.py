@@ -36,7 +36,7 @@ def load_with_warnings(
     With `once` a stream ends when caught up; with `stream` a scheduled pipeline goes on. `import_code` looks for the
     functions of steps, too. `text` is looked at instead of what a YAML file holds.
     """
-    lines: dict[document.KeyPath, int] = {}
+    marks: dict[document.KeyPath, document.Mark] = {}
     if not path.exists():
         raise missing(path)
     if path.suffix == ".jsonl":
@@ -45,7 +45,7 @@ def load_with_warnings(
     if path.suffix == ".py":
         spec = _from_python(path)
     else:
-        spec, lines = document.load_with_lines(path, PipelineSpec, text)
+        spec, marks = document.load_with_marks(path, PipelineSpec, text)
     if once and spec.speed == "realtime":
         raise BadInput(f"pipeline '{spec.name}' runs in real time, and such a one never has caught up")
     if once:
@@ -54,7 +54,7 @@ def load_with_warnings(
         spec = spec.model_copy(update={"speed": "stream"})
     found = problems(spec, path.resolve().parent, import_code=import_code)
     texts = {
-        level: document.in_order(path, lines, [(each.keys, each.text) for each in found if each.level == level])
+        level: document.in_order(path, marks, [(each.keys, each.text) for each in found if each.level == level])
         for level in ("error", "warning")
     }
     if texts["error"]:

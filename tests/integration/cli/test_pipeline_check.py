@@ -43,34 +43,34 @@ def changed(*changes: tuple[str, str]) -> str:
 
 
 CONTRADICTIONS = {
-    "unknown key": (changed(("sinks:", "snks:")), ["pipeline.yaml:8: snks", "sinks"]),
+    "unknown key": (changed(("sinks:", "snks:")), ["pipeline.yaml:8:1: snks", "sinks"]),
     "topics and pattern": (changed(("topics: [orders]", "topics: [a], pattern: b")), ["pipeline.yaml:2", "either"]),
     "offsets and start": (
         changed(("topics: [orders]", "topics: [orders], start: latest, offsets: {orders: {0: 1}}")),
-        ["pipeline.yaml:2: source.offsets", "leave one out"],
+        ["pipeline.yaml:2:56: source.offsets", "leave one out"],
     ),
     "endless loop": (
         changed(("{type: delta, path: tables/orders}", "{type: kafka, topic: orders}")),
-        ["pipeline.yaml:9: sinks.0.topic", "never end"],
+        ["pipeline.yaml:9:19: sinks.0.topic", "never end"],
     ),
     "same folder": (
         changed(("/orders}", "/orders}\n  - {type: json, path: ./tables/../tables/orders}")),
-        ["pipeline.yaml:10: sinks.1.path", "another sink writes to this folder"],
+        ["pipeline.yaml:10:18: sinks.1.path", "another sink writes to this folder"],
     ),
     "same name": (changed(("/orders}", "/orders}\n  - {type: delta, path: b}")), ["two sinks are called 'delta'"]),
     "no decoder": (
         changed(('decode: {type: json, schema: "id bigint NOT NULL, name string"}\n', "")),
-        ["pipeline.yaml:1: decode", "say how bytes become columns"],
+        ["pipeline.yaml:1:1: decode", "say how bytes become columns"],
     ),
-    "bad type": (changed(("id bigint NOT", "id bigit NOT")), ["pipeline.yaml:3: decode", "bigit"]),
+    "bad type": (changed(("id bigint NOT", "id bigit NOT")), ["pipeline.yaml:3:22: decode", "bigit"]),
     "aggregate": (
         changed(("id * 2", "sum(id)")),
-        ["pipeline.yaml:5: steps.0.sql", "aggregates look at more than one event", "second pipeline"],
+        ["pipeline.yaml:5:5: steps.0.sql", "aggregates look at more than one event", "second pipeline"],
     ),
-    "group by": (changed(("WHERE id > 0", "GROUP BY id")), ["pipeline.yaml:5: steps.0.sql", "second pipeline"]),
+    "group by": (changed(("WHERE id > 0", "GROUP BY id")), ["pipeline.yaml:5:5: steps.0.sql", "second pipeline"]),
     "no module": (
         changed(("- sql: SELECT *, id * 2 AS twice FROM events WHERE id > 0", "- {python: nowhere_at_all:score}")),
-        ["pipeline.yaml:5: steps.0.python", "there is no module 'nowhere_at_all'"],
+        ["pipeline.yaml:5:6: steps.0.python", "there is no module 'nowhere_at_all'"],
     ),
     "state among events": (
         changed(
@@ -79,10 +79,13 @@ CONTRADICTIONS = {
                 '- {stateful: "rules:Best", key: [id], returns: "id bigint"}',
             )
         ),
-        ["pipeline.yaml:5: steps.0", "second pipeline"],
+        ["pipeline.yaml:5:5: steps.0", "second pipeline"],
     ),
-    "bad start": (changed(("[orders]", "[orders], start: whenever")), ["pipeline.yaml:2: source", "whenever"]),
-    "too small a batch": (changed(("sinks:", "batch: {max_events: 0}\nsinks:")), ["pipeline.yaml:8: batch.max_events"]),
+    "bad start": (changed(("[orders]", "[orders], start: whenever")), ["pipeline.yaml:2:41: source", "whenever"]),
+    "too small a batch": (
+        changed(("sinks:", "batch: {max_events: 0}\nsinks:")),
+        ["pipeline.yaml:8:9: batch.max_events"],
+    ),
 }
 
 
@@ -116,9 +119,9 @@ def test_columns_that_nobody_makes_are_warnings(cli: Cli, tmp_path: Path) -> Non
 
     assert 0 == said.code, said.err
     assert [
-        ("pipeline.yaml:5: steps.0.sql", "idd"),
-        ("pipeline.yaml:7: expect.0.that", "thrice"),
-        ("pipeline.yaml:9: sinks.0.where", "nix"),
+        ("pipeline.yaml:5:5: steps.0.sql", "idd"),
+        ("pipeline.yaml:7:19: expect.0.that", "thrice"),
+        ("pipeline.yaml:9:40: sinks.0.where", "nix"),
     ] == [
         (warning.partition(": there is no column")[0], warning.partition("column '")[2].partition("'")[0])
         for warning in said.json["warnings"]

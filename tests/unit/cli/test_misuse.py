@@ -164,8 +164,8 @@ def test_mistakes_in_a_file_are_reported_in_a_line_each(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, ["pipeline", "check", str(file)], prog_name="penstock")
 
     assert [
-        f"error: {file}:1: source: this key is required",
-        f"{file}:2: sourse: this key is not known; did you mean 'source'?",
+        f"error: {file}:1:1: source: this key is required",
+        f"{file}:2:1: sourse: this key is not known; did you mean 'source'?",
     ] == said.stderr.splitlines()
 
 
@@ -322,7 +322,7 @@ def test_a_function_that_is_not_there_is_refused_with_its_line_before_anything_s
         said = CliRunner().invoke(app, ["pipeline", *command.split(), "p.yaml"], prog_name="penstock")
 
     assert 2 == said.exit_code
-    expected = "error: p.yaml:5: steps.0.python: the module 'rules_of_misuse' has no function 'prised'"
+    expected = "error: p.yaml:5:5: steps.0.python: the module 'rules_of_misuse' has no function 'prised'"
     assert f"{expected}; did you mean 'priced'?\n" == said.stderr
 
 

@@ -38,19 +38,19 @@ def test_only_true_and_false_are_no_words(file: Path, word: str) -> None:
 def test_an_unknown_key_is_refused_with_its_line_its_path_and_the_nearest_key(file: Path) -> None:
     actual = complaint(file, "topics:\n  orders:\n    partitions: 3\n    retenton: 7d\n")
 
-    assert f"{file}:4: topics.orders.retenton: this key is not known; did you mean 'retention'?" == actual
+    assert f"{file}:4:5: topics.orders.retenton: this key is not known; did you mean 'retention'?" == actual
 
 
 def test_an_unknown_key_that_resembles_no_other_gets_no_suggestion(file: Path) -> None:
     actual = complaint(file, "\nxyzzy: 1\n")
 
-    assert f"{file}:2: xyzzy: this key is not known" == actual
+    assert f"{file}:2:1: xyzzy: this key is not known" == actual
 
 
 def test_a_doubled_key_is_refused_with_the_line_of_the_second(file: Path) -> None:
     actual = complaint(file, "topics:\n  a:\n    partitions: 1\n  b: {}\n  a:\n    partitions: 2\n")
 
-    assert f"{file}:5: not valid YAML: the key 'a' occurs twice" == actual
+    assert f"{file}:5:3: not valid YAML: the key 'a' occurs twice" == actual
 
 
 def test_the_same_key_in_two_places_is_not_doubled(file: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_same_key_in_two_places_is_not_doubled(file: Path) -> None:
 def test_a_missing_key_is_named_at_the_line_of_what_lacks_it(file: Path) -> None:
     actual = complaint(file, "# ours\ncluster:\n  type: external\n")
 
-    assert f"{file}:2: cluster.bootstrap_servers: this key is required" == actual
+    assert f"{file}:2:1: cluster.bootstrap_servers: this key is required" == actual
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_missing_key_is_named_at_the_line_of_what_lacks_it(file: Path) -> None
 def test_a_path_inside_a_cluster_leaves_out_the_kind_of_cluster(file: Path, line: str, expected: str) -> None:
     actual = complaint(file, f"cluster:\n  type: local\n  {line}\n")
 
-    assert f"{file}:3: {expected}" == actual
+    assert f"{file}:3:3: {expected}" == actual
 
 
 def test_a_path_inside_a_security_inside_a_cluster_leaves_out_both_kinds(file: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_path_inside_a_security_inside_a_cluster_leaves_out_both_kinds(file: P
 
     actual = complaint(file, text)
 
-    assert f"{file}:6: cluster.security.ca_fil: this key is not known; did you mean 'ca_file'?" == actual
+    assert f"{file}:6:5: cluster.security.ca_fil: this key is not known; did you mean 'ca_file'?" == actual
 
 
 def test_several_problems_give_a_line_each(file: Path) -> None:
@@ -98,9 +98,9 @@ def test_several_problems_give_a_line_each(file: Path) -> None:
     actual = complaint(file, text)
 
     expected = {
-        f"{file}:3: topics.a.partitions: it must be at least 1",
-        f"{file}:5: topics.b.replicaton: this key is not known; did you mean 'replication'?",
-        f"{file}:8: cluster.port: it must be at least 0",
+        f"{file}:3:5: topics.a.partitions: it must be at least 1",
+        f"{file}:5:5: topics.b.replicaton: this key is not known; did you mean 'replication'?",
+        f"{file}:8:3: cluster.port: it must be at least 0",
     }
     assert expected == set(actual.splitlines())
 
@@ -111,24 +111,24 @@ def test_several_problems_are_told_from_the_top_of_the_file_to_its_end(file: Pat
 
     actual = complaint(file, "".join(wrong[part] for part in parts))
 
-    assert [f"{file}:2", f"{file}:4"] == [line.partition(": ")[0] for line in actual.splitlines()]
+    assert [f"{file}:2", f"{file}:4"] == [line.partition(": ")[0].rpartition(":")[0] for line in actual.splitlines()]
 
 
 def test_a_broken_file_is_refused_with_the_line_where_it_breaks(file: Path) -> None:
     actual = complaint(file, "topics:\n  a: [1, 2\nb: 3\n")
 
-    assert f"{file}:3: not valid YAML: a bracket that line 2 opens is not closed, or a comma is missing" == actual
+    assert f"{file}:3:2: not valid YAML: a bracket that line 2 opens is not closed, or a comma is missing" == actual
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("a: 1\n\tb: 2\n", ":2: not valid YAML: a tab stands here; indent with spaces"),
-        ("a: 1\n b: 2\n", ":2: not valid YAML: a colon does not belong here; indent as the lines above"),
-        ('a: "x = "y""\n', ":1: not valid YAML: text stands behind a closing quote"),
-        ("a:\n - b: 1\n   - c: 2\n", ":3: not valid YAML: this line is indented differently from the lines above"),
-        ('{"a": 1}\n{"a": 2}\n', ":2: not valid YAML: another document begins here, and the file is one"),
-        ('a: "x\nb: 1\n', ":3: not valid YAML: a quote that line 1 opens is not closed"),
+        ("a: 1\n\tb: 2\n", ":2:1: not valid YAML: a tab stands here; indent with spaces"),
+        ("a: 1\n b: 2\n", ":2:3: not valid YAML: a colon does not belong here; indent as the lines above"),
+        ('a: "x = "y""\n', ":1:10: not valid YAML: text stands behind a closing quote"),
+        ("a:\n - b: 1\n   - c: 2\n", ":3:4: not valid YAML: this line is indented differently from the lines above"),
+        ('{"a": 1}\n{"a": 2}\n', ":2:1: not valid YAML: another document begins here, and the file is one"),
+        ('a: "x\nb: 1\n', ":3:1: not valid YAML: a quote that line 1 opens is not closed"),
     ],
 )
 def test_the_usual_mistakes_in_yaml_are_told_in_plain_words(file: Path, content: str, expected: str) -> None:
@@ -158,7 +158,7 @@ def test_a_tag_that_would_build_a_python_object_is_refused(file: Path, tmp_path:
 
     actual = complaint(file, f"topics: !!python/object/apply:os.mkdir [{trace}]\n")
 
-    assert actual.startswith(f"{file}:1: not valid YAML: could not determine a constructor")
+    assert actual.startswith(f"{file}:1:9: not valid YAML: could not determine a constructor")
     assert not trace.exists()
 
 
@@ -166,7 +166,7 @@ def test_a_tag_that_would_build_a_python_object_is_refused(file: Path, tmp_path:
 def test_a_password_that_looks_like_a_tag_is_not_repeated(file: Path, value: str) -> None:
     actual = complaint(file, f"cluster:\n  type: {value}\n")
 
-    assert actual.startswith(f"{file}:2: ")
+    assert actual.startswith(f"{file}:2:9: ")
     assert "canary" not in actual
 
 
@@ -177,7 +177,7 @@ def test_a_password_written_into_the_file_is_refused_without_repeating_it(file: 
 
     actual = complaint(file, text)
 
-    assert f"{file}:6: cluster.security.password: a secret is not written here" in actual
+    assert f"{file}:6:5: cluster.security.password: a secret is not written here" in actual
     assert "canary-1" not in actual
 
 

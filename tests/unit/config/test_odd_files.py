@@ -19,7 +19,7 @@ from penstock.secret import Secret
         ("[1, 2]: 3", "a key must be a plain word"),
         ("topics: &a {x: *a}", "aliases"),
         ("topics: {a: {retention: 2026-13-01}}", "not valid YAML"),
-        ("topics: {}\nhome: !!int ''", "penstock.yaml:2: not valid YAML: this is not a valid int"),
+        ("topics: {}\nhome: !!int ''", "penstock.yaml:2:7: not valid YAML: this is not a valid int"),
         ("home: !!float ''", "this is not a valid float"),
         ("home: !!bool x", "this is not a valid bool"),
         ("home: !!timestamp x", "this is not a valid timestamp"),

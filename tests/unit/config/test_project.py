@@ -91,7 +91,7 @@ def test_a_forbidden_client_setting_in_the_file_is_refused_with_its_line(tmp_pat
     with pytest.raises(BadInput) as caught:
         load(tmp_path, text)
 
-    expected = f"{tmp_path}/penstock.yaml:4: cluster.client_settings: 'plugin.library.paths' may not be set here"
+    expected = f"{tmp_path}/penstock.yaml:4:3: cluster.client_settings: 'plugin.library.paths' may not be set here"
     assert expected == caught.value.what
 
 
@@ -131,7 +131,9 @@ def test_a_setting_with_a_key_of_its_own_is_refused_under_kafkas_name(tmp_path: 
     with pytest.raises(BadInput) as caught:
         load(tmp_path, f"topics:\n  events:\n    config:\n      {key}: 1\n")
 
-    assert f"{tmp_path}/penstock.yaml:2: topics.events: say '{instead}' instead of config '{key}'" == caught.value.what
+    assert (
+        f"{tmp_path}/penstock.yaml:2:3: topics.events: say '{instead}' instead of config '{key}'" == caught.value.what
+    )
 
 
 @pytest.mark.parametrize("written", ["lineage:", "lineage: {}"])

@@ -50,8 +50,8 @@ def test_typed_text_is_checked_as_the_file_would_be_and_the_file_stays(ask: Aske
         return found
 
     assert [] == mistakes(FILE)
-    assert ["3: dekode: this key is not known; did you mean 'decode'?"] == mistakes(FILE.replace("decode", "dekode"))
-    assert mistakes(FILE.replace("[orders]}", "[orders}"))[0].startswith("2: not valid YAML")
+    assert ["3:1: dekode: this key is not known; did you mean 'decode'?"] == mistakes(FILE.replace("decode", "dekode"))
+    assert mistakes(FILE.replace("[orders]}", "[orders}"))[0].startswith("2:38: not valid YAML")
     assert ["name: this is pipeline 'orders', and another name is another pipeline"] == mistakes(
         FILE.replace("name: orders", "name: others")
     )

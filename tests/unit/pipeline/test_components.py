@@ -86,10 +86,11 @@ def test_mistakes_in_a_sink_of_a_package_are_reported_with_line_and_key(packages
 
     actual = complaint(tmp_path, "  - {type: csv, pth: out}\n  - {type: csv, path: x, name: a/b}\n")
 
-    assert ["5: sinks.0.path: this key is required", "5: sinks.0.pth: this key is not known; did you mean 'path'?"] == [
-        each.removeprefix(f"{tmp_path / 'p.yaml'}:") for each in actual.splitlines()[:2]
-    ]
-    assert "6: sinks.1.name: a sink's name has letters, digits, dashes and underscores" in actual
+    assert [
+        "5:5: sinks.0.path: this key is required",
+        "5:17: sinks.0.pth: this key is not known; did you mean 'path'?",
+    ] == [each.removeprefix(f"{tmp_path / 'p.yaml'}:") for each in actual.splitlines()[:2]]
+    assert "6:26: sinks.1.name: a sink's name has letters, digits, dashes and underscores" in actual
 
 
 def test_a_type_that_nobody_offers_is_reported_with_the_nearest_one(packages: Path, tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_type_that_nobody_offers_is_reported_with_the_nearest_one(packages: Pa
     actual = complaint(tmp_path, "  - {type: cvs, path: out}\n")
 
     assert actual == (
-        "5: sinks.0: there is no type 'cvs': it is one of"
+        "5:5: sinks.0: there is no type 'cvs': it is one of"
         " delta, iceberg, json, postgres, kafka, console, spark, csv, lineage; did you mean 'csv'?"
     )
 
@@ -123,7 +124,7 @@ def test_a_package_that_cannot_be_used_is_named_in_one_line(
 
     actual = complaint(tmp_path, "  - {type: csv, path: out}\n")
 
-    assert f"5: sinks.0.type: 'csv' of package csv-bad cannot be used: {reason}" == actual
+    assert f"5:6: sinks.0.type: 'csv' of package csv-bad cannot be used: {reason}" == actual
 
 
 def test_a_broken_package_is_no_matter_to_a_pipeline_that_does_not_name_it(packages: Path, tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_two_packages_with_one_type_are_both_named(packages: Path, tmp_path: Pat
     actual = complaint(tmp_path, "  - {type: csv, path: out}\n")
 
     expected = "'csv' is offered by package csv-one and package csv-two: uninstall all but one"
-    assert f"5: sinks.0.type: {expected}" == actual
+    assert f"5:6: sinks.0.type: {expected}" == actual
 
 
 def test_a_pipeline_in_python_may_have_a_sink_that_no_package_offers() -> None:

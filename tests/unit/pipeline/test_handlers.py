@@ -260,28 +260,28 @@ def test_a_class_named_in_yaml_needs_none_of_the_handlers(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        ('{handlers: "json"}', "6: steps.0.handlers: write it as module:name"),
-        ('{handlers: "json:a.b"}', "6: steps.0.handlers: write it as module:name"),
-        ('{handlers: "json:H", batcher: {}}', "6: steps.0.batcher: "),
-        ('{handlers: "json:H", batchers: {a: {batch_size: 0}}}', "6: steps.0.batchers.a.batch_size: "),
-        ('{handlers: "json:H", batchers: {a: {batch_size: 1000001}}}', "6: steps.0.batchers.a.batch_size: "),
-        ('{handlers: "json:H", batchers: {a: {max_bytes: 0}}}', "6: steps.0.batchers.a.max_bytes: "),
-        ('{handlers: "json:H", batchers: {a: {batch_timeout: soon}}}', "6: steps.0.batchers.a.batch_timeout: "),
-        ('{handlers: "json:H", on_failure: ignore}', "6: steps.0.on_failure"),
-        ('{handlers: "json:H", on_failure: {then: retry, growth: 0.5}}', "6: steps.0.on_failure.growth: "),
-        ('{handlers: "json:H", on_failure: {then: retry, attempts: 101}}', "6: steps.0.on_failure.attempts: "),
-        ('{handlers: "json:H", returns: "id nothing"}', "6: steps.0.returns: "),
-        ('{handlers: "json:H", batcher_column: "a b"}', "6: steps.0.batcher_column: "),
+        ('{handlers: "json"}', "6:6: steps.0.handlers: write it as module:name"),
+        ('{handlers: "json:a.b"}', "6:6: steps.0.handlers: write it as module:name"),
+        ('{handlers: "json:H", batcher: {}}', "6:26: steps.0.batcher: "),
+        ('{handlers: "json:H", batchers: {a: {batch_size: 0}}}', "6:41: steps.0.batchers.a.batch_size: "),
+        ('{handlers: "json:H", batchers: {a: {batch_size: 1000001}}}', "6:41: steps.0.batchers.a.batch_size: "),
+        ('{handlers: "json:H", batchers: {a: {max_bytes: 0}}}', "6:41: steps.0.batchers.a.max_bytes: "),
+        ('{handlers: "json:H", batchers: {a: {batch_timeout: soon}}}', "6:41: steps.0.batchers.a.batch_timeout: "),
+        ('{handlers: "json:H", on_failure: ignore}', "6:26: steps.0.on_failure"),
+        ('{handlers: "json:H", on_failure: {then: retry, growth: 0.5}}', "6:52: steps.0.on_failure.growth: "),
+        ('{handlers: "json:H", on_failure: {then: retry, attempts: 101}}', "6:52: steps.0.on_failure.attempts: "),
+        ('{handlers: "json:H", returns: "id nothing"}', "6:26: steps.0.returns: "),
+        ('{handlers: "json:H", batcher_column: "a b"}', "6:26: steps.0.batcher_column: "),
         (
             '{handlers: "json:H", batcher_column: S}',
-            "6: steps.0.batcher_column: there is a column of this name already",
+            "6:26: steps.0.batcher_column: there is a column of this name already",
         ),
         (
             '{handlers: "json:H", returns: "q int", batcher_column: q}',
-            "6: steps.0.batcher_column: there is a column of this name already",
+            "6:44: steps.0.batcher_column: there is a column of this name already",
         ),
-        ('{handlers: "nowhere_at_all:H"}', "6: steps.0.handlers: there is no module 'nowhere_at_all'"),
-        ('{handler: "json:H"}', "6: steps.0: a step has one of the keys sql, python, handlers, cdc and stateful"),
+        ('{handlers: "nowhere_at_all:H"}', "6:6: steps.0.handlers: there is no module 'nowhere_at_all'"),
+        ('{handler: "json:H"}', "6:5: steps.0: a step has one of the keys sql, python, handlers, cdc and stateful"),
     ],
 )
 def test_a_mistake_in_a_step_of_handlers_is_reported_with_its_line_and_key(
@@ -293,7 +293,7 @@ def test_a_mistake_in_a_step_of_handlers_is_reported_with_its_line_and_key(
 def test_a_pipeline_has_one_class_of_handlers(tmp_path: Path) -> None:
     content = YAML + 'steps:\n  - {handlers: "json:A"}\n  - {python: "json:f"}\n  - {handlers: "json:B"}\n'
 
-    assert "8: steps.2: a pipeline has one class of handlers" == yaml_complaint(tmp_path, content)
+    assert "8:5: steps.2: a pipeline has one class of handlers" == yaml_complaint(tmp_path, content)
 
 
 def test_a_class_of_handlers_whose_steps_name_another_is_refused(file: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_table_that_changes_has_no_handlers(tmp_path: Path) -> None:
     content = "name: combat\nsource: {type: delta, path: t}\nsinks: [{type: console}]\n"
     content += 'steps:\n  - {handlers: "json:A"}\n'
 
-    expected = "5: steps.0: a `delta` source has no row-local Python: use `sql` or `stateful`"
+    expected = "5:5: steps.0: a `delta` source has no row-local Python: use `sql` or `stateful`"
     assert expected in yaml_complaint(tmp_path, content)
 
 
