@@ -14,6 +14,7 @@ from typing import Any
 from selenium import webdriver
 from selenium.common.exceptions import (
     ElementClickInterceptedException,
+    ElementNotInteractableException,
     NoSuchElementException,
     StaleElementReferenceException,
 )
@@ -118,6 +119,18 @@ class Browser:
         """Return a field as soon as it is there: a dialog takes a moment to open."""
         selector = f'[aria-label="{label}"], [placeholder="{label}"]'
         return eventually(lambda: self.driver.find_elements(By.CSS_SELECTOR, selector))[0]
+
+    def write(self, label: str, *keys: str) -> None:
+        """Type into a field as soon as it takes keys: a page that loads has it there before."""
+
+        def is_written() -> bool:
+            try:
+                self.field(label).send_keys(*keys)
+            except (ElementNotInteractableException, StaleElementReferenceException):
+                return False
+            return True
+
+        until(is_written)
 
     def press(self, selector: str, key: str) -> None:
         """Press a key on an element as soon as it is there: a table that is filled draws its rows anew."""

@@ -93,7 +93,7 @@ def test_ten_thousand_groups_are_listed_a_page_at_a_time_and_searched(browser: B
     began_s = time.monotonic()
     browser.shows("1 to 50 of")
     listed_s = time.monotonic() - began_s
-    browser.field("Search groups").send_keys(names[7_777])
+    browser.write("Search groups", names[7_777])
     browser.shows(names[7_777], "1 to 1 of 1")
 
     assert listed_s < 5

@@ -53,7 +53,7 @@ def test_every_page_loads_without_a_complaint_of_the_browser_and_fits_wide_and_n
     for path, words in pages.items():
         browser.open(path)
         if path == "/topics":
-            browser.field("Search topics").send_keys(topic)
+            browser.write("Search topics", topic)
         browser.shows(*words)
         wide = browser.overflow_px
         browser.resize(NARROW)
@@ -69,8 +69,8 @@ def test_a_topic_is_made_by_clicking_and_deleted_when_its_name_is_typed(browser:
     browser.open("/topics")
     browser.shows("New topic")
     browser.click("New topic")
-    browser.field("Name").send_keys(name)
-    browser.field("Partitions").send_keys(Keys.BACKSPACE, "3")
+    browser.write("Name", name)
+    browser.write("Partitions", Keys.BACKSPACE, "3")
     browser.click("Create")
     browser.shows(f"Topic '{name}' made")
 
@@ -81,13 +81,13 @@ def test_a_topic_is_made_by_clicking_and_deleted_when_its_name_is_typed(browser:
     browser.click("Change")
     browser.click("Delete topic")
     browser.shows("0 records at most")
-    browser.field(f"Type {name} to confirm").send_keys("another")
+    browser.write(f"Type {name} to confirm", "another")
     browser.click("Delete")
     browser.shows("to confirm. Nothing was changed")
 
     assert 3 == topics.partition_count(kafka.admin(), name)
 
-    browser.field(f"Type {name} to confirm").send_keys(Keys.BACKSPACE * len("another"), name)
+    browser.write(f"Type {name} to confirm", Keys.BACKSPACE * len("another"), name)
     browser.click("Delete")
 
     def is_gone() -> bool:
@@ -106,10 +106,10 @@ def test_records_are_sent_searched_and_shown_as_text_whatever_is_in_them(browser
     browser.open(f"/topics/{topic}/messages")
     browser.shows(MARKUP)
     browser.click("Send a record")
-    browser.field("Value").send_keys('{"id": 7}')
+    browser.write("Value", '{"id": 7}')
     browser.click("Send")
     browser.shows("Every replica in sync has the record")
-    browser.field("Search the whole topic").send_keys("onerror", Keys.ENTER)
+    browser.write("Search the whole topic", "onerror", Keys.ENTER)
     browser.shows("1 found in 2 of 2 records, done")
     browser.press("tr[tabindex]", Keys.ENTER)
     browser.shows(f"{MARKUP}: {MARKUP}")
@@ -128,7 +128,7 @@ def test_a_group_is_moved_by_clicking_once_its_plan_was_shown(browser: Browser, 
     browser.open(f"/groups/{topic}")
     browser.shows("Move", "Nobody is in it now")
     browser.click("Move")
-    browser.field("To").send_keys("earliest")
+    browser.write("To", "earliest")
     browser.click("Show the plan")
     browser.shows("reads again")
 

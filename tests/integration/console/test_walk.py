@@ -24,7 +24,7 @@ EXPECT = "expect: [{name: it has a name, that: name IS NOT NULL, otherwise: dead
 def send(browser: Browser, topic: str, value: str) -> None:
     browser.open(f"/topics/{topic}/messages")
     browser.click("Send a record")
-    browser.field("Value").send_keys(value)
+    browser.write("Value", value)
     browser.click("Send")
     browser.shows("Every replica in sync has the record")
 
@@ -37,7 +37,7 @@ def test_from_a_new_topic_to_the_record_of_a_row(kafka: RunningKafka, tmp_path: 
     with browsing_console(home, at) as browser:
         browser.open("/topics")
         browser.click("New topic")
-        browser.field("Name").send_keys(topic)
+        browser.write("Name", topic)
         browser.click("Create")
         browser.shows(f"Topic '{topic}' made")
         send(browser, topic, '{"id": 1, "name": "ada"}')
