@@ -74,12 +74,15 @@ class Watch:
 class SnapshotWatch:
     """Looks at the snapshots of all captures, and begins anew those that were interrupted."""
 
-    def __init__(self, captures: Captures) -> None:
+    def __init__(self, captures: Captures, open_admin: Callable[[], Admin]) -> None:
         self._captures = captures
+        self._open_admin = open_admin
+        self._admin: Admin | None = None
+        """Kept from look to look; opened again after a failure, and before anything is done."""
         self._looked_at: dict[str, int] = {}
         """By capture where the topic that tells of its snapshots ended when there was nothing to do."""
 
-    def look(self, admin: Admin) -> None:
+    def look(self) -> None:
         """Begin anew what was interrupted; go on with what an earlier watch has left half done.
 
         Raise what the first capture says that this does not work for, once all have been looked at.
@@ -88,17 +91,20 @@ class SnapshotWatch:
         for name in self._captures.names():
             try:
                 with suppress(BlockingIOError), held(self._captures.lock_of(name)):  # or it is being added, or removed
-                    self._look_at(name, admin)
+                    self._look_at(name)
             except PenstockError as error:
+                self._admin = None
                 failures.append(error)
         if failures:
             raise failures[0]
 
-    def _look_at(self, name: str, admin: Admin) -> None:
+    def _look_at(self, name: str) -> None:
         try:
-            end = snapshots.end(admin, name)
+            self._admin = self._admin or self._open_admin()
+            end = snapshots.end(self._admin, name)
             if self._looked_at.get(name) == end:
                 return
+            admin = self._admin = self._open_admin()  # which looks whose Kafka it is: what follows writes to it
             capture, found = self._captures.load(name), snapshots.state(admin, name)
             connector = self._captures.client.connector(name)
         except NotFound:  # an addition was not completed, or a removal, or it is done
@@ -117,13 +123,13 @@ class SnapshotWatch:
 def run(home: Path, open_admin: Callable[[], Admin]) -> None:
     """Watch the worker of the project with this home folder, until a signal ends it."""
     client = ConnectClient(local_service(home, "connect"))
-    watch, of_snapshots = Watch(client, folder_of(home, "connect")), SnapshotWatch(Captures(home, client))
+    watch, of_snapshots = Watch(client, folder_of(home, "connect")), SnapshotWatch(Captures(home, client), open_admin)
     of_restarts, of_anew = _Trouble("connectors"), _Trouble("snapshots")
     while True:
         with of_restarts:
             watch.look(time.time())
         with of_anew:
-            of_snapshots.look(open_admin())
+            of_snapshots.look()
         time.sleep(_LOOK_EVERY_S)
 
 

@@ -106,7 +106,7 @@ def test_an_interrupted_snapshot_begins_anew_also_if_the_watch_was_killed_while_
     monkeypatch.setattr(captures.client, "resume", lambda _name: seen.append("resumed"))
     monkeypatch.setattr(Captures, "begin_anew", lambda *_given: seen.append("anew"))
 
-    SnapshotWatch(captures).look(NOWHERE)
+    SnapshotWatch(captures, lambda: NOWHERE).look()
 
     assert done == seen
 
@@ -125,7 +125,7 @@ def test_one_capture_that_cannot_begin_anew_keeps_no_other_from_it_and_is_said(
     monkeypatch.setattr(Captures, "begin_anew", begin_anew)
 
     with pytest.raises(NotFound, match="the database is not there"):
-        SnapshotWatch(captures).look(NOWHERE)
+        SnapshotWatch(captures, lambda: NOWHERE).look()
 
     assert ["broken", "shop"] == begun
 
@@ -135,11 +135,32 @@ def test_a_capture_that_is_being_removed_is_left_alone(tmp_path: Path, monkeypat
     monkeypatch.setattr(Captures, "begin_anew", lambda _captures, capture, _admin: begun.append(capture))
 
     with captures._alone("shop"):
-        SnapshotWatch(captures).look(NOWHERE)
+        SnapshotWatch(captures, lambda: NOWHERE).look()
         seen = len(begun)
-    SnapshotWatch(captures).look(NOWHERE)
+    SnapshotWatch(captures, lambda: NOWHERE).look()
 
     assert (0, 1) == (seen, len(begun))
+
+
+def test_kafka_is_connected_to_for_captures_alone_and_not_for_each_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = list[Admin]()
+
+    def open_admin() -> Admin:
+        opened.append(NOWHERE)
+        return NOWHERE
+
+    without = SnapshotWatch(Captures(tmp_path / "none", Worker()), open_admin)
+    without.look()
+    of_none = len(opened)
+    watch = SnapshotWatch(captured(tmp_path, monkeypatch, "complete", "RUNNING"), open_admin)
+    watch.look()
+    of_first = len(opened)
+    watch.look()
+    watch.look()
+
+    assert (0, 2, 2) == (of_none, of_first, len(opened))
 
 
 def captured(home: Path, monkeypatch: pytest.MonkeyPatch, snapshot: str, state: str, *names: str) -> Captures:
