@@ -15,8 +15,10 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -27,6 +29,7 @@ from pydantic import BaseModel, Field
 from penstock.errors import EnvironmentNotReady, NotFound
 from penstock.jvm.java import find_java
 from penstock.private import OWNER_ONLY, distrust, distrust_way, make_missing_public
+from penstock.side_by_side import do_all
 
 JarSet = Literal[
     "kafka-4.3.1", "kafka-3.9.1", "spark-kafka", "delta", "connect", "openlineage", "spark-avro", "registry"
@@ -39,6 +42,7 @@ _WITHOUT_DESCRIPTIONS = (
     '<resolvers><ibiblio name="public" m2compatible="true" usepoms="false"/></resolvers></ivysettings>'
 )
 
+_SIDE_BY_SIDE = 4
 _TOLD = 4
 Progress = Callable[[int, int], None]
 """Called with (steps done, steps in all) while jars arrive; looking a jar up and fetching it are a step each."""
@@ -156,20 +160,37 @@ def require_own(paths: Iterable[Path], folder: Path) -> None:
 
 
 def _fetch(jar_set: JarSet, jars: list[Jar], folder: Path, progress: Progress) -> None:
-    """Fetch into a temporary folder, verify there, then move into place: a crash leaves nothing half done."""
-    with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as place:
-        scratch = Path(place)
-        wanted = "".join(jar.dependency() for jar in jars)
-        complaint = resolve_with_ivy(wanted, scratch, lambda steps: progress(steps, 2 * len(jars)), alone=True)
-        for jar in jars:
+    """Fetch into a temporary folder, verify there, then move into place: a crash leaves nothing half done.
+
+    One Ivy asks for one jar after the other and mostly waits for answers, so some of them share the work.
+    """
+    counting = threading.Lock()
+    done = 0
+    missing: dict[Jar, str] = {}
+
+    def count(_steps_of_one: int) -> None:
+        nonlocal done
+        with counting:
+            done += 1
+            progress(done, 2 * len(jars))
+
+    def fetch(share: list[Jar], scratch: Path) -> None:
+        scratch.mkdir()
+        complaint = resolve_with_ivy("".join(jar.dependency() for jar in share), scratch, count, alone=True)
+        for jar in share:
             if is_sound(jar, scratch):
                 (scratch / jar.file_name).replace(folder / jar.file_name)
-    missing = [jar for jar in jars if not is_sound(jar, folder)]
+            else:
+                missing[jar] = complaint
+
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder, ignore_cleanup_errors=True) as place:
+        shares = [jars[first::_SIDE_BY_SIDE] for first in range(min(_SIDE_BY_SIDE, len(jars)))]
+        do_all(partial(fetch, share, Path(place) / str(number)) for number, share in enumerate(shares))
     if missing:
-        named = f"{missing[0].name} {missing[0].revision}"
+        jar, complaint = next(iter(missing.items()))
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise EnvironmentNotReady(
-            f"the jar {named}{others} could not be fetched ({complaint})",
+            f"the jar {jar.name} {jar.revision}{others} could not be fetched ({complaint})",
             safe="What did arrive is kept",
             fix=f"With a network, run: penstock jars fetch --set {jar_set}",
         )
