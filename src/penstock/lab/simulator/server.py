@@ -86,18 +86,19 @@ class Server:
         except OSError as error:
             raise _cannot_listen(error, options) from None
         port = next(iter(listening.sockets)).getsockname()[1]
-        clock = asyncio.create_task(self._keep_time())
+        stopping = asyncio.Event()
+        clock = asyncio.create_task(self._keep_time(stopping))
         try:
             yield f"ws://{server_name(options.host, port)}"
         finally:
-            clock.cancel()
-            with suppress(asyncio.CancelledError):
-                await clock
+            # Before Python 3.12 `wait_for`, which the client of Redis uses, can lose that a task was cancelled.
+            stopping.set()
+            await clock
             listening.close()
             await listening.wait_closed()
 
-    async def _keep_time(self) -> None:
-        while True:
+    async def _keep_time(self, stopping: asyncio.Event) -> None:
+        while not stopping.is_set():
             await asyncio.sleep(_TICK_S)
             try:
                 await self._lobby.expire()
