@@ -160,7 +160,7 @@ class Captures:
             raise
 
     def lock_of(self, name: str) -> Path:
-        """Name the file that is held by whoever adds or removes a capture, or begins it anew."""
+        """Name the file that is held by whoever adds or removes a capture, or restarts its snapshot."""
         return self._folder / f"{name}.lock"
 
     def _alone(self, name: str) -> AbstractContextManager[None]:
@@ -247,15 +247,15 @@ class Captures:
         if slot is None:
             raise BrokerUnavailable(f"the connector '{capture.name}' does not read after {_READY_S:.0f} seconds")
 
-    def begin_anew(self, capture: Capture, admin: Admin) -> None:
+    def restart_snapshot(self, capture: Capture, admin: Admin) -> None:
         """Take the snapshot once more, after a truncate in each topic; whoever is interrupted in this does it again.
 
         The caller holds the capture's lock. Between the truncate and the new snapshot nothing is written: Connect
         resets the offsets of a connector only when its tasks have ended, and shuts out a task that does not know that
         it has. The slot goes: Debezium reads the rows as they were where a slot begins only if it makes the slot.
         """
-        if snapshots.state(admin, capture.name) != "beginning anew":
-            snapshots.note(admin, capture.name, "beginning anew")
+        if snapshots.state(admin, capture.name) != "restarting":
+            snapshots.note(admin, capture.name, "restarting")
         self.client.stop(capture.name)
         self._wait_until_stopped(capture.name)
         self.client.reset_offsets(capture.name)

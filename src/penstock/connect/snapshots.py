@@ -3,7 +3,7 @@
 An interrupted snapshot is not continued: Debezium takes another one, of the tables as they are then. Rows that were
 read before and deleted in between are in the topics, and no change will ever take them out. The records of a table do
 not tell: in a restarted snapshot of a table that has become empty there are none. So a snapshot that began twice is
-taken once more, after a truncate (`Captures.begin_anew`); records of ours in the same topic say how far that has got.
+taken once more, after a truncate (`Captures.restart_snapshot`); records of ours in the same topic say how far that has got.
 """
 
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
 from penstock.kafka.topic_spec import TopicSpec
 
-State = Literal["not begun", "being taken", "complete", "interrupted", "beginning anew", "unknown"]
-Ours = Literal["begun", "beginning anew"]
+State = Literal["not begun", "being taken", "complete", "interrupted", "restarting", "unknown"]
+Ours = Literal["begun", "restarting"]
 _OURS = b"penstock"
 _AGGREGATE = "Initial Snapshot"
 _ENDED = {"COMPLETED", "SKIPPED"}
@@ -43,7 +43,7 @@ def ensure_topic(admin: Admin, capture: str) -> None:
 
 
 def note(admin: Admin, capture: str, words: Ours) -> None:
-    """Put on record that a first snapshot comes next, or that the one which is interrupted is being begun anew."""
+    """Put on record that a first snapshot comes next, or that the one which is interrupted is restarting."""
     with Producer(admin.connection) as producer:
         producer.send(topic_of(capture), words.encode(), key=_OURS, partition=0)
 
@@ -69,9 +69,9 @@ def judged(records: Iterable[tuple[Any, Any]]) -> State:
     started = 0
     for key, value in records:
         if key == _OURS:
-            found = "not begun" if value == b"begun" else "beginning anew"
+            found = "not begun" if value == b"begun" else "restarting"
             started = 0
-        elif found != "beginning anew":
+        elif found != "restarting":
             kind = _kind(value)
             started += kind == "STARTED"
             if started > 1:

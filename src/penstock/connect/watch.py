@@ -2,7 +2,7 @@
 
 The pause before each try grows to a minute, and starts over after a connector has run well for as long. One that
 somebody has paused or stopped is left alone. What was done is on record for `penstock connect list` and `show`.
-A snapshot of a capture that was interrupted is begun anew.
+A snapshot of a capture that was interrupted is restarted.
 """
 
 import sys
@@ -72,7 +72,7 @@ class Watch:
 
 
 class SnapshotWatch:
-    """Looks at the snapshots of all captures, and begins anew those that were interrupted."""
+    """Looks at the snapshots of all captures, and restarts those that were interrupted."""
 
     def __init__(self, captures: Captures, open_admin: Callable[[], Admin]) -> None:
         self._captures = captures
@@ -83,7 +83,7 @@ class SnapshotWatch:
         """By capture where the topic that tells of its snapshots ended when there was nothing to do."""
 
     def look(self) -> None:
-        """Begin anew what was interrupted; go on with what an earlier watch has left half done.
+        """Restart what was interrupted; go on with what an earlier watch has left half done.
 
         Raise what the first capture says that this does not work for, once all have been looked at.
         """
@@ -111,9 +111,9 @@ class SnapshotWatch:
             return
         if found == "interrupted" and connector.state not in _MEANT_TO_RUN:
             return  # somebody has paused or stopped it
-        if found in {"interrupted", "beginning anew"}:
-            sys.stderr.write(f"the snapshot of '{name}' was interrupted, and begins anew\n")
-            self._captures.begin_anew(capture, admin)
+        if found in {"interrupted", "restarting"}:
+            sys.stderr.write(f"the snapshot of '{name}' was interrupted, and is taken again from its beginning\n")
+            self._captures.restart_snapshot(capture, admin)
         elif found == "not begun" and connector.state == "STOPPED":
             self._captures.client.resume(name)
         else:
@@ -124,11 +124,11 @@ def run(home: Path, open_admin: Callable[[], Admin]) -> None:
     """Watch the worker of the project with this home folder, until a signal ends it."""
     client = ConnectClient(local_service(home, "connect"))
     watch, of_snapshots = Watch(client, folder_of(home, "connect")), SnapshotWatch(Captures(home, client), open_admin)
-    of_restarts, of_anew = _Trouble("connectors"), _Trouble("snapshots")
+    connectors_failing, snapshots_failing = _Trouble("connectors"), _Trouble("snapshots")
     while True:
-        with of_restarts:
+        with connectors_failing:
             watch.look(time.time())
-        with of_anew:
+        with snapshots_failing:
             of_snapshots.look()
         time.sleep(_LOOK_EVERY_S)
 

@@ -148,7 +148,7 @@ class RegistryDecoderModel(DecoderModel, frozen=True):
             newest = client.version(reader.subject)
         except NotFound:
             newest = None  # the subject was deleted, which makes no record worse
-        # A subject that was deleted and begun anew counts its versions anew, too.
+        # A subject that was deleted and registered again counts its versions from 1, too.
         if newest is not None and (newest.version != reader.version or newest.id not in reader.ids):
             raise SchemaChanged(f"the subject '{reader.subject}' has a new version, {newest.version}")
         _seen.add((self.registry, reader, schema_id))

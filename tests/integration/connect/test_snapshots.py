@@ -73,7 +73,7 @@ def test_rows_that_were_deleted_while_the_snapshot_was_interrupted_are_gone_from
     captures.remove("cutoff")
 
 
-def test_a_commit_that_is_under_way_when_a_snapshot_begins_anew_is_in_the_mirror(
+def test_a_commit_that_is_under_way_when_a_snapshot_restarts_is_in_the_mirror(
     lab: Lab, connect: ServiceAddress, server: Server, logical_postgres: RunningPostgres
 ) -> None:
     ask(server, "INSERT INTO orders (id, part) VALUES (1, 'x')")
@@ -105,7 +105,7 @@ def test_a_commit_that_is_under_way_when_a_snapshot_begins_anew_is_in_the_mirror
     assert source_rows(server, NAMES) == _mirrored(lab, capture, "public.orders")
 
 
-def test_a_topic_that_was_deleted_is_made_again_when_its_snapshot_begins_anew(
+def test_a_topic_that_was_deleted_is_made_again_when_its_snapshot_restarts(
     lab: Lab, connect: ServiceAddress, server: Server
 ) -> None:
     captures, admin = Captures(lab.kafka.home, ConnectClient(connect)), lab.kafka.admin()
@@ -128,7 +128,7 @@ def test_a_topic_that_was_deleted_is_made_again_when_its_snapshot_begins_anew(
     assert {} == kept
 
 
-def test_a_capture_that_is_removed_while_its_snapshot_begins_anew_leaves_nothing_and_can_be_added_again(
+def test_a_capture_that_is_removed_while_its_snapshot_restarts_leaves_nothing_and_can_be_added_again(
     lab: Lab, connect: ServiceAddress, server: Server
 ) -> None:
     captures, admin = Captures(lab.kafka.home, ConnectClient(connect)), lab.kafka.admin()
@@ -141,7 +141,7 @@ def test_a_capture_that_is_removed_while_its_snapshot_begins_anew_leaves_nothing
     until(lambda: captures.client.connector("midway").tasks.endswith("/0"))
     captures.client.reset_offsets("midway")
     captures.client.resume("midway")
-    until(lambda: snapshots.state(admin, "midway") == "beginning anew")
+    until(lambda: snapshots.state(admin, "midway") == "restarting")
     captures.remove("midway")
     with server.connect() as connection:
         slot = slot_of(connection, capture.slot)

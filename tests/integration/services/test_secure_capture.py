@@ -1,4 +1,4 @@
-"""On a secure cluster a database is captured, and a snapshot that was interrupted begins anew, as on any other."""
+"""On a secure cluster a database is captured, and a snapshot that was interrupted restarts, as on any other."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from support.shop import shop
 from support.waiting import until
 
 
-def test_a_snapshot_that_is_taken_twice_begins_anew_on_a_secure_cluster(
+def test_a_snapshot_that_is_taken_twice_restarts_on_a_secure_cluster(
     secure_kafka: RunningKafka, jar_folder: Path, logical_postgres: RunningPostgres
 ) -> None:
     server, admin, home = shop(logical_postgres), secure_kafka.admin(), secure_kafka.home

@@ -12,7 +12,7 @@ def told(kind: str, aggregate: str = "Initial Snapshot") -> tuple[bytes, bytes]:
     return b'{"id":"x"}', json.dumps({"schema": {"type": "struct"}, "payload": payload}).encode()
 
 
-BEGUN, ANEW = (b"penstock", b"begun"), (b"penstock", b"beginning anew")
+BEGUN, RESTARTING = (b"penstock", b"begun"), (b"penstock", b"restarting")
 STARTED, COMPLETED, SKIPPED = told("STARTED"), told("COMPLETED"), told("SKIPPED")
 A_TABLE = [told("IN_PROGRESS"), told("TABLE_SCAN_COMPLETED")]
 
@@ -28,10 +28,10 @@ A_TABLE = [told("IN_PROGRESS"), told("TABLE_SCAN_COMPLETED")]
         ([BEGUN, STARTED, *A_TABLE, STARTED], "interrupted"),
         ([BEGUN, STARTED, STARTED, *A_TABLE, COMPLETED], "interrupted"),
         ([BEGUN, STARTED, COMPLETED, STARTED, COMPLETED, SKIPPED], "interrupted"),
-        ([BEGUN, STARTED, STARTED, ANEW], "beginning anew"),
-        ([BEGUN, STARTED, STARTED, ANEW, STARTED, COMPLETED], "beginning anew"),
-        ([BEGUN, STARTED, STARTED, ANEW, BEGUN], "not begun"),
-        ([BEGUN, STARTED, STARTED, ANEW, BEGUN, STARTED, COMPLETED], "complete"),
+        ([BEGUN, STARTED, STARTED, RESTARTING], "restarting"),
+        ([BEGUN, STARTED, STARTED, RESTARTING, STARTED, COMPLETED], "restarting"),
+        ([BEGUN, STARTED, STARTED, RESTARTING, BEGUN], "not begun"),
+        ([BEGUN, STARTED, STARTED, RESTARTING, BEGUN, STARTED, COMPLETED], "complete"),
         ([BEGUN, STARTED, COMPLETED, BEGUN, STARTED], "being taken"),
         ([BEGUN, STARTED, told("STARTED", "Incremental Snapshot"), (None, b"{"), (None, None)], "being taken"),
     ],

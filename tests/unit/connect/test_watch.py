@@ -36,7 +36,7 @@ class Worker(ConnectClient):
         self.restarted.append(name)
 
 
-def test_what_has_failed_is_started_again_after_pauses_that_grow_and_begin_anew_once_it_runs_well(
+def test_what_has_failed_is_started_again_after_pauses_that_grow_and_restart_snapshot_once_it_runs_well(
     tmp_path: Path,
 ) -> None:
     worker = Worker()
@@ -88,41 +88,41 @@ def test_a_watch_that_is_started_again_goes_on_counting_and_forgets_what_is_remo
         ("being taken", "RUNNING", []),
         ("complete", "RUNNING", []),
         ("complete", "STOPPED", []),
-        ("interrupted", "RUNNING", ["anew"]),
-        ("interrupted", "FAILED", ["anew"]),
+        ("interrupted", "RUNNING", ["restarted"]),
+        ("interrupted", "FAILED", ["restarted"]),
         ("interrupted", "STOPPED", []),  # by somebody
         ("interrupted", "PAUSED", []),
-        ("beginning anew", "STOPPED", ["anew"]),  # by a watch that was killed then
-        ("beginning anew", "RUNNING", ["anew"]),
+        ("restarting", "STOPPED", ["restarted"]),  # by a watch that was killed then
+        ("restarting", "RUNNING", ["restarted"]),
         ("not begun", "STOPPED", ["resumed"]),
         ("not begun", "RUNNING", []),
     ],
 )
-def test_an_interrupted_snapshot_begins_anew_also_if_the_watch_was_killed_while_it_did_so(
+def test_an_interrupted_snapshot_restarts_also_if_the_watch_was_killed_while_it_did_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: str, state: str, done: list[str]
 ) -> None:
     seen = list[str]()
     captures = captured(tmp_path, monkeypatch, snapshot, state)
     monkeypatch.setattr(captures.client, "resume", lambda _name: seen.append("resumed"))
-    monkeypatch.setattr(Captures, "begin_anew", lambda *_given: seen.append("anew"))
+    monkeypatch.setattr(Captures, "restart_snapshot", lambda *_given: seen.append("restarted"))
 
     SnapshotWatch(captures, lambda: NOWHERE).look()
 
     assert done == seen
 
 
-def test_one_capture_that_cannot_begin_anew_keeps_no_other_from_it_and_is_said(
+def test_one_capture_that_cannot_restart_snapshot_keeps_no_other_from_it_and_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = list[str]()
 
-    def begin_anew(_captures: Captures, capture: Capture, _admin: Admin) -> None:
+    def restart_snapshot(_captures: Captures, capture: Capture, _admin: Admin) -> None:
         begun.append(capture.name)
         if capture.name == "broken":
             raise NotFound("the database is not there")
 
     captures = captured(tmp_path, monkeypatch, "interrupted", "RUNNING", "broken", "shop")
-    monkeypatch.setattr(Captures, "begin_anew", begin_anew)
+    monkeypatch.setattr(Captures, "restart_snapshot", restart_snapshot)
 
     with pytest.raises(NotFound, match="the database is not there"):
         SnapshotWatch(captures, lambda: NOWHERE).look()
@@ -131,8 +131,8 @@ def test_one_capture_that_cannot_begin_anew_keeps_no_other_from_it_and_is_said(
 
 
 def test_a_capture_that_is_being_removed_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    captures, begun = captured(tmp_path, monkeypatch, "beginning anew", "STOPPED"), list[Capture]()
-    monkeypatch.setattr(Captures, "begin_anew", lambda _captures, capture, _admin: begun.append(capture))
+    captures, begun = captured(tmp_path, monkeypatch, "restarting", "STOPPED"), list[Capture]()
+    monkeypatch.setattr(Captures, "restart_snapshot", lambda _captures, capture, _admin: begun.append(capture))
 
     with captures._alone("shop"):
         SnapshotWatch(captures, lambda: NOWHERE).look()
