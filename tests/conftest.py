@@ -222,11 +222,11 @@ def postgres() -> Iterator[RunningPostgres]:
 
 
 @contextmanager
-def _service(home: Path, jar_folder: Path, connection: Connection, wished: Services) -> Iterator[ServiceAddress]:
+def _service(home: Path, jar_folder: Path, connection: Connection, wanted: Services) -> Iterator[ServiceAddress]:
     context = ServiceContext(home, jar_folder, connection, nodes=1, secure=False)
-    (name,) = wished.named()
+    (name,) = wanted.named()
     try:
-        yield control.LocalServices(context).up(wished)[name]
+        yield control.LocalServices(context).up(wanted)[name]
     finally:
         control.stop(home, name)
 
@@ -248,8 +248,8 @@ def registry(jar_folder: Path, registry_home: Path) -> Iterator[ServiceAddress]:
 @pytest.fixture(scope="session")
 def connect(kafka: RunningKafka, jar_folder: Path) -> Iterator[ServiceAddress]:
     """One worker of Kafka Connect on the plaintext broker; `kafka.home` has its folder."""
-    wished = ConnectService(port=0, plugins=(DEBEZIUM_POSTGRES,))
-    with _service(kafka.home, jar_folder, kafka.connection, Services(connect=wished)) as address:
+    wanted = ConnectService(port=0, plugins=(DEBEZIUM_POSTGRES,))
+    with _service(kafka.home, jar_folder, kafka.connection, Services(connect=wanted)) as address:
         yield address
 
 

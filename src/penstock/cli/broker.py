@@ -46,7 +46,7 @@ def up(
     said = _said({"nodes": nodes, "port": port, "host": host, "secure": secure, "heap": heap})
     flags = [name for name, is_meant in {"registry": registry, "connect": connect}.items() if is_meant]
     relay = system.ProgressRelay()
-    whole = system.make(current, system.wished(current, [*(names or ()), *flags]), relay)
+    whole = system.make(current, system.wanted(current, [*(names or ()), *flags]), relay)
     _warn_of_connectors(current, whole)
     chosen = [*(name for name in names if name != system.KAFKA), *flags] if names else None
     steps = whole.plan(chosen)

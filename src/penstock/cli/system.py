@@ -54,7 +54,7 @@ class ProgressRelay:
         self.to(line)
 
 
-def wished(current: Session, names: Iterable[str] = ()) -> "Services":
+def wanted(current: Session, names: Iterable[str] = ()) -> "Services":
     """Return the services of the project file and those that the command names, with every default."""
     from penstock.config.services import Services
 
@@ -70,7 +70,7 @@ def known(current: Session) -> "Services":
     """Return the services of the project file and those that were started here."""
     from penstock.services.control import known_services
 
-    return wished(current, known_services(current.settings.home))
+    return wanted(current, known_services(current.settings.home))
 
 
 def make(current: Session, services: "Services", on_progress: "OnProgress") -> "System":

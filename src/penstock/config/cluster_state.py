@@ -1,4 +1,4 @@
-"""What a local cluster was made with: the one file that `up` compares its wishes against.
+"""What a local cluster was made with: the one file that `up` compares what is asked of it against.
 
 It is written whole, by rename, before the first node is formatted, and again whenever a node comes or goes.
 """

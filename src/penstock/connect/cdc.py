@@ -346,8 +346,8 @@ def forgetful_topics(capture: Capture, admin: Admin) -> dict[str, str]:
 
 def _make_topic(admin: Admin, topic: str) -> None:
     """Have a topic of one partition: changes of all keys in one order, without which no truncate could be applied."""
-    wishes: dict[str, str | int | bool] = {"max.message.bytes": 100_000_000, **_KEEPING}
-    count = topics.ensure(admin, topic, TopicSpec(partitions=1), wishes=wishes)
+    preferred: dict[str, str | int | bool] = {"max.message.bytes": 100_000_000, **_KEEPING}
+    count = topics.ensure(admin, topic, TopicSpec(partitions=1), preferred=preferred)
     if count > 1:
         raise Conflict(
             f"topic '{topic}' has {count} partitions, and the changes of a table have one order only in one",

@@ -46,7 +46,7 @@ def make_topics(admin: Admin, wanted: Mapping[str, int]) -> dict[str, int]:
     found = {}
     for name, partitions in wanted.items():
         kept = TopicSpec(partitions=partitions, cleanup="delete", retention="forever", retention_size="unlimited")
-        found[name] = topics.ensure(admin, name, kept, wishes=_LARGE)
+        found[name] = topics.ensure(admin, name, kept, preferred=_LARGE)
         _enlarge(admin, name)
     return found
 

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def starter(wishes: Mapping[str, str]) -> Starter:
-    """Return what starts it, with the settings that a pipeline file wishes for."""
+def starter(overrides: Mapping[str, str]) -> Starter:
+    """Return what starts it, with the settings that a pipeline file has of its own."""
     # A JVM that lives for a moment is over before the better of its two compilers has paid for itself.
     options = f"{class_archive.options(find_java()[0])} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    settings = {**NOT_COMPILED, **wishes}
+    settings = {**NOT_COMPILED, **overrides}
     return Starter(
-        "testing", _log_folder(), master="local[1]", java_options=options, wishes=settings, has_workers=False
+        "testing", _log_folder(), master="local[1]", java_options=options, overrides=settings, has_workers=False
     )
 
 
 def launch_jvm() -> None:
-    """Launch the JVM for a pipeline without wishes, and no more: whoever finds that it is not needed ends it."""
+    """Launch the JVM for a pipeline without overrides, and no more: whoever finds that it is not needed ends it."""
     starter({}).launch()
 
 
-def start(wishes: Mapping[str, str]) -> Callable[[], None]:
+def start(overrides: Mapping[str, str]) -> Callable[[], None]:
     """Start Spark and do not wait for it: it comes up while the rest is loaded and opened.
 
     What is returned ends its JVM at once; one that the process had before stays.
@@ -41,7 +41,7 @@ def start(wishes: Mapping[str, str]) -> Callable[[], None]:
     global _coming  # noqa: PLW0603 - a process has one Spark
     if sessions.has_jvm():
         return _nothing
-    found = starter(wishes)
+    found = starter(overrides)
     found.launch()
     _coming = _Coming(found)
     return sessions.end_at_once
@@ -75,12 +75,12 @@ class _Coming:
 _coming: _Coming | None = None
 
 
-def session(wishes: Mapping[str, str]) -> "SparkSession":
+def session(overrides: Mapping[str, str]) -> "SparkSession":
     """Return Spark, as it is coming up, or started now."""
     if _coming is None:
-        return starter(wishes)()
+        return starter(overrides)()
     _coming.wait()
-    spark = starter(wishes)()
+    spark = starter(overrides)()
     sessions.use_here(spark)
     return spark
 

@@ -77,7 +77,7 @@ class Starter:
     """Starts Spark for one pipeline: the JVM as soon as it is sure to be needed, the session when it is.
 
     What Spark has to say goes to a log in `folder`. `local[N,4]`: a task may fail three times before its job does;
-    plain `local[N]` gives it one try. `wishes` are settings of the user's, which win over ours. `has_workers` says
+    plain `local[N]` gives it one try. `overrides` are settings of the user's, which win over ours. `has_workers` says
     whether steps run in Spark's Python workers, too.
     """
 
@@ -89,7 +89,7 @@ class Starter:
         master: str = "local[*,4]",
         jars: Sequence[Path] = (),
         java_options: str | None = None,
-        wishes: Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
         has_workers: bool = True,
     ) -> None:
         self._name = name
@@ -97,7 +97,7 @@ class Starter:
         self._master = master
         self._jars = jars
         self._java_options = java_options
-        self._wishes = wishes or {}
+        self._overrides = overrides or {}
         self._has_workers = has_workers
 
     @cached_property
@@ -148,8 +148,8 @@ class Starter:
             settings["spark.python.unix.domain.socket.enabled"] = "true"
         if is_on_this_machine(self._master):
             os.environ["SPARK_LOCAL_IP"] = _LOOPBACK  # by nothing else do Spark's web pages know where to listen
-        wishes = revealed(self._wishes)
-        return settings | {"spark.master": self._master} | over_the_network(self._master, wishes) | wishes
+        overrides = revealed(self._overrides)
+        return settings | {"spark.master": self._master} | over_the_network(self._master, overrides) | overrides
 
     def launch(self) -> None:
         """Launch the JVM and do not wait for it, unless this process has one; one that is not used ends with it."""
@@ -201,10 +201,10 @@ def start(
     master: str = "local[*,4]",
     jars: Sequence[Path] = (),
     java_options: str | None = None,
-    wishes: Mapping[str, str] | None = None,
+    overrides: Mapping[str, str] | None = None,
 ) -> "SparkSession":
     """Start Spark now."""
-    return Starter(name, folder, master=master, jars=jars, java_options=java_options, wishes=wishes)()
+    return Starter(name, folder, master=master, jars=jars, java_options=java_options, overrides=overrides)()
 
 
 def end_launched() -> None:
@@ -225,19 +225,19 @@ def is_on_this_machine(master: str) -> bool:
     return master.startswith("local") or is_loopback(urlsplit(master).hostname or "")
 
 
-def over_the_network(master: str, wishes: Mapping[str, str]) -> dict[str, str]:
-    """Return where Spark listens and whether what it sends is encrypted; the user's wishes come on top."""
+def over_the_network(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return where Spark listens and whether what it sends is encrypted; the user's overrides come on top."""
     if is_on_this_machine(master):
         # Executors elsewhere have to find the driver; those of this machine need no open port.
         return {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
     # The key comes from the secret: Spark refuses to encrypt without one.
-    is_authenticated = wishes.get("spark.authenticate", "true").lower() == "true"
+    is_authenticated = overrides.get("spark.authenticate", "true").lower() == "true"
     return {"spark.network.crypto.enabled": "true"} if is_authenticated else {}
 
 
 def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path] = ()) -> Starter:
     """Return what starts Spark for a pipeline, once it is sure that there is something to do."""
-    return Starter(spec.name, folder, master=master, jars=jars, wishes=spec.spark)
+    return Starter(spec.name, folder, master=master, jars=jars, overrides=spec.spark)
 
 
 def is_starting() -> bool:
@@ -348,9 +348,9 @@ def guard_callbacks(spark: "SparkSession") -> None:
     field.set(server.getCallbackClient(), token)
 
 
-def revealed(wishes: Mapping[str, str]) -> dict[str, str]:
+def revealed(overrides: Mapping[str, str]) -> dict[str, str]:
     """Return settings with the secrets among them read from where they are kept."""
-    return {name: Secret.parse(value).reveal() if holds_secret(name) else value for name, value in wishes.items()}
+    return {name: Secret.parse(value).reveal() if holds_secret(name) else value for name, value in overrides.items()}
 
 
 def has_jvm() -> bool:

@@ -178,20 +178,20 @@ def _unusable(admin: Admin, name: str, spec: TopicSpec) -> BadInput | None:
     return None
 
 
-def ensure(admin: Admin, name: str, spec: TopicSpec, *, wishes: Mapping[str, str | int | bool] | None = None) -> int:
+def ensure(admin: Admin, name: str, spec: TopicSpec, *, preferred: Mapping[str, str | int | bool] | None = None) -> int:
     """Make a topic that Penstock keeps its own records in, unless it is there; return how many partitions it has.
 
     A topic that is there must have the settings of `spec`. Those that it only has from the cluster's defaults are put
     right, as in a topic that Kafka made by itself; one that somebody gave to this very topic is refused. A client that
-    may not look at settings trusts whoever made the topic. A topic that is made here also gets what is wished for, by
-    Kafka's names, unless a policy of the cluster forbids it or the broker does not know it.
+    may not look at settings trusts whoever made the topic. A topic that is made here also gets the `preferred`
+    settings, by Kafka's names, unless a policy of the cluster forbids one or the broker does not know it.
     """
     try:
         count = partition_count(admin, name)
     except NotFound:
         with suppress(Conflict):  # another may make it in between
             try:
-                create(admin, name, spec.model_copy(update={"config": {**spec.config, **(wishes or {})}}))
+                create(admin, name, spec.model_copy(update={"config": {**spec.config, **(preferred or {})}}))
             except BadInput:
                 create(admin, name, spec)
         count = partition_count(admin, name)

@@ -41,7 +41,7 @@ def look(spec: PipelineSpec, settings: "Settings", file: Path, on_spark: Callabl
             from penstock.driver import session
 
             on_spark()
-            return session.start("check", Path(scratch), master="local[1]", wishes=spec.spark)
+            return session.start("check", Path(scratch), master="local[1]", overrides=spec.spark)
 
         job = job_of(spec, settings, file, Path(scratch), start)
         for model, name in zip(spec.sinks, spec.sink_names, strict=True):
@@ -75,7 +75,7 @@ def _look_at_results(spec: PipelineSpec, settings: "Settings", file: Path, on_sp
     delta = jars.ensure("delta", settings.jars)
     on_spark()
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as scratch:
-        start = partial(session.start, "check", Path(scratch), master="local[1]", jars=delta, wishes=spec.spark)
+        start = partial(session.start, "check", Path(scratch), master="local[1]", jars=delta, overrides=spec.spark)
         runner = StatefulRunner(spec, paths, start, file.resolve().parent)
         batches, changes = runner.look(compare_state=not is_running)
     found = [f"{each.kind} {each.name} can be read" for each in spec.source.targets()]

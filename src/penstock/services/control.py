@@ -35,9 +35,9 @@ class LocalServices:
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
 
-    def up(self, wished: Services) -> dict[ServiceName, ServiceAddress]:
+    def up(self, wanted: Services) -> dict[ServiceName, ServiceAddress]:
         """Start what is not running, in order; return where each answers, after a real request went through it."""
-        named = wished.named()
+        named = wanted.named()
         missing = {name: each for name, each in named.items() if not self._is_running(name)}
         states = {name: self._settle(name, settings) for name, settings in missing.items()}
         plans = {name: self._prepare(missing[name], state) for name, state in states.items()}
@@ -51,12 +51,12 @@ class LocalServices:
         # What can fail comes first, such as fetching a plugin that is misspelt: until then the service goes on.
         self._start(state, self._prepare(settings, state))
 
-    def restart(self, name: ServiceName, wished: Services) -> ServiceAddress:
+    def restart(self, name: ServiceName, wanted: Services) -> ServiceAddress:
         """Stop a service and start it again, with the settings of now."""
         known = local_services.load(self._context.home, name)
         if known is None:
             raise local_services.never_started(name)
-        settings = wished.named().get(name) or _as_before(known)
+        settings = wanted.named().get(name) or _as_before(known)
         self.start(name, settings)
         return self.answering(name, settings)
 

@@ -29,7 +29,7 @@ class Parts:
         self._services = services
         self._on_progress = on_progress
 
-    def wished(self, services: Services) -> dict[str, Part]:
+    def wanted(self, services: Services) -> dict[str, Part]:
         """Return the parts of the project file, with these services, in the order in which they are started."""
         project = self._settings.project
         base = self._settings.project_file.parent.absolute() if self._settings.project_file else None

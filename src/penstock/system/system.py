@@ -39,14 +39,14 @@ class System:
         self,
         settings: Settings,
         root: Iterable[str],
-        wished: Services,
+        wanted: Services,
         services: Callable[[], LocalServices],
         on_progress: OnProgress = lambda _line: None,
     ) -> None:
         self._settings = settings
         self._on_progress = on_progress
         self._make = Parts(settings, tuple(root), services, on_progress)
-        self.parts: dict[str, Part] = self._make.wished(wished)
+        self.parts: dict[str, Part] = self._make.wanted(wanted)
 
     @property
     def _home(self) -> Path:

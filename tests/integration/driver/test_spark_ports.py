@@ -25,7 +25,7 @@ from penstock.driver import session
 from support.waiting import until
 
 place = Path(sys.argv[1])
-spark = session.start("ui", place, master="local[1,4]", wishes={"spark.ui.enabled": "true", "spark.ui.port": "0"})
+spark = session.start("ui", place, master="local[1,4]", overrides={"spark.ui.enabled": "true", "spark.ui.port": "0"})
 context, go_on = spark.sparkContext, place / "go-on"
 
 def held(number):

@@ -23,14 +23,14 @@ def test_schemas_in_postgresql_outlive_the_registry_and_its_folder(
     database = RegistryDatabase(
         url=f"postgresql://127.0.0.1:{server.port}/{server.database}", username=server.user, password=server.password
     )
-    wished = Services(registry=RegistryService(port=0, database=database))
+    wanted = Services(registry=RegistryService(port=0, database=database))
     nowhere = Connection(bootstrap_servers="127.0.0.1:1")
     found = []
     for name in ("first", "second"):
         home = tmp_path / name
         services = control.LocalServices(ServiceContext(home, jar_folder, nowhere, nodes=1, secure=False))
         try:
-            url = services.up(wished)["registry"].url
+            url = services.up(wanted)["registry"].url
             found.append(httpx.get(f"{url}/subjects", timeout=240).json())
             httpx.post(f"{url}/subjects/kept-value/versions", json={"schema": '"string"'}, timeout=240)
         finally:

@@ -24,7 +24,7 @@ def test_a_snapshot_that_is_taken_twice_restarts_on_a_secure_cluster(
     server, admin, home = shop(logical_postgres), secure_kafka.admin(), secure_kafka.home
     ask(server, "INSERT INTO orders (id, part) VALUES (1, 'x')")
     context = ServiceContext(home, jar_folder, secure_kafka.connection, nodes=1, secure=True)
-    wished = Services(connect=ConnectService(port=0, plugins=(DEBEZIUM_POSTGRES,)))
+    wanted = Services(connect=ConnectService(port=0, plugins=(DEBEZIUM_POSTGRES,)))
     capture = Capture(name="guarded", server=server, tables=["public.orders"])
 
     def said(topic: str) -> list[bytes]:
@@ -34,7 +34,7 @@ def test_a_snapshot_that_is_taken_twice_restarts_on_a_secure_cluster(
         return [json.loads(each)["payload"]["op"] for each in said(capture.topic("public.orders"))]
 
     try:
-        client = ConnectClient(control.LocalServices(context).up(wished)["connect"])
+        client = ConnectClient(control.LocalServices(context).up(wanted)["connect"])
         captures = Captures(home, client)
         captures.add(capture, admin)
         until(lambda: snapshots.state(admin, "guarded") == "complete")

@@ -33,11 +33,11 @@ def test_nobody_gets_in_without_the_login_not_even_at_the_port_behind(
 ) -> None:
     home = secure_kafka.home
     context = ServiceContext(home, jar_folder, secure_kafka.connection, nodes=1, secure=True)
-    wished = Services(registry=RegistryService(port=0), connect=ConnectService(port=0))
+    wanted = Services(registry=RegistryService(port=0), connect=ConnectService(port=0))
     paths = {"registry": "/subjects", "connect": "/connectors"}
     inner_paths = {"registry": "/apis/ccompat/v7/subjects", "connect": "/connectors"}
     try:
-        for name, address in control.LocalServices(context).up(wished).items():
+        for name, address in control.LocalServices(context).up(wanted).items():
             known = local_services.load(home, name)
             assert known is not None
             assert address.password is not None
@@ -77,11 +77,11 @@ def test_own_services_act_for_nobody_without_their_login(secure_kafka: RunningKa
     home = secure_kafka.home
     context = ServiceContext(home, jar_folder, secure_kafka.connection, nodes=1, secure=True)
     migrate(StoreAddress(store=str(default_path(home))))
-    wished = Services(
+    wanted = Services(
         gateway=GatewayService(port=0), lineage=LineageService(port=0), console=ConsoleService(port=0, role="viewer")
     )
     try:
-        found = control.LocalServices(context).up(wished)  # which has asked each with its login
+        found = control.LocalServices(context).up(wanted)  # which has asked each with its login
         tls = ssl.create_default_context(cafile=found["console"].ca_file)
         with httpx.Client(verify=tls, timeout=240) as client:
             refused = [

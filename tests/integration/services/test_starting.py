@@ -59,7 +59,7 @@ def test_a_service_gets_the_variables_that_its_settings_name_and_no_others(
 def test_beside_a_kafka_that_knows_its_clients_the_gateway_and_the_console_know_theirs(tmp_path: Path) -> None:
     login = Plain(username="u", password=Secret.of("p"))
     kafkas = [Connection(bootstrap_servers="127.0.0.1:1", security=each) for each in (Plaintext(), login)]
-    wished: dict[ServiceName, GatewayService | ConsoleService] = {
+    wanted: dict[ServiceName, GatewayService | ConsoleService] = {
         "gateway": GatewayService(port=0),
         "console": ConsoleService(port=0),
     }
@@ -67,14 +67,14 @@ def test_beside_a_kafka_that_knows_its_clients_the_gateway_and_the_console_know_
     for number, connection in enumerate(kafkas):
         context = ServiceContext(tmp_path / str(number), tmp_path, connection, nodes=1, secure=False)
         try:
-            for name, settings in wished.items():
+            for name, settings in wanted.items():
                 control.LocalServices(context).start(name, settings)
                 known, started = local_service(context.home, name), launch.load(context.folder(name))
                 assert started is not None
                 asks = {"--token-file", "--sign-in"} & set(started.programs[0].command)
                 found.append((name, known.url.partition(":")[0], known.username, asks))
         finally:
-            for name in wished:
+            for name in wanted:
                 control.stop(context.home, name)
 
     assert [

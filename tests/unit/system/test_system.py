@@ -211,7 +211,7 @@ def test_a_console_that_shows_other_clusters_than_before_is_another_part(tmp_pat
         file.write_text(f"services: {{console: , gateway: }}\n{clusters}")
         settings = load(project_file=file, home=tmp_path / "home")
         parts = Parts(settings, (), lambda: pytest.fail("nothing is started"), print)
-        return {name: part.digest() for name, part in parts.wished(settings.project.services).items()}
+        return {name: part.digest() for name, part in parts.wanted(settings.project.services).items()}
 
     before, after = digests(""), digests("clusters: {staging: {bootstrap_servers: 'kafka:9093'}}")
 

@@ -39,12 +39,12 @@ class EarlySpark:
             launch_jvm()
             self._is_launched = True
 
-    def settle(self, wishes: Mapping[str, str], *, is_needed: bool) -> Callable[[], None]:
+    def settle(self, overrides: Mapping[str, str], *, is_needed: bool) -> Callable[[], None]:
         """Start Spark in the JVM, or in one that is launched now, and return what ends it; or end the JVM now."""
         if is_needed:
             from penstock.driver.brief_spark import start
 
-            return start(wishes)
+            return start(overrides)
         if self._is_launched:
             from penstock.driver.session import end_launched
 
