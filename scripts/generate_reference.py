@@ -20,7 +20,7 @@ def _text(schema: dict[str, Any]) -> str:
 
 
 def wanted() -> dict[Path, str]:
-    """Give what each generated file should hold."""
+    """Return what each generated file should hold."""
     project, pipeline = project_file.file_schema(), pipeline_file.file_schema()
     return {
         ROOT / "docs/project-file.md": project_file.page(project),

@@ -57,7 +57,7 @@ class SqliteSink(Sink):
         super().__init__(context.name)
         self._spec = spec
         self._pipeline = context.pipeline
-        self._aside = context.scratch / context.name
+        self._staging = context.scratch / context.name
         self._insert = ""
 
     @contextmanager
@@ -75,7 +75,7 @@ class SqliteSink(Sink):
 
     def open(self, schema: pa.Schema) -> None:
         """Make the table and that of the positions; refuse a table with other columns."""
-        self._aside.mkdir(parents=True, exist_ok=True)
+        self._staging.mkdir(parents=True, exist_ok=True)
         self._spec.path.parent.mkdir(parents=True, exist_ok=True)
         columns = ", ".join('"' + name.replace('"', '""') + '"' for name in schema.names)
         self._insert = f'INSERT INTO "{self._spec.table}" VALUES ({", ".join("?" * len(schema.names))})'  # noqa: S608 - a plain name
@@ -107,9 +107,9 @@ class SqliteSink(Sink):
     def _key(self, source_partition: SourcePartition) -> tuple[str, str, str, int]:
         return self._pipeline, self.name, source_partition.topic_id, source_partition.partition
 
-    def stager(self) -> "Aside":
+    def stager(self) -> "Stager":
         """Return what tasks stage rows with."""
-        return Aside(self._aside)
+        return Stager(self._staging)
 
     def commit(self) -> None:
         """Insert the rows and move the positions in one transaction, if these are where they are expected."""
@@ -130,17 +130,17 @@ class SqliteSink(Sink):
 
 
 @dataclass(frozen=True)
-class Aside:
+class Stager:
     """Opens a file for each offset range. Travels to the tasks: small, picklable, and without a secret."""
 
     folder: Path
 
-    def __call__(self, _offset_range: OffsetRange) -> "AsideFile":
+    def __call__(self, _offset_range: OffsetRange) -> "StagedFile":
         """Choose a name that no other attempt has."""
-        return AsideFile(self.folder / f"{uuid.uuid4().hex}.jsonl")
+        return StagedFile(self.folder / f"{uuid.uuid4().hex}.jsonl")
 
 
-class AsideFile:
+class StagedFile:
     """Rows of one task, a line each."""
 
     def __init__(self, path: Path) -> None:

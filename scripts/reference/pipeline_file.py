@@ -28,7 +28,7 @@ Model = type[BaseModel]
 
 
 def _built_in(family: Any) -> tuple[Model, ...]:
-    """Give the models of a union but its last, which is the base of what packages add."""
+    """Return the models of a union but its last, which is the base of what packages add."""
     *models, _ = get_args(get_args(family)[0])
     return tuple(models)
 
@@ -180,7 +180,7 @@ Durations: `ms`, `s`, `m` (minutes), `h`, `d`, `w`. Sizes: `B`, `KB`, `MB`, `GB`
 
 
 def _yaml_name(model: Model) -> str:
-    """Give the word that chooses a component in a file: its type, or a step's first key."""
+    """Return the word that chooses a component in a file: its type, or a step's first key."""
     field = model.model_fields.get("type")
     return str(field.default) if field is not None else next(iter(model.model_fields))
 
@@ -192,7 +192,7 @@ TITLES: dict[Model, str] = {
 
 
 def file_schema() -> dict[str, Any]:
-    """Give the JSON Schema of a pipeline file; definitions are called as the headings on the page."""
+    """Return the JSON Schema of a pipeline file; definitions are called as the headings on the page."""
     models: list[Model] = [PipelineSpec, *TITLES]
     references, made = models_json_schema([(model, "validation") for model in models])
     names = {references[model, "validation"]["$ref"]: title for model, title in TITLES.items()}

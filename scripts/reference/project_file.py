@@ -151,7 +151,7 @@ Durations: `ms`, `s`, `m` (minutes), `h`, `d`, `w`, or `forever`. Sizes: `B`, `K
 
 
 def file_schema() -> dict[str, Any]:
-    """Give the JSON Schema of penstock.yaml."""
+    """Return the JSON Schema of penstock.yaml."""
     made = Project.model_json_schema()
     for name, model in made["$defs"].items():
         # A cluster's type can be told from its keys; without a mechanism's tag nobody knows what is meant.

@@ -9,7 +9,7 @@ _DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), (
 _SIZES = (("GB", 10**9), ("MB", 10**6), ("KB", 1000), ("B", 1))
 
 Link = Callable[[str], str]
-"""Gives the heading on the page for the name of a definition in the schema."""
+"""Returns the heading on the page for the name of a definition in the schema."""
 
 
 def tidy(node: Any) -> None:

@@ -276,7 +276,7 @@ class Cluster:
         return jars.ensure(
             self._kafka,
             self._jar_folder,
-            jars.told("Kafka's jars", self._on_progress),
+            jars.progress_lines("Kafka's jars", self._on_progress),
         )
 
     def connection(self) -> Connection:

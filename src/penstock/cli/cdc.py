@@ -92,7 +92,7 @@ def postgres(
 
 
 def _warn_of_forgetful_topics(context: typer.Context, capture: "Capture") -> None:
-    """Tell which topics delete changes, as one may that was there before, or was changed."""
+    """Name the topics that delete changes, as one may that was there before, or was changed."""
     from penstock.connect.cdc import forgetful_topics
 
     for topic, why in forgetful_topics(capture, session(context).admin()).items():

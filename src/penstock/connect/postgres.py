@@ -123,7 +123,7 @@ def _problems_of(
     if not may_select:
         found.append(CaptureProblem(f"the user {user} may not read {shown}", f"Run: GRANT SELECT ON {shown} TO {user}"))
     if not has_key:
-        what = f"the table {shown} has no primary key: which row a change is of could not be told"
+        what = f"the table {shown} has no primary key: no change would say which row it is of"
         found.append(CaptureProblem(what, f"Run: ALTER TABLE {shown} ADD PRIMARY KEY (...)"))
     elif deferrable := connection.execute(_KEY_IS_DEFERRABLE, [table]).fetchone():
         # It identifies no row in the log, so PostgreSQL itself would refuse updates and deletes. Where whole rows are

@@ -3,7 +3,8 @@
 An interrupted snapshot is not continued: Debezium takes another one, of the tables as they are then. Rows that were
 read before and deleted in between are in the topics, and no change will ever take them out. The records of a table do
 not tell: in a restarted snapshot of a table that has become empty there are none. So a snapshot that began twice is
-taken once more, after a truncate (`Captures.restart_snapshot`); records of ours in the same topic say how far that has got.
+taken once more, after a truncate (`Captures.restart_snapshot`); records of ours in the same
+topic say how far that has got.
 """
 
 from collections.abc import Iterable
@@ -87,7 +88,7 @@ def _kind(value: bytes | None) -> str | None:
     """Return what a notification says; None if it is of nothing that matters here."""
     try:
         said = orjson.loads(value or b"null")
-        told = said.get("payload") or said
-        return str(told["type"]) if told["aggregate_type"] == _AGGREGATE else None
+        payload = said.get("payload") or said
+        return str(payload["type"]) if payload["aggregate_type"] == _AGGREGATE else None
     except (ValueError, AttributeError, KeyError, TypeError):
         return None

@@ -134,7 +134,7 @@ def run(home: Path, open_admin: Callable[[], Admin]) -> None:
 
 
 class _Trouble(AbstractContextManager[None]):
-    """Tells a failure once, and again when it is another one: the worker or Kafka is not up yet, or away."""
+    """Reports a failure once, and again when it is another one: the worker or Kafka is not up yet, or away."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -88,8 +88,8 @@ def _require_same(known: str, asked: str) -> None:
 def _answer(known: RecordedAction, asked: str) -> Response:
     _require_same(known.asked, asked)
     if known.status is None:
-        told = "this was begun before, and its answer is not on record: look what came of it, and"
-        raise ApiError(HTTPStatus.CONFLICT, "conflict", f"{told} if it has to be done again, send another {HEADER}")
+        text = "this was begun before, and its answer is not on record: look what came of it, and"
+        raise ApiError(HTTPStatus.CONFLICT, "conflict", f"{text} if it has to be done again, send another {HEADER}")
     return Response(known.body, known.status, media_type="application/json")
 
 

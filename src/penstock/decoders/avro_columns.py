@@ -159,7 +159,7 @@ class _Reading:
         found = [_definition(each, self._named) for each in kinds]
         whole = {_kind(each): each for each in found if _kind(each) in {"int", "long"}}
         if len(whole) > 1 and any((word, each.get("logicalType", "")) in _LOGICAL for word, each in whole.items()):
-            raise ValueError(f"{name}: whether int or long was written cannot be told, and one of them is a time")
+            raise ValueError(f"{name}: whether int or long was written is not known, and one of them is a time")
         names = [_short(each) for each in several]
         if len({*names}) < len(names):
             raise ValueError(f"{name}: its union has two types that are called '{max(names, key=names.count)}'")

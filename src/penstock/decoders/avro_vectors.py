@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.decoders.avro_columns import AvroColumns
-from penstock.decoders.vectors import Chunk, Places, spread, zigzag
+from penstock.decoders.vectors import Chunk, Offsets, spread, zigzag
 from penstock.schemas.avro import AvroSchema
 
-_Read = Callable[[Chunk, Places, Places], tuple[pa.Array, Places]]
+_Read = Callable[[Chunk, Offsets, Offsets], tuple[pa.Array, Offsets]]
 _NUMBERS = {"float": "<f4", "double": "<f8"}
 
 
@@ -72,7 +72,7 @@ def _reader(kind: Any, named: dict[str, Any], column: pa.DataType) -> _Read | No
 
 
 def _fixed(numbers: str, column: pa.DataType) -> _Read:
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         values, after = chunk.fixed(at, numbers, ends)
         return pa.array(values).cast(column), after
 
@@ -80,7 +80,7 @@ def _fixed(numbers: str, column: pa.DataType) -> _Read:
 
 
 def _bytes(size: int) -> _Read:
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         return chunk.slices(at, np.full(len(at), size, np.uint64), ends, pa.binary())
 
     return read
@@ -90,7 +90,7 @@ def _records(reads: list[_Read] | None, column: pa.DataType) -> _Read | None:
     if not reads:
         return None
 
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         parts = []
         for each in reads:
             part, at = each(chunk, at, ends)
@@ -101,7 +101,7 @@ def _records(reads: list[_Read] | None, column: pa.DataType) -> _Read | None:
 
 
 def _integers(limits: np.iinfo, column: pa.DataType) -> _Read:
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         written, after = chunk.varints(at, ends)
         values = zigzag(written)
         chunk.require((values >= limits.min) & (values <= limits.max), ends)
@@ -110,13 +110,13 @@ def _integers(limits: np.iinfo, column: pa.DataType) -> _Read:
     return read
 
 
-def _texts(chunk: Chunk, at: Places, ends: Places, column: pa.DataType) -> tuple[pa.Array, Places]:
+def _texts(chunk: Chunk, at: Offsets, ends: Offsets, column: pa.DataType) -> tuple[pa.Array, Offsets]:
     sizes, after = chunk.varints(at, ends)
     chunk.require((sizes & np.uint64(1)) == 0, ends)  # a size below zero
     return chunk.slices(after, sizes >> np.uint64(1), ends, column)
 
 
-def _booleans(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+def _booleans(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
     values, after = chunk.fixed(at, "u1", ends)
     chunk.require(values <= 1, ends)
     return pa.array(values.astype(bool)), after
@@ -125,7 +125,7 @@ def _booleans(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]
 def _enums(symbols: list[str]) -> _Read:
     known = pa.array(symbols, pa.string())
 
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         written, after = chunk.varints(at, ends)
         numbers = zigzag(written)
         chunk.require((numbers >= 0) & (numbers < len(symbols)), ends)
@@ -143,7 +143,7 @@ def _optional(kinds: list[Any], named: dict[str, Any], column: pa.DataType) -> _
     if inner is None:
         return None
 
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         written, after = chunk.varints(at, ends)
         branches = zigzag(written)
         chunk.require((branches == 0) | (branches == 1), ends)

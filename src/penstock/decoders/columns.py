@@ -106,7 +106,7 @@ def _choice(array: pa.Array, own: Column | None, wanted: Column) -> pa.Array:
         if (each.type.id == array.type.id if is_nested else _can_become(array.type, each.type))
     ]
     if not candidates or (len(candidates) > 1 and (same or is_nested)):
-        raise ValueError(f"{wanted.name}: which type of {wanted.type} was written as {array.type} cannot be told")
+        raise ValueError(f"{wanted.name}: which type of {wanted.type} was written as {array.type} is not known")
     made = [
         _fitted(array, own, each) if each is candidates[0] else pa.nulls(len(array), each.type)
         for each in wanted.inside

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.decoders.columns import Column, arrow_schema_of
 from penstock.decoders.fitting import fit
-from penstock.decoders.vectors import Chunk, Places
+from penstock.decoders.vectors import Chunk, Offsets
 from penstock.record.decoded import RecordError
 
 
@@ -45,7 +45,7 @@ class OwnColumns(ABC):
     def _without_odd(
         self,
         own: list[pa.Array],
-        odd: Places,
+        odd: Offsets,
         payloads: Sequence[bytes],
         record_errors: list[RecordError | None],
     ) -> list[pa.Array]:
@@ -62,7 +62,7 @@ class OwnColumns(ABC):
         """Return the schema's columns, and an error for each payload that does not fit it."""
 
 
-def _taken(columns: list[pa.Array], rows: Places, failed: Any) -> list[pa.Array]:
+def _taken(columns: list[pa.Array], rows: Offsets, failed: Any) -> list[pa.Array]:
     """Return these rows of the columns, null for those that have failed."""
     taken = pa.array(rows, mask=np.asarray(failed))
     return [each.take(taken) for each in columns]

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from penstock.decoders.columns import Column
 from penstock.decoders.protobuf_columns import DURATION, INSIDE, TIMESTAMP, protobuf_columns
-from penstock.decoders.vectors import Chunk, Numbers, Places, spread, zigzag
+from penstock.decoders.vectors import Chunk, Numbers, Offsets, spread, zigzag
 
-_Read = Callable[[Chunk, Places, Places], tuple[pa.Array, Places]]
+_Read = Callable[[Chunk, Offsets, Offsets], tuple[pa.Array, Offsets]]
 _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 _MESSAGE, _ENUM = 11, 14
 _TEXTS = {9, 12}
@@ -85,7 +85,7 @@ class ProtobufVectors:
         """Return the columns, in the order of the message."""
         return self.read_inside(chunk, chunk.starts + self._begin, chunk.ends)
 
-    def read_inside(self, chunk: Chunk, starts: Places, ends: Places) -> list[pa.Array]:
+    def read_inside(self, chunk: Chunk, starts: Offsets, ends: Offsets) -> list[pa.Array]:
         """Return the columns of messages that stand at these places."""
         at, columns = starts.copy(), [pa.nulls(0)] * len(self._fields)
         chosen: dict[str, npt.NDArray[np.bool_]] = {}
@@ -101,7 +101,7 @@ class ProtobufVectors:
         return columns
 
 
-def _begins(chunk: Chunk, at: Places, ends: Places, tag: bytes) -> npt.NDArray[np.bool_]:
+def _begins(chunk: Chunk, at: Offsets, ends: Offsets, tag: bytes) -> npt.NDArray[np.bool_]:
     """Return at which places there is a field with this tag."""
     there = at < ends
     for place, byte in enumerate(tag):
@@ -157,7 +157,7 @@ def _repeated(field: Any, column: Column) -> _Read | None:
 def _packed(one: _Read, kind: pa.DataType) -> _Read:
     """Return what reads values that stand together, behind their size."""
 
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         sizes, begin = chunk.varints(at, ends)
         after, values = chunk.behind(begin, sizes, ends), _Lists(kind)
         places, going = begin.copy(), np.flatnonzero(begin < after)
@@ -174,7 +174,7 @@ def _packed(one: _Read, kind: pa.DataType) -> _Read:
 def _one_after_another(one: _Read, tag: bytes, kind: pa.DataType) -> _Read:
     """Return what reads values that have a tag each; the first one's was read already."""
 
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         places, values = at.copy(), _Lists(kind)
         going = np.arange(len(at))
         while len(going) and values.has_room:
@@ -194,7 +194,7 @@ class _Lists:
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
-        self._rows: list[Places] = [np.empty(0, np.int64)]
+        self._rows: list[Offsets] = [np.empty(0, np.int64)]
         self._parts = [pa.nulls(0, kind.value_type)]
 
     @property
@@ -202,7 +202,7 @@ class _Lists:
         """Whether the lists are not so long yet that reading them one by one is faster."""
         return len(self._parts) <= _LONGEST_LIST
 
-    def add(self, rows: Places, values: pa.Array) -> None:
+    def add(self, rows: Offsets, values: pa.Array) -> None:
         """Take the next value of each of some lists."""
         self._rows.append(rows)
         self._parts.append(values)
@@ -217,7 +217,7 @@ class _Lists:
 
 
 def _varints(meant: Callable[[Numbers], Any], kind: pa.DataType) -> _Read:
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         values, after = chunk.varints(at, ends)
         return pa.array(meant(values)).cast(kind), after
 
@@ -225,7 +225,7 @@ def _varints(meant: Callable[[Numbers], Any], kind: pa.DataType) -> _Read:
 
 
 def _fixed(numbers: str, kind: pa.DataType) -> _Read:
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         values, after = chunk.fixed(at, numbers, ends)
         return pa.array(values).cast(kind), after
 
@@ -233,7 +233,7 @@ def _fixed(numbers: str, kind: pa.DataType) -> _Read:
 
 
 def _texts(kind: pa.DataType) -> _Read:
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         sizes, after = chunk.varints(at, ends)
         return chunk.slices(after, sizes, ends, kind)
 
@@ -244,7 +244,7 @@ def _enums(field: Any) -> _Read:
     names = {each.number: each.name for each in field.enum_type.values}
     known, texts = pa.array(names, pa.int32()), pa.array(names.values(), pa.string())
 
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         values, after = chunk.varints(at, ends)
         places = pc.index_in(pa.array(_int32(values)), known)
         chunk.require(pc.is_valid(places).to_numpy(zero_copy_only=False), ends)
@@ -260,7 +260,7 @@ def _messages(message: Any, column: Column) -> _Read | None:
         return None
     made = _meant(message.full_name, column.type)
 
-    def read(chunk: Chunk, at: Places, ends: Places) -> tuple[pa.Array, Places]:
+    def read(chunk: Chunk, at: Offsets, ends: Offsets) -> tuple[pa.Array, Offsets]:
         sizes, begin = chunk.varints(at, ends)
         after = chunk.behind(begin, sizes, ends)
         return made(chunk, inner.read_inside(chunk, begin, after), after), after
@@ -268,11 +268,11 @@ def _messages(message: Any, column: Column) -> _Read | None:
     return read
 
 
-def _meant(name: str, kind: pa.DataType) -> Callable[[Chunk, list[pa.Array], Places], pa.Array]:
+def _meant(name: str, kind: pa.DataType) -> Callable[[Chunk, list[pa.Array], Offsets], pa.Array]:
     """Return what makes a column's values of those of a message's fields."""
     if name in {TIMESTAMP, DURATION}:
 
-        def times(chunk: Chunk, fields: list[pa.Array], ends: Places) -> pa.Array:
+        def times(chunk: Chunk, fields: list[pa.Array], ends: Offsets) -> pa.Array:
             seconds, nanos = (each.to_numpy() for each in fields)
             chunk.require(np.abs(seconds) < _MOST_SECONDS, ends)
             # Of a duration what is below a microsecond is cut off, towards zero.

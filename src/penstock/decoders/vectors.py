@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Places = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint64]
 _MORE = 0x80
 _LAST_SHIFT = 63
@@ -20,12 +20,12 @@ _MOST_BYTES = 2**31 - 1 - _SPARE_BYTES
 
 
 class Chunk:
-    """The bytes of all payloads, one behind the other. Places that are read from are never beyond a record's end."""
+    """The bytes of all payloads, one behind the other. Offsets that are read at are never beyond a record's end."""
 
     def __init__(self, payloads: Sequence[bytes]) -> None:
         sizes = np.fromiter(map(len, payloads), np.int64, len(payloads))
-        self.ends: Places = np.cumsum(sizes)
-        self.starts: Places = self.ends - sizes
+        self.ends: Offsets = np.cumsum(sizes)
+        self.starts: Offsets = self.ends - sizes
         self.odd = sizes == 0
         self._data = b"".join([*payloads, bytes(_SPARE_BYTES)])
         self.bytes = np.frombuffer(self._data, np.uint8)
@@ -35,13 +35,13 @@ class Chunk:
         """Return whether so many bytes can be looked at in one piece."""
         return sum(map(len, payloads)) <= _MOST_BYTES
 
-    def require(self, is_so: npt.NDArray[np.bool_], ends: Places) -> None:
+    def require(self, is_so: npt.NDArray[np.bool_], ends: Offsets) -> None:
         """Mark the records of which it is not so; they are known by where they, or parts of them, end."""
         if not is_so.all():
             self.odd[np.searchsorted(self.ends, ends[~is_so])] = True
 
-    def varints(self, at: Places, ends: Places) -> tuple[Numbers, Places]:
-        """Return the numbers that begin at these places, and where each ends."""
+    def varints(self, at: Offsets, ends: Offsets) -> tuple[Numbers, Offsets]:
+        """Return the numbers that begin at these offsets, and where each ends."""
         self.require(at < ends, ends)
         first = self.bytes[at]
         values, after = (first & 0x7F).astype(np.uint64), at + 1
@@ -59,7 +59,7 @@ class Chunk:
             shift += 7
         return values, np.minimum(after, ends)
 
-    def slices(self, at: Places, sizes: Numbers, ends: Places, kind: pa.DataType) -> tuple[pa.Array, Places]:
+    def slices(self, at: Offsets, sizes: Numbers, ends: Offsets, kind: pa.DataType) -> tuple[pa.Array, Offsets]:
         """Return texts or bytes of these sizes, and where each ends."""
         after = self.behind(at, sizes, ends)
         taken = self._taken(at, after)
@@ -70,20 +70,20 @@ class Chunk:
             self.require(is_text, ends)
             return self._taken(at, np.where(is_text, after, at)).cast(kind), after
 
-    def _taken(self, at: Places, after: Places) -> pa.Array:
+    def _taken(self, at: Offsets, after: Offsets) -> pa.Array:
         # Every other item of an array over all bytes: those between belong to somebody else.
         offsets = np.stack([at, after], axis=1).astype(np.int32).ravel()
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data)]
         every = pa.Array.from_buffers(pa.binary(), max(len(offsets) - 1, 0), buffers)
         return every.take(pa.array(np.arange(0, len(offsets), 2)))
 
-    def behind(self, at: Places, sizes: Numbers, ends: Places) -> Places:
+    def behind(self, at: Offsets, sizes: Numbers, ends: Offsets) -> Offsets:
         """Return where that ends which has these sizes."""
         is_inside = sizes <= (ends - at).astype(np.uint64)
         self.require(is_inside, ends)
         return at + np.where(is_inside, sizes, 0).astype(np.int64)
 
-    def fixed(self, at: Places, numbers: str, ends: Places) -> tuple[Any, Places]:
+    def fixed(self, at: Offsets, numbers: str, ends: Offsets) -> tuple[Any, Offsets]:
         """Return numbers of a fixed size, such as `<f8`, and where each ends."""
         size = np.dtype(numbers).itemsize
         self.require(at + size <= ends, ends)

@@ -43,16 +43,16 @@ _WITHOUT_DESCRIPTIONS = (
 )
 
 _SIDE_BY_SIDE = 4
-_TOLD = 4
+_LINES = 4
 Progress = Callable[[int, int], None]
 """Called with (steps done, steps in all) while jars arrive; looking a jar up and fetching it are a step each."""
 
 
-def told(what: str, say: Callable[[str], None]) -> Progress:
-    """Return what says how far the fetching is, at its beginning and then four times: the lines may be kept."""
+def progress_lines(what: str, say: Callable[[str], None]) -> Progress:
+    """Return a callback that says how far the fetching is, at its beginning and then four times: logs keep them."""
 
     def tell(step: int, steps: int) -> None:
-        if step == 1 or step * _TOLD // steps > (step - 1) * _TOLD // steps:
+        if step == 1 or step * _LINES // steps > (step - 1) * _LINES // steps:
             say(f"fetching {what}: step {step} of {steps}")
 
     return tell

@@ -72,7 +72,7 @@ class ServiceContext:
 
     def fetching(self, what: str) -> jars.Progress:
         """Return what tells how far the fetching of jars is."""
-        return jars.told(what, self.on_progress)
+        return jars.progress_lines(what, self.on_progress)
 
     def certificate(self, name: ServiceName, host: str) -> Path:
         """Return the certificate of a service with its key, signed by the cluster's CA; made once."""

@@ -118,7 +118,7 @@ class DeltaSink(Sink):
         """The same in the types of the table: what is written."""
         self._change: SchemaChange | None = None
         self._staged_as: pa.Schema = None
-        self._writes_anew = False
+        self._rewrites = False
         """Whether the library writes what is staged again: only so can rows be replaced, or columns be added."""
         self._staging = Staging(spec.path)
         self._restores = Restores(spec.path, pipeline, name)
@@ -218,8 +218,8 @@ class DeltaSink(Sink):
 
     def stager(self) -> DeltaStagerFactory:
         """Return what tasks write Parquet with."""
-        self._staged_as, self._writes_anew = self._schema, self._must_write_anew
-        in_partitions = not self._writes_anew
+        self._staged_as, self._rewrites = self._schema, self._must_rewrite
+        in_partitions = not self._rewrites
         return DeltaStagerFactory(self._staging.path, self._staged_with, self._partitions, in_partitions=in_partitions)
 
     @property
@@ -228,7 +228,7 @@ class DeltaSink(Sink):
         return self._schema.append(CHANGE) if self._has_changes else self._schema
 
     @property
-    def _must_write_anew(self) -> bool:
+    def _must_rewrite(self) -> bool:
         return self._replaced is not None or bool(self._change) or bool(self._key)
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
@@ -255,7 +255,7 @@ class DeltaSink(Sink):
             require_unmoved(self.name, self._expected, self.positions(self._expected) or {})
             self._require_all_staged()
             mark_as_ours(self._table)
-            if not self._writes_anew:
+            if not self._rewrites:
                 self._offer()
             for _ in range(_ATTEMPTS):
                 # What is committed is checked against the snapshot that is looked at here, and nothing else is read.
@@ -287,7 +287,7 @@ class DeltaSink(Sink):
             overwrite(self._table, paths, parts, self._schema, properties, adds_columns=adds_columns)
         elif self._key and has_rows:
             upsert(self._table, self._staged_rows(), self._key, f"the table {self.path}", properties)
-        elif self._writes_anew and has_rows and self._replaced is None:
+        elif self._rewrites and has_rows and self._replaced is None:
             append_with_columns(self._table, paths, self._schema, properties)
         else:
             append(self._table, (file for _, file in self._files()), self._partitions.names, properties, now_ms)
@@ -323,7 +323,7 @@ class DeltaSink(Sink):
         """Notice that the table's columns have changed since: the batch is staged again for those that it has now."""
         if not any(each.rows for each in self._staged):
             return
-        if self._schema != self._staged_as or (self._must_write_anew and not self._writes_anew):
+        if self._schema != self._staged_as or (self._must_rewrite and not self._rewrites):
             raise BatchAborted(f"the columns of the table {self.path} have changed while a batch was running")
 
     def maintain(self) -> None:

@@ -119,11 +119,11 @@ class Restores:
                 return newest
             if commit.operation == "RESTORE":
                 return self._true_version(self._restored_by(version), -1)
-            if commit.table_id is not None and self._is_made_anew(version, commit.table_id):
+            if commit.table_id is not None and self._is_recreated(version, commit.table_id):
                 return NONE
         return newest if until < 0 else None
 
-    def _is_made_anew(self, version: int, table_id: str) -> bool:
+    def _is_recreated(self, version: int, table_id: str) -> bool:
         """Return whether the table was another one before this commit."""
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError

@@ -19,8 +19,10 @@ def statistics_of(footer: pq.FileMetaData, metadata: Any) -> dict[str, Any]:
     ids = parquet_path_to_id_mapping(schema)
     plan = compute_statistics_plan(schema, metadata.properties)
     # The library would warn of a column without statistics, which was written so on purpose.
-    untold = {ids[footer.schema.column(at).path] for at in range(footer.num_columns) if not _has_statistics(footer, at)}
-    plan = _less(plan, untold, MetricModeTypes.NONE)
+    unmeasured = {
+        ids[footer.schema.column(at).path] for at in range(footer.num_columns) if not _has_statistics(footer, at)
+    }
+    plan = _less(plan, unmeasured, MetricModeTypes.NONE)
     uncertain = {ids[footer.schema.column(at).path] for at in range(footer.num_columns) if not _has_bounds(footer, at)}
     try:
         return _collected(footer, _less(plan, uncertain, MetricModeTypes.COUNTS), ids)

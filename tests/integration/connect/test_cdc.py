@@ -145,7 +145,7 @@ def test_rows_that_were_deleted_while_nobody_captured_are_gone_from_the_mirror_o
     captures.remove(capture.name)
 
 
-def test_a_table_whose_snapshot_takes_long_is_captured_and_one_that_is_made_anew_is_said_to_be_captured_no_longer(
+def test_a_table_whose_snapshot_takes_long_is_captured_and_one_that_is_recreated_is_said_to_be_captured_no_longer(
     lab: Lab, connect: ServiceAddress, server: Server, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 20_000
@@ -246,7 +246,7 @@ def test_what_is_in_the_way_is_told_with_the_line_that_mends_it(postgres: Runnin
             " Run: ALTER SYSTEM SET wal_level = logical; then restart PostgreSQL"
         ),
         (
-            "the table loose has no primary key: which row a change is of could not be told."
+            "the table loose has no primary key: no change would say which row it is of."
             " Run: ALTER TABLE loose ADD PRIMARY KEY (...)"
         ),
         "there is no table nowhere. Name it with its schema, such as public.orders",

@@ -158,7 +158,7 @@ PART = {
 @pytest.mark.parametrize(
     ("kinds", "told"),
     [
-        ([{"type": "int", "logicalType": "date"}, MILLIS], "whether int or long was written cannot be told"),
+        ([{"type": "int", "logicalType": "date"}, MILLIS], "whether int or long was written is not known"),
         (
             [{**PART, "name": "a.Part"}, {**PART, "name": "b.Part"}],
             "its union has two types that are called 'Part'",

@@ -147,7 +147,7 @@ def test_a_sound_jar_of_somebody_else_is_not_used(folder: Path) -> None:
 @pytest.mark.parametrize(("steps", "said"), [(98, [1, 25, 49, 74, 98]), (2, [1, 2]), (1, [1])])
 def test_how_far_fetching_is_takes_five_lines_at_most(steps: int, said: list[int]) -> None:
     lines: list[str] = []
-    tell = jars.told("Connect", lines.append)
+    tell = jars.progress_lines("Connect", lines.append)
     for step in range(1, steps + 1):
         tell(step, steps)
 

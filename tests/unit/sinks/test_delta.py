@@ -210,7 +210,7 @@ def interrupted(path: Path) -> Interrupted:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_writer_that_was_faster_is_waited_for_and_positions_are_compared_anew(path: Path, times: int) -> None:
+def test_a_writer_that_was_faster_is_waited_for_and_positions_are_compared_again(path: Path, times: int) -> None:
     sink = interrupted(path)
     sink.times = times
 

@@ -86,7 +86,7 @@ def test_what_a_restored_table_lacks_is_written_again_once(tmp_path: Path, *, is
 
 
 @pytest.mark.parametrize("is_running", [True, False], ids=["running", "started again"])
-def test_a_table_that_is_made_anew_in_its_place_has_no_position(tmp_path: Path, *, is_running: bool) -> None:
+def test_a_table_that_is_recreated_in_its_place_has_no_position(tmp_path: Path, *, is_running: bool) -> None:
     driver = Driver(tmp_path)
     driver.write((A, 3), (B, 2))
     DeltaTable.create(str(tmp_path), SCHEMA, mode="overwrite")
@@ -103,7 +103,7 @@ def test_a_table_that_is_made_anew_in_its_place_has_no_position(tmp_path: Path, 
     assert {A: 2, B: 1} == driver.positions == Driver(tmp_path).positions
 
 
-def test_a_table_made_anew_and_then_brought_back_has_the_positions_of_before(tmp_path: Path) -> None:
+def test_a_table_recreated_and_then_brought_back_has_the_positions_of_before(tmp_path: Path) -> None:
     version = Driver(tmp_path).write((A, 3), (B, 2))
     DeltaTable.create(str(tmp_path), SCHEMA, mode="overwrite")
     restored(tmp_path, version)

@@ -308,7 +308,7 @@ def test_a_table_that_another_catalog_has_is_refused(path: Path) -> None:
         Driver(path, catalog=Catalog(path=path.parent / "other.db"))
 
 
-def test_a_table_whose_newest_metadata_alone_are_gone_is_not_made_anew(path: Path) -> None:
+def test_a_table_whose_newest_metadata_alone_are_gone_is_not_recreated(path: Path) -> None:
     driver = Driver(path)
     driver.write(1)
     driver.write(2)

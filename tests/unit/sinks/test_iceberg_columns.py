@@ -161,7 +161,7 @@ def test_files_whose_columns_got_other_ids_meanwhile_are_written_again(path: Pat
     assert [None, 1] == [row["added"] for row in sorted(iceberg_rows(path), key=lambda row: row["id"])]
 
 
-def test_a_column_that_somebody_takes_away_from_a_running_driver_is_not_made_anew(path: Path) -> None:
+def test_a_column_that_somebody_takes_away_from_a_running_driver_is_not_added_again(path: Path) -> None:
     driver = Driver(path)
     driver.write(1)
     with loaded(path).update_schema(allow_incompatible_changes=True) as update:

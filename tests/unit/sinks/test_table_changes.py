@@ -203,7 +203,7 @@ def test_a_key_of_text_finds_the_values_that_changes_leave_out(kind: str, tmp_pa
     assert {"x": ("a", 3), "w": ("b", 3), "z": ("c", 1)} == found
 
 
-def test_a_truncate_leaves_rows_of_a_topic_that_was_made_anew(mirror: Callable[[], Mirror]) -> None:
+def test_a_truncate_leaves_rows_of_a_topic_that_was_recreated(mirror: Callable[[], Mirror]) -> None:
     made, anew = mirror(), SourcePartition("orders", "another-id", 0)
     made.write([put(1, "a", 1), put(2, "b", 1)], 0)
     made.write([put(3, "c", 1)], 0, anew)

@@ -108,7 +108,7 @@ class _Connector:
         with ui.element("section").classes("part") as self.of_slot:
             heading("Replication slot", 2)
             self.slot = ui.element("div").classes("figures")
-            self.slot_told = ui.label("Asking the database …").classes("soft").props('role="status"')
+            self.slot_state = ui.label("Asking the database …").classes("soft").props('role="status"')
         self.of_slot.set_visibility(False)
         with ui.element("section").classes("part"):
             heading("Tasks", 2)
@@ -152,7 +152,7 @@ class _Connector:
             slot = await self.frame.client.get(f"{self.path}/slot")
         except Failed as failure:
             self.slot.clear()
-            self.slot_told.text = str(failure)
+            self.slot_state.text = str(failure)
             return
         known = [
             ("Its state", slot["state"]),
@@ -160,9 +160,9 @@ class _Connector:
             ("WAL that it has not confirmed", size(slot["lag_bytes"])),
         ]
         figures_in(self.slot, [("Slot", slot["slot"]), *(known if not slot["problem"] else [])])
-        told = f"Not known for now: {slot['problem']}" if slot["problem"] else _SLOTS.get(slot["state"], "")
-        self.slot_told.text = told
-        self.slot_told.set_visibility(bool(told))
+        text = f"Not known for now: {slot['problem']}" if slot["problem"] else _SLOTS.get(slot["state"], "")
+        self.slot_state.text = text
+        self.slot_state.set_visibility(bool(text))
 
     async def do(self, what: str) -> None:
         """Do something with the whole connector."""

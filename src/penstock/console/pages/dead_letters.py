@@ -234,8 +234,8 @@ class _Letters:
         with dialog, ui.card():
             heading(f"{what.capitalize()} {plural(counted['found'], 'dead letter')}?", 2)
             which = "Those that you chose" if "letters" in meant else self.title.text
-            told = "They go through their pipeline again, once." if what == "replay" else "It cannot be undone."
-            ui.label(f"{which}. {told}").classes("soft")
+            warning = "They go through their pipeline again, once." if what == "replay" else "It cannot be undone."
+            ui.label(f"{which}. {warning}").classes("soft")
             if counted["gone"]:
                 ui.label(f"{plural(counted['gone'], 'letter')} of them: replayed or discarded in the meantime")
             for each in counted.get("left_out", []):

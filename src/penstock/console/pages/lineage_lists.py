@@ -209,7 +209,7 @@ class _List:
             with ui.element("div").classes("tools"):
                 ui.label(", ".join(narrowed)).classes("soft")
                 ui.link("Show all", list_path(self.kind)).classes("plain")
-        self.told = ui.label().classes("soft number").props('role="status"')
+        self.hint = ui.label().classes("soft number").props('role="status"')
         self.table = self.frame.table(self.of.columns, "id", self.of.empty, rows_per_page=0)
         self.table.props("hide-pagination")
         for column in self.of.columns:
@@ -249,5 +249,5 @@ class _List:
             found = await self.frame.client.get(f"/lineage/{self.kind}", search=search, **self.chosen, **asked)
         self.table.rows = [self.of.row(each, self.frame) for each in found["items"]]
         self.paging.show(len(found["items"]), found["total"])
-        self.told.text = "Words of three letters or more are searched for" if words and not is_searched else ""
-        self.told.set_visibility(bool(self.told.text))
+        self.hint.text = "Words of three letters or more are searched for" if words and not is_searched else ""
+        self.hint.set_visibility(bool(self.hint.text))

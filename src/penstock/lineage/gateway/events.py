@@ -66,7 +66,7 @@ _read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _read_any = msgspec.json.Decoder(msgspec.Raw).decode
 
 Reading = Callable[[bytes, int | None], Record]
-"""Gives the record of one event; the number is its place in a batch, for complaints."""
+"""Returns the record of one event; the number is its place in a batch, for complaints."""
 
 
 def records(body: bytes, limits: GatewayLimits, read: Reading) -> list[Record]:

@@ -38,7 +38,7 @@ def test_what_clean_cannot_do_costs_one_line(cli: Cli, tmp_path: Path, options: 
     assert (True, 1, False) == (reason in said.err, len(said.error_lines), "hunter2" in said.err)
 
 
-def test_a_store_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
+def test_a_store_that_was_recreated_is_another_one(tmp_path: Path) -> None:
     path = tmp_path / "lineage.db"
     schema = pa.schema([("event", pa.string())])
     found = []

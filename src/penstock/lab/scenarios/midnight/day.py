@@ -50,8 +50,8 @@ def events_of_day(events: int, seed: int) -> list[Due]:
 
 
 def _all(options: SeedOptions) -> Iterator[Json]:
-    for _, told in history(options):
-        yield from told
+    for _, events in history(options):
+        yield from events
 
 
 def _due(event: Json) -> Due:
