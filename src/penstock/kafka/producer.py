@@ -17,13 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 from pydantic import BaseModel, Field, model_validator
 
-from penstock.errors import (
-    BadInput,
-    DeliveryFailed,
-    PenstockError,
-    QueueFull,
-    RecordsRefused,
-)
+from penstock.errors import BadInput, DeliveryFailed, PenstockError, QueueFull, RecordsRefused
 from penstock.kafka import topics
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection

@@ -24,8 +24,9 @@ from penstock.record.target import Target
 from penstock.sinks.changes import require_key, without_change
 from penstock.sinks.postgres_changes import fill_in, truncate
 from penstock.sinks.postgres_insert import insert_or_refuse, insert_statements, take_out
-from penstock.sinks.postgres_positions import Identity, PostgresPositions, Row
+from penstock.sinks.postgres_positions import PostgresPositions
 from penstock.sinks.postgres_refusals import without_index_explained
+from penstock.sinks.postgres_rows import Identity, Row
 from penstock.sinks.postgres_server import Server, outage_is_transient
 from penstock.sinks.postgres_session import PostgresSession
 from penstock.sinks.postgres_stage import Stage
@@ -196,7 +197,7 @@ class PostgresSink(Sink):
         with self._session.opened() as connection, self._session.explained(connection):
             self._session.begin(connection)
             self._stage.drop_orphans(connection)
-            self._make_stage(connection, self._positions.look(connection))
+            self._make_stage(connection, self._positions.rows.look(connection))
             connection.commit()
 
     def _make_stage(self, connection: "psycopg.Connection[Any]", table: Identity | None) -> None:

@@ -10,13 +10,13 @@ from penstock.errors import PipelineHalted
 from penstock.sinks.changes import require_key
 from penstock.sinks.merging import STATE, MergeContext, MergingSink, newest
 from penstock.sinks.postgres import Postgres, PostgresSink
-from penstock.sinks.postgres_positions import Row
 from penstock.sinks.postgres_refusals import (
     is_of_the_definition,
     may_be_of_a_row,
     refusal_of,
     without_index_explained,
 )
+from penstock.sinks.postgres_rows import Row
 from penstock.sinks.postgres_server import outage_is_transient
 from penstock.sinks.postgres_table import text_limits
 from penstock.sinks.postgres_types import column_type, require_kept_blanks, row_values

@@ -11,11 +11,12 @@ records to one table, rows say nothing.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import BatchAborted, Conflict
 from penstock.record.formats import POSTGRES_TABLE, require_format
 from penstock.record.positions import Positions, SourcePartition
+from penstock.sinks.postgres_rows import Identity, Row, TableRows
 
 if TYPE_CHECKING:
     import psycopg
@@ -41,17 +42,6 @@ SELECT pg_get_userbyid(relowner), relkind = 'r' AND (
     OR relowner = coalesce((SELECT relowner FROM pg_class WHERE oid = to_regclass(%(table)s)), 0)),
     EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND attname = 'format' AND NOT attisdropped)
 FROM pg_class WHERE oid = to_regclass(%(positions)s)"""
-# A partitioned table has no file of its own; TRUNCATE gives all of its partitions new ones. Tables that inherit from it
-# count like partitions, for its rows may be there.
-_LOOK = """
-SELECT oid, relkind = 'p',
-    (WITH RECURSIVE tree AS (
-        SELECT pg_class.oid AS relid UNION SELECT inhrelid FROM pg_inherits JOIN tree ON inhparent = relid)
-     SELECT hashtextextended(string_agg(pg_relation_filenode(relid)::text, ',' ORDER BY relid), 0)::text FROM tree),
-    (SELECT string_agg(format('%%s %%s %%s %%s', attname, atttypid, atttypmod, attnotnull), ',' ORDER BY attnum)
-     FROM pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
-    (SELECT string_agg(oid::text, ',' ORDER BY oid) FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'c')
-FROM pg_class WHERE oid = to_regclass(%s)"""
 _KEY = "pipeline = %s AND sink = %s AND topic_id = %s AND partition = %s"
 _READ = """
 SELECT topic_id, partition, next_offset, table_oid, table_files, row_topic_id, row_partition, row_offset,
@@ -87,47 +77,15 @@ WHERE (at.pipeline, at.sink) = (%s, %s) AND (former.pipeline, former.sink) = (at
     = (former.topic_id, former.partition, former.next_offset, former.table_oid, former.table_files)"""
 _LEAVE = "DELETE FROM {positions} WHERE (pipeline, sink, table_oid, table_files) = (%s, %s, %s::oid, %s)"
 _NEXT_BATCH = "SELECT coalesce(max(row_batch), 0) + 1 FROM {positions} WHERE pipeline = %s AND sink = %s"
-# One condition for each row, joined by OR: so an index is used if there is one, and one scan is enough if not.
-_FIND = "SELECT DISTINCT _topic_id, _partition, _offset FROM {table} WHERE "
-_IS_HERE = "(_topic_id = %s AND _partition = %s AND _offset = %s)"
-_ANY = "SELECT FROM {table} WHERE "
-_ROWS_OF = "SELECT FROM {table} WHERE _topic_id = %s AND _partition = %s LIMIT 1"
-_IS_BEFORE = "(_topic_id = %s AND _partition = %s AND _offset < %s)"
-_WRITTEN_BY = "SELECT EXISTS (SELECT FROM {table} WHERE xmin = ANY(%s::text[]::xid[]))"
 _SHARERS = """
 SELECT pipeline, sink, topic_id, partition FROM {positions}
 WHERE (pipeline, sink) <> (%s, %s) AND table_oid = ANY(%s::oid[])
     AND (topic_id, partition) IN (SELECT * FROM unnest(%s::text[], %s::integer[]))
 ORDER BY pipeline, sink, topic_id, partition LIMIT 1"""
-_BEYOND = """
-SELECT at.topic_id, at.partition, at.next_offset
-FROM unnest(%s::text[], %s::integer[], %s::bigint[]) AS at (topic_id, partition, next_offset)
-WHERE EXISTS (SELECT FROM {table} AS t
-    WHERE t._topic_id = at.topic_id AND t._partition = at.partition AND t._offset >= at.next_offset)
-ORDER BY at.topic_id, at.partition LIMIT 1"""
-_LAST = "SELECT max(_offset) FROM {table} WHERE _topic_id = %s AND _partition = %s AND _offset < %s"
 _NAME_ANOTHER = """
 UPDATE {positions} SET row_offset = (SELECT max(_offset) FROM {table} WHERE _topic_id = %s AND _partition = %s)
 WHERE pipeline = %s AND sink = %s
     AND row_topic_id = %s AND row_partition = %s AND row_offset >= %s AND row_offset < %s"""
-
-
-class Row(NamedTuple):
-    """The coordinates of a row in the table."""
-
-    topic_id: str
-    partition: int
-    offset: int
-
-
-class Identity(NamedTuple):
-    """What a table is recognised by."""
-
-    oid: int
-    files: str
-    is_partitioned: bool
-    columns: str
-    checks: str | None
 
 
 @dataclass(frozen=True)
@@ -161,7 +119,7 @@ class PostgresPositions:
         self._is_upsert = is_upsert
         self._has_coordinates = has_coordinates
         self._positions = sql.Identifier(*prefix, _TABLE)
-        self._table = sql.Identifier(*prefix, name)
+        self.rows = TableRows(sql.Identifier(*prefix, name))
         self._batch = 1
         self.seen: Identity | None = None
         """The table as it was when positions were read last."""
@@ -175,7 +133,7 @@ class PostgresPositions:
         """Return whether there is a table of positions. What a stranger has made would run code in our name."""
         from psycopg import sql
 
-        named = {"positions": self._positions.as_string(connection), "table": self._table.as_string(connection)}
+        named = {"positions": self._positions.as_string(connection), "table": self.rows.name.as_string(connection)}
         found = connection.execute(_MAKER, named).fetchone()
         if found is not None and not found[1]:
             user = sql.Identifier(connection.info.user).as_string(connection)
@@ -202,7 +160,7 @@ class PostgresPositions:
             (source_partition.topic_id, source_partition.partition): source_partition
             for source_partition in source_partitions
         }
-        table = self.look(connection)
+        table = self.rows.look(connection)
         found = [each for each in self._all(connection) if each.key in wanted] if table else []
         if table and not all(each.belongs_to(table) for each in found):
             strange = [each for each in found if not each.belongs_to(table)]
@@ -213,11 +171,6 @@ class PostgresPositions:
                 found = [each for each in found if each.belongs_to(table)]
         self.seen = table
         return {wanted[each.key]: each.next_offset for each in found}
-
-    def look(self, connection: "psycopg.Connection[Any]") -> Identity | None:
-        """Return what the table is recognised by; None if it is not there."""
-        found = connection.execute(_LOOK, [self._table.as_string(connection)]).fetchone()
-        return None if found is None else Identity(found[0], found[2], found[1], *found[3:])
 
     def _all(self, connection: "psycopg.Connection[Any]") -> list[_Position]:
         rows = connection.execute(self._sql(_READ), self._owner).fetchall() if self._exists(connection) else []
@@ -237,30 +190,18 @@ class PostgresPositions:
         if not rows:
             return True  # nothing was ever written that could be missing
         if not self._has_coordinates:
-            writers = [str(row.offset) for row in newest]
-            (is_there,) = connection.execute(self._sql(_WRITTEN_BY), [writers]).fetchone() or (False,)
-            return bool(is_there) and all(each.oid == table.oid for each in strange)
+            is_there = self.rows.has_any_written_by(connection, [str(row.offset) for row in newest])
+            return is_there and all(each.oid == table.oid for each in strange)
         if is_shared:
             return False
         if self._is_upsert:
             # A row may have given way to one of another partition with its key.
-            return bool(self._find(connection, newest))
-        missing = {*rows} - self._find(connection, rows)
+            return bool(self.rows.find(connection, newest))
+        missing = {*rows} - self.rows.find(connection, rows)
         if not table.is_partitioned or missing & {*newest}:
             return not missing
         # A row may have gone with an old part of the table. If there are others of its partition before it, it has not.
-        return not missing or not self._has_any_before(connection, missing)
-
-    def _find(self, connection: "psycopg.Connection[Any]", rows: Iterable[Row]) -> set[Row]:
-        """Return those of the rows that are in the table."""
-        listed = list(rows)
-        query = self._sql(_FIND + " OR ".join([_IS_HERE] * len(listed)))
-        return {Row(*found) for found in connection.execute(query, [part for row in listed for part in row])}
-
-    def _has_any_before(self, connection: "psycopg.Connection[Any]", rows: Iterable[Row]) -> bool:
-        listed = list(rows)
-        query = self._sql(_ANY + " OR ".join([_IS_BEFORE] * len(listed)) + " LIMIT 1")
-        return connection.execute(query, [part for row in listed for part in row]).fetchone() is not None
+        return not missing or not self.rows.has_any_before(connection, missing)
 
     def _sharer(
         self, connection: "psycopg.Connection[Any]", table: Identity, positions: list[_Position]
@@ -282,7 +223,7 @@ class PostgresPositions:
         others = [(*each.key, each.next_offset) for each in strange if each.oid != table.oid]
         if not others or self._is_upsert or not self._has_coordinates:
             return None
-        return connection.execute(self._sql(_BEYOND), [list(each) for each in zip(*others, strict=True)]).fetchone()
+        return self.rows.first_passed(connection, others)
 
     def hold(self, connection: "psycopg.Connection[Any]", *, alone: bool = False) -> None:
         """Keep the table from being dropped or truncated until the transaction ends; raise if that has happened.
@@ -296,7 +237,7 @@ class PostgresPositions:
                 connection.execute(self._sql(f"LOCK TABLE {{table}} IN {'ACCESS' if alone else 'ROW'} EXCLUSIVE MODE"))
         except errors.UndefinedTable:
             raise BatchAborted(f"the table {self._name} was dropped while a batch was running") from None
-        table = self.look(connection)
+        table = self.rows.look(connection)
         if self.seen is not None and table != self.seen:
             raise BatchAborted(f"the table {self._name} was changed while a batch was running")
         self.seen = table
@@ -326,7 +267,7 @@ class PostgresPositions:
 
         To others it would be one more sink that writes to the table.
         """
-        table = self.look(connection)
+        table = self.rows.look(connection)
         if table is not None:
             pipeline, _ = self._owner
             connection.execute(self._sql(_TAKE_ROWS), [*self._owner, former])
@@ -356,13 +297,13 @@ class PostgresPositions:
                 " stands since it wrote to another table: they would come twice",
                 safe="Nothing was changed",
                 fix="Name an empty table, or delete these rows if no other sink has written them:"
-                f" DELETE FROM {self._table.as_string(connection)} WHERE _topic_id = '{topic_id}'"
+                f" DELETE FROM {self.rows.name.as_string(connection)} WHERE _topic_id = '{topic_id}'"
                 f" AND _partition = {partition} AND _offset >= {at}",
             )
         for each in lost:
             last = None
             if self.seen and self._has_coordinates and not self._is_upsert:
-                (last,) = connection.execute(self._sql(_LAST), [*each.key, each.next_offset]).fetchone() or (None,)
+                last = self.rows.last_before(connection, *each.key, each.next_offset)
             key = [*self._owner, *each.key]
             if self.seen is None or last is None:
                 connection.execute(self._sql(_FORGET), key)
@@ -388,8 +329,7 @@ class PostgresPositions:
         if self.seen is None or not self._has_coordinates or self._is_upsert:
             return
         for each in source_partitions:
-            record = [each.topic_id, each.partition]
-            if each not in known and connection.execute(self._sql(_ROWS_OF), record).fetchone() is not None:
+            if each not in known and self.rows.has_any_of(connection, each.topic_id, each.partition):
                 pipeline, sink = self._owner
                 raise Conflict(
                     f"sink '{sink}' has no position at {each}, and the table {self._name} has rows of it, which would"
@@ -426,4 +366,4 @@ class PostgresPositions:
     def _sql(self, text: str) -> Any:
         from psycopg import sql
 
-        return sql.SQL(text).format(positions=self._positions, table=self._table, version=POSTGRES_TABLE)
+        return sql.SQL(text).format(positions=self._positions, table=self.rows.name, version=POSTGRES_TABLE)

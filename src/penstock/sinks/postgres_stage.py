@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import BatchAborted
-from penstock.sinks.postgres_positions import Identity
+from penstock.sinks.postgres_rows import Identity
 from penstock.sinks.postgres_table import add_columns, text_limits
 
 if TYPE_CHECKING:
