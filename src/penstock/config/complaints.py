@@ -19,7 +19,7 @@ _WORDS = {
     "int_type": "it must be a whole number",
     "less_than": "it must be less than {lt}",
     "less_than_equal": "it must be at most {le}",
-    "list_type": "a list is needed here, such as [a, b]",
+    "list_type": "a list is needed here",
     "missing": "it is required",
     "model_attributes_type": "`key: value` lines are needed here",
     "model_type": "`key: value` lines are needed here",
@@ -46,6 +46,12 @@ def in_words(problem: Any) -> str:
         meant = f"; did you mean '{close}'?" if close else ""
         what = context["discriminator"].strip("'")
         return f"there is no {what} '{context['tag']}': it is one of {', '.join(known)}{meant}"
+    if problem["type"] == "unknown_kind":
+        typed, known = problem.get("input"), context["known"].split(", ")
+        close = (
+            next(filter(None, (nearest(str(each), known) for each in typed)), None) if isinstance(typed, dict) else None
+        )
+        return str(problem["msg"]) + (f"; did you mean '{close}'?" if close else "")
     if problem["type"] in _WORDS:
         return _WORDS[problem["type"]].format(**context)
     return str(problem["msg"]).removeprefix("Value error, ")

@@ -20,6 +20,8 @@ Mark = tuple[int, int]
 
 _BOOL = "tag:yaml.org,2002:bool"
 _CONTRADICTION = "contradiction"
+_WRONG_SHAPES = {"dict_type", "list_type", "model_attributes_type", "model_type", "string_type", "unknown_kind"}
+"""A word where keys belong, say: nobody knows what is meant, and an example says what is."""
 _QUOTED = re.compile(r"""(['"])((?:\\.|(?!\1).)*)\1""")
 """What PyYAML repeats of a file, such as a tag: a password that begins with ! is one. Its own words are in <>."""
 
@@ -102,7 +104,7 @@ def _read(path: Path) -> str:
     except IsADirectoryError:
         raise BadInput(f"{path} is a directory, and a YAML file belongs there") from None
     except UnicodeDecodeError:
-        raise BadInput(f"{path} is not UTF-8 text") from None
+        raise BadInput(f"{path} is not UTF-8 text", fix="Save it in the encoding UTF-8") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
 
@@ -158,6 +160,24 @@ def _all_models(model: type[BaseModel]) -> set[type[BaseModel]]:
     return found
 
 
+def _example(model: type[BaseModel], keys: KeyPath) -> str:
+    """Return how the value of a key, or of an item of its list, is written; empty if its field has no example."""
+    *place, key = keys or ("",)
+    if is_item := isinstance(key, int):
+        *place, key = place or ("",)
+    fields = [
+        field
+        for each in _models_at(model, tuple(place))
+        for name, field in each.model_fields.items()
+        if key in (name, field.alias)
+    ]
+    example = next((each for field in fields for each in field.examples or []), None)
+    if isinstance(example, str):
+        return f'"{example}"'
+    shown = example[0] if is_item and example else example
+    return yaml.safe_dump(shown, default_flow_style=True, sort_keys=False, width=1000).strip() if shown else ""
+
+
 def _annotation_parts(annotation: Any) -> list[Any]:
     inner = getattr(annotation, "__args__", ())
     return [annotation, *(part for argument in inner for part in _annotation_parts(argument))]
@@ -185,6 +205,9 @@ def in_words_of_keys(model: type[BaseModel], problem: Any) -> str:
     """Return what is wrong, and which of the model's keys is meant by one that it does not know."""
     if problem["type"] == "missing":
         return "this key is required"
+    if problem["type"] in _WRONG_SHAPES:
+        words, example = in_words(problem), _example(model, tuple(problem["loc"]))
+        return f"{words}, such as {example}" if example and "did you mean" not in words else words
     if problem["type"] != "extra_forbidden":
         return in_words(problem)
     *place, typed = problem["loc"]

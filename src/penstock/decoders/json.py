@@ -66,6 +66,7 @@ class Json(DecoderModel, frozen=True):
         alias="schema",
         description="Columns as in Spark SQL: `id bigint NOT NULL, at timestamp, tags array<string>`; with a registry"
         " also `registry`, and the columns follow the subject's schemas.",
+        examples=["id bigint NOT NULL, at timestamp"],
     )
     unknown_fields: Literal["ignore", "dead_letter"] = Field(
         "ignore", description="What happens to a record with fields that the schema does not name."

@@ -61,6 +61,11 @@ Step = Sql | Python | Handlers | Cdc | Stateful
 SINKS = Components("penstock.sinks", SinkModel)  # type: ignore[type-abstract]  # the base itself is meant
 
 
+def plain_name(typed: str) -> str:
+    """Return the name that a pipeline can have and that is nearest to what was typed; empty if there is none."""
+    return re.sub("[^a-z0-9]+", "-", typed.lower()).strip("-")[:63]
+
+
 def _plain_sink(sink: SinkModel) -> SinkModel:
     if sink.name is not None and SINK_NAME.fullmatch(sink.name) is None:
         raise contradiction("a sink's name has letters, digits, dashes and underscores", "name")
@@ -91,8 +96,9 @@ _StepByKey = Annotated[
     | Annotated[Stateful, Tag("Stateful")],
     Discriminator(
         _kind_of_step,
-        custom_error_type="step",
-        custom_error_message="a step has one of the keys sql, python, handlers, cdc and stateful",
+        custom_error_type="unknown_kind",
+        custom_error_message="a step has one of the keys {known}",
+        custom_error_context={"known": ", ".join(each.keyword for each in get_args(Step))},
     ),
 ]
 
@@ -136,14 +142,28 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     """A pipeline: one source, a decoder, steps, expectations, sinks."""
 
     name: str = Field(description="Lower-case letters, digits and dashes. Positions, groups and folders carry it.")
-    source: Source = Field(description="Where events come from.")
-    decode: Decode | None = Field(None, description="How bytes become columns; not for a `delta` source.")
-    steps: list[_StepByKey] = Field(default_factory=list, description="What happens to each event, in order.")
+    source: Source = Field(description="Where events come from.", examples=[{"topics": ["orders"]}])
+    decode: Decode | None = Field(
+        None,
+        description="How bytes become columns; not for a `delta` source.",
+        examples=[{"type": "json", "schema": "id bigint NOT NULL, name string"}],
+    )
+    steps: list[_StepByKey] = Field(
+        default_factory=list,
+        description="What happens to each event, in order.",
+        examples=[[{"sql": "SELECT *, amount > 100 AS large FROM events"}]],
+    )
     expect: list[Expectation] = Field(
-        default_factory=list, description="What must be true of each row after the steps."
+        default_factory=list,
+        description="What must be true of each row after the steps.",
+        examples=[[{"name": "amount is known", "that": "amount IS NOT NULL"}]],
     )
     batch: Batch = Field(default_factory=Batch, description="How much is read at once.")
-    sinks: list[SinkSpec] = Field(min_length=1, description="Where rows go. One read of Kafka feeds all of them.")
+    sinks: list[SinkSpec] = Field(
+        min_length=1,
+        description="Where rows go. One read of Kafka feeds all of them.",
+        examples=[[{"type": "delta", "path": "tables/orders"}]],
+    )
     dead_letters: DeadLetters = Field(default_factory=DeadLetters, description="Where failed records go.")
     speed: Literal["scheduled", "stream", "realtime"] = Field(
         "stream",
@@ -171,7 +191,9 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     @classmethod
     def _name_is_plain(cls, value: str) -> str:
         if NAME.fullmatch(value) is None:
-            raise ValueError("a pipeline's name has lower-case letters, digits and dashes, at most 63")
+            plain = plain_name(value)
+            meant = f"; write it as {plain}" if plain else ""
+            raise ValueError(f"a pipeline's name has lower-case letters, digits and dashes, at most 63{meant}")
         return value
 
     @field_validator("spark")

@@ -36,7 +36,7 @@ class Kafka(SourceModel, frozen=True):
     """Topics of the project's Kafka."""
 
     type: Literal["kafka"] = Field("kafka", description="Kafka topics.")
-    topics: list[str] = Field(default_factory=list, description="Names of topics.")
+    topics: list[str] = Field(default_factory=list, description="Names of topics.", examples=[["orders"]])
     pattern: str | None = Field(None, description="Instead of names: a regular expression that whole names match.")
     start: str = Field(
         "earliest",

@@ -153,6 +153,15 @@ def test_what_is_no_document_is_refused(file: Path, content: bytes, expected: st
     assert expected in actual
 
 
+def test_a_file_that_powershell_wrote_is_answered_with_how_to_save_it(file: Path) -> None:
+    file.write_text("topics: {}\n", encoding="utf-16")
+
+    with pytest.raises(BadInput) as refused:
+        document.load(file, Project)
+
+    assert "Save it in the encoding UTF-8" == refused.value.fix
+
+
 def test_a_tag_that_would_build_a_python_object_is_refused(file: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
 

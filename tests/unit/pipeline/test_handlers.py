@@ -153,7 +153,10 @@ def test_a_file_with_no_class_or_several_is_refused(file: Path, code: str, count
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ("name = 'Combat'", ["name: a pipeline's name has lower-case letters, digits and dashes, at most 63"]),
+        (
+            "name = 'Combat'",
+            ["name: a pipeline's name has lower-case letters, digits and dashes, at most 63; write it as combat"],
+        ),
         ("sinks = []", ["sinks: name at least 1 here"]),
         ("decode = None", ["decode: this key is required: say how bytes become columns"]),
         ("on_failure = 'ignore'", ["on_failure.then: it must be 'continue', 'stop' or 'retry'"]),
@@ -281,7 +284,7 @@ def test_a_class_named_in_yaml_needs_none_of_the_handlers(tmp_path: Path) -> Non
             "6:44: steps.0.batcher_column: there is a column of this name already",
         ),
         ('{handlers: "nowhere_at_all:H"}', "6:6: steps.0.handlers: there is no module 'nowhere_at_all'"),
-        ('{handler: "json:H"}', "6:5: steps.0: a step has one of the keys sql, python, handlers, cdc and stateful"),
+        ('{handler: "json:H"}', "6:5: steps.0: a step has one of the keys sql, python, handlers, cdc, stateful"),
     ],
 )
 def test_a_mistake_in_a_step_of_handlers_is_reported_with_its_line_and_key(

@@ -240,11 +240,45 @@ def test_parts_that_do_not_fit_each_other_are_refused_at_the_part_to_change(file
 
 
 @pytest.mark.parametrize(
+    ("line", "instead", "expected"),
+    [
+        (SOURCE, "source: hits", "`key: value` lines are needed here, such as {topics: [orders]}"),
+        (SOURCE, "source: {topics: hits}", "a list is needed here, such as [orders]"),
+        (
+            DECODE,
+            "decode: json",
+            "`key: value` lines are needed here, such as {type: json, schema: 'id bigint NOT NULL, ",
+        ),
+        (
+            DECODE,
+            "decode: {type: json, schema: {id: bigint}}",
+            'it must be text, such as "id bigint NOT NULL, at times',
+        ),
+        (SINK, "  type: delta", "a list is needed here, such as [{type: delta, path: tables/orders}]"),
+        (SINK, "  - delta", "`key: value` lines are needed here, such as {type: delta, path: tables/orders}"),
+        (
+            SINK,
+            f"{SINK}\nsteps: [select hp]",
+            "sql, python, handlers, cdc, stateful, such as {sql: 'SELECT *",
+        ),
+        (SINK, SINK + "\nexpect: [hp > 0]", "`key: value` lines are needed here, such as {name: amount is known, that"),
+        ("name: combat", "name: Game Combat", "digits and dashes, at most 63; write it as game-combat"),
+    ],
+)
+def test_a_word_where_keys_belong_is_answered_with_an_example_of_what_does(
+    file: Path, line: str, instead: str, expected: str
+) -> None:
+    ((_, _, actual),) = complaints(file, START.replace(line, instead))
+
+    assert expected in actual
+
+
+@pytest.mark.parametrize(
     ("step", "expected"),
     [
         pytest.param(
             "{sqll: SELECT * FROM events}",
-            [("steps.0", "a step has one of the keys sql, python, handlers, cdc and stateful")],
+            [("steps.0", "a step has one of the keys sql, python, handlers, cdc, stateful; did you mean 'sql'?")],
             id="typo",
         ),
         pytest.param(

@@ -128,8 +128,9 @@ def test_what_contradicts_is_refused_with_the_key_and_as_in_yaml(file: Path) -> 
     actual = complaint(file, IMPORTS + "pipeline = made(name='Combat', sinks=[])\n").splitlines()
 
     where = "(combat-pipeline.py:8: return PipelineSpec(**{**parts, **more}))"
+    plain = "lower-case letters, digits and dashes, at most 63; write it as combat"
     assert [
-        f"{file}: name: a pipeline's name has lower-case letters, digits and dashes, at most 63 {where}",
+        f"{file}: name: a pipeline's name has {plain} {where}",
         f"{file}: sinks: name at least 1 here {where}",
     ] == actual
 

@@ -37,11 +37,11 @@ def new(
     ] = "",
 ) -> None:
     """Write a commented pipeline file that runs."""
-    from penstock.pipeline.spec import NAME
+    from penstock.pipeline.spec import NAME, plain_name
     from penstock.pipeline.template import template
 
     if NAME.fullmatch(name) is None:
-        plain = re.sub("[^a-z0-9]+", "-", re.sub(r"\.(ya?ml|py)$", "", name.lower())).strip("-")[:63]
+        plain = plain_name(re.sub(r"\.(ya?ml|py)$", "", name, flags=re.IGNORECASE))
         fix = f"Write it as: penstock pipeline new {plain}" if plain else ""
         raise BadInput("a pipeline's name has lower-case letters, digits and dashes, at most 63", fix=fix)
     if topic and from_topic:
