@@ -199,7 +199,8 @@ def down(
         if system.KAFKA in names if names else current.settings.external is None or not parts_stopped:
             with bar("stopping") as shown:
                 stopped = current.own_cluster(shown.describe).down()
-            say(f"stopped node {', '.join(map(str, stopped))}" if stopped else "Kafka was not running")
+            shown_nodes = ", ".join(f"node {each}" for each in stopped)
+            say(f"stopped {shown_nodes}" if stopped else "Kafka was not running")
     except KeyboardInterrupt as interrupt:
         interrupt.add_note(_left_running(current))
         raise
