@@ -219,6 +219,7 @@ def test_a_pipeline_whose_broker_is_missing_waits_says_why_and_can_be_stopped(tm
 
     assert (4, 0, 6) == (started.code, stopped.code, again.code)
     assert "pipeline 'brokerless' is waiting: no Kafka answers at 127.0.0.1:1" in started.err
+    assert "stop it with: penstock pipeline stop brokerless" in started.err
     assert "no Kafka answers at 127.0.0.1:1" in waiting["reason"]
     assert "stopped" == listed()["state"]
 

@@ -97,7 +97,8 @@ def _outcome(done: "Status", watch: str) -> str:
     """Return why a pipeline does not run, and what to look at."""
     reason = done.reason.removeprefix(f"pipeline '{done.pipeline}': ").rstrip(".")
     if done.state == "waiting":
-        return f"is waiting: {reason}. It keeps trying until then. {watch}"
+        stop = f"stop it with: penstock pipeline stop {done.pipeline}"
+        return f"is waiting: {reason}. It keeps trying in the background. {watch}; {stop}"
     return f"{done.state}: {reason}. See also: penstock pipeline logs {done.pipeline}"
 
 

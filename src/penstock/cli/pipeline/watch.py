@@ -93,9 +93,8 @@ def list_(context: typer.Context, as_json: Json = False) -> None:
         print_json(known)
     elif not known:
         session(context).settings.require_no_cluster_above()  # there they have run, most likely
-        say(
-            "no pipeline has run here. Run one with: penstock pipeline run FILE; write one with: penstock pipeline new NAME"
-        )
+        new = "penstock pipeline new NAME"
+        say(f"no pipeline has run here. Run one with: penstock pipeline run FILE; write one with: {new}")
     else:
         rows = [[each.pipeline, each.state, each.events, each.dead, each.lag, each.file] for each in known]
         print_table(["pipeline", "state", "events", "dead", "lag", "file"], rows)
