@@ -5,10 +5,12 @@ Guarantee: a value of a user's function is in its column exactly as it was given
 
 import datetime
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.record.decoded import FLOAT_END
 
@@ -51,8 +53,10 @@ def _of_type(kind: pa.DataType) -> Complaint | None:
         return lambda value: "" if int(value) == value else "no whole number"
     if kind == pa.float32():
         return lambda value: "beyond a float" if FLOAT_END <= abs(value) < math.inf else ""
-    if pa.types.is_timestamp(kind) and kind.tz is None:
-        return _of_time
+    if pa.types.is_timestamp(kind):
+        return partial(_of_time, has_zone=kind.tz is not None)
+    if pa.types.is_date(kind):
+        return _of_date
     if pa.types.is_map(kind):
         return _of_map(_of_field(kind.item_field))
     if pa.types.is_list(kind):
@@ -61,8 +65,22 @@ def _of_type(kind: pa.DataType) -> Complaint | None:
     return _of_struct(kind) if pa.types.is_struct(kind) else None
 
 
-def _of_time(value: Any) -> str:
-    return "a time with a zone" if isinstance(value, datetime.datetime) and value.tzinfo is not None else ""
+def _of_time(value: Any, *, has_zone: bool) -> str:
+    if isinstance(value, float):
+        return "a number with a fraction, and no time"
+    if getattr(value, "nanosecond", 0):
+        return "a time with digits beyond the microsecond"
+    is_zoned = isinstance(value, datetime.datetime) and value.tzinfo is not None
+    return "a time with a zone" if is_zoned and not has_zone else ""
+
+
+def _of_date(value: Any) -> str:
+    if isinstance(value, float):
+        return "a number with a fraction, and no date"
+    if not isinstance(value, datetime.datetime):
+        return ""
+    is_midnight = value.tzinfo is None and value.time() == datetime.time() and not getattr(value, "nanosecond", 0)
+    return "" if is_midnight else "a time, and a date is all that the column takes"
 
 
 def _of_map(item: Complaint | None) -> Complaint:
@@ -79,6 +97,54 @@ def _of_struct(kind: pa.StructType) -> Complaint | None:
     complaints = [(field.name, _of_field(field)) for field in kind]
     listed = [(name, complaint) for name, complaint in complaints if complaint is not None]
     return (lambda value: _first(complaint(value.get(name)) for name, complaint in listed)) if listed else None
+
+
+def cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return columns as these types; raise `SchemaMismatch` if a value would be another then.
+
+    A number becomes the nearest that a `float` has, a time without a zone is UTC, and text is read as Arrow reads it.
+    """
+    made = table.cast(schema)
+    for field, before, after in zip(schema, table.columns, made.columns, strict=True):
+        if before.type != field.type and not all(map(_is_same, _leaves(before), _leaves(after))):
+            raise SchemaMismatch(f"{field.name}: a value of {before.type} that {field.type} cannot hold")
+    return made
+
+
+def _leaves(values: pa.ChunkedArray | pa.Array) -> Iterator[pa.Array]:
+    """Return the plain columns that a column is made of."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_map(values.type):
+        first, last = (values.offsets[at].as_py() for at in (0, -1))
+        parts = [each.slice(first, last - first) for each in (values.keys, values.items)]
+    elif pa.types.is_struct(values.type):
+        parts = values.flatten()
+    elif pa.types.is_nested(values.type):
+        parts = [values.flatten()]
+    else:
+        yield values
+        return
+    for each in parts:
+        yield from _leaves(each)
+
+
+def _is_same(before: pa.Array, after: pa.Array) -> bool:
+    was, now = before.type, after.type
+    if was == now or pa.types.is_null(was) or pa.types.is_string(was) or pa.types.is_large_string(was):
+        return True
+    if pa.types.is_floating(was) and pa.types.is_floating(now):
+        same = pc.or_(pc.is_inf(before), pc.invert(pc.is_inf(after)))
+    elif pa.types.is_timestamp(was) and was.tz and pa.types.is_timestamp(now) and not now.tz:
+        return bool(before.null_count == len(before))
+    else:
+        back = after.cast(was)
+        same = pc.equal(before, back)
+        if pa.types.is_floating(was):
+            same = pc.or_(same, pc.and_(pc.is_nan(before), pc.is_nan(back)))
+    return pc.all(same).as_py() is not False
 
 
 def _first(complaints: Iterable[str]) -> str:

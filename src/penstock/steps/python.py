@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.record.columns import ERROR, user_columns, whole_rows
 from penstock.record.decoded import RecordError, columns_of
 from penstock.record.schema import parse
-from penstock.steps.fitting import SchemaMismatch, requirement
+from penstock.steps.fitting import SchemaMismatch, cast, requirement
 from penstock.steps.step import StepContext, StepModel
 from penstock.steps.user_code import CodeName, NoteFile, UserTask, columns_after, error_from
 
@@ -57,6 +57,19 @@ class Python(StepModel, frozen=True):
     def open(self, context: StepContext) -> "PythonTask":
         """Return what runs inside Spark's tasks."""
         return PythonTask(self, columns_after(self.returns, context.schema), context)
+
+
+def _from_pandas(values: Any, field: pa.Field) -> Any:
+    """Return a column of a frame in the type that it has there: Arrow would cut values to fit another one.
+
+    Objects have no type that could be kept. Those are looked at one by one.
+    """
+    if values.dtype != object:
+        return pa.Array.from_pandas(values)
+    require_fitting = requirement(pa.schema([field]))
+    for value in values[values.notna()]:
+        require_fitting((value,))
+    return pa.Array.from_pandas(values, type=field.type)
 
 
 def _require_row(result: Any, names: list[str], row: dict[str, Any]) -> None:
@@ -156,7 +169,8 @@ class PythonTask(UserTask):
             places = part.index.get_indexer(given.index)
             if (places < 0).any() or not given.index.is_unique:
                 raise ValueError("the index that came back is not that of rows that went in, each at most once")
-            table = pa.Table.from_pandas(given[self._columns.names], self._columns, preserve_index=False)
+            columns = [_from_pandas(given[field.name], field) for field in self._columns]
+            table = cast(pa.Table.from_arrays(columns, self._columns.names), self._columns)
             found = [tuple(row.values()) for row in table.to_pylist()]
             for values in found:
                 require_fitting(values)
@@ -179,7 +193,7 @@ class PythonTask(UserTask):
             given = function(table.slice(first, last - first))
             if isinstance(given, pa.RecordBatch):
                 given = pa.Table.from_batches([given])
-            given = given.select(self._columns.names).cast(self._columns)
+            given = cast(given.select(self._columns.names), self._columns)
             if given.num_rows != last - first:
                 raise ValueError(f"{last - first} rows went in and {given.num_rows} came out")
             parts[first] = given

@@ -220,7 +220,12 @@ def test_a_row_that_is_no_dictionary_fails_its_record(run: Run, result: str) -> 
         ("date", "'2026-01-31'"),
         ("timestamp", "'2026-01-31'"),
         ("timestamp", "datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))"),
+        ("timestamp", "1577836800.5"),
+        ("timestamp", "pandas.Timestamp('2026-01-31T00:00:00.000000001')"),
         ("timestamp_ntz", "datetime(2026, 1, 31, tzinfo=timezone.utc)"),
+        ("date", "datetime(2026, 1, 31, 23, 5)"),
+        ("date", "20484.5"),
+        ("array<date>", "[datetime(2026, 1, 31, 23, 5)]"),
         ("array<int>", "['x']"),
         ("array<int>", "[1, 1.5]"),
         ("array<int>", "[object()]"),
@@ -234,7 +239,7 @@ def test_a_row_that_is_no_dictionary_fails_its_record(run: Run, result: str) -> 
     ],
 )
 def test_a_value_that_does_not_fit_its_column_fails_its_record(run: Run, kind: str, result: str) -> None:
-    code = "from datetime import datetime, timedelta, timezone\nfrom decimal import Decimal\n"
+    code = "import pandas\nfrom datetime import datetime, timedelta, timezone\nfrom decimal import Decimal\n"
     code += f"def f(row):\n    return {{'r': {result} if row['s'] == 'y' else None}}\n"
 
     actual = run(code, THREE, returns=f"r {kind}")
@@ -250,14 +255,53 @@ def test_a_value_that_does_not_fit_its_column_fails_its_record(run: Run, kind: s
         ("bigint", "2.0", 2),
         ("bigint", "numpy.int64(2**53 + 1)", 2**53 + 1),
         ("float", "float('inf')", float("inf")),
+        ("date", "datetime(2026, 1, 31)", datetime.date(2026, 1, 31)),
         ("array<int>", "[1.0, None]", [1, None]),
         ("map<string, int>", "[('a', 1)]", {"a": 1}),
     ],
 )
 def test_a_value_that_is_the_same_in_its_column_fits(run: Run, kind: str, result: str, expected: Any) -> None:
-    actual = run(f"import numpy\ndef f(row):\n    return {{'r': {result}}}\n", THREE, returns=f"r {kind}")
+    code = f"import numpy\nfrom datetime import datetime\ndef f(row):\n    return {{'r': {result}}}\n"
+    actual = run(code, THREE, returns=f"r {kind}")
 
     assert ([], [(expected,)] * 3) == (errors(actual), users(actual))
+
+
+_TABLES: dict[On, str] = {
+    "pandas": "frame['r'] = pandas.array([{0}, {1}, {0}]{2})[frame.index + 3]\n    return frame",
+    "arrow": "return pyarrow.table({{'r': pyarrow.array([{0}, {1}, {0}]{2}).take(pyarrow.compute.subtract(frame['a'], 1))}})",
+}
+
+
+@pytest.mark.parametrize(
+    ("on", "kind", "fits", "does_not", "made_as"),
+    [
+        ("arrow", "float", "0.1", "1e300", ""),
+        ("arrow", "float", "float('inf')", "-1e39", ""),
+        ("arrow", "decimal(10,2)", "1.5", "1.005", ""),
+        ("arrow", "boolean", "1", "2", ""),
+        ("arrow", "date", "datetime(2026, 1, 31)", "datetime(2026, 1, 31, 0, 0, 1)", ""),
+        ("arrow", "timestamp_ntz", "None", "datetime(2026, 1, 31, 9)", ", pyarrow.timestamp('us', 'Europe/Berlin')"),
+        ("arrow", "array<float>", "[0.1, None]", "[1.0, 1e300]", ""),
+        ("arrow", "struct<x: date>", "{'x': datetime(2026, 1, 31)}", "{'x': datetime(2026, 1, 31, 1)}", ""),
+        ("arrow", "map<string, float>", "[('k', 1.5)]", "[('k', 1e300)]", ", pyarrow.map_('string', 'double')"),
+        ("pandas", "float", "0.1", "1e300", ", dtype='float64'"),
+        ("pandas", "boolean", "1", "2", ", dtype='int64'"),
+        ("pandas", "date", "pandas.Timestamp(2026, 1, 31)", "pandas.Timestamp(2026, 1, 31, 1)", ""),
+        ("pandas", "date", "datetime(2026, 1, 31)", "datetime(2026, 1, 31, 1)", ", dtype=object"),
+        ("pandas", "float", "0.1", "1e300", ", dtype=object"),
+    ],
+)
+def test_a_value_of_many_that_its_column_cannot_hold_fails_its_record_alone(
+    run: Run, on: On, kind: str, fits: str, does_not: str, made_as: str
+) -> None:
+    body = _TABLES[on].format(fits, does_not, made_as)
+    code = f"import pandas, pyarrow, pyarrow.compute\nfrom datetime import datetime\ndef f(frame):\n    {body}\n"
+
+    actual = run(code, THREE, on=on, returns=f"r {kind}")
+
+    assert [(101, "SchemaMismatch")] == errors(actual)
+    assert users(actual)[0] == users(actual)[2]
 
 
 @pytest.mark.parametrize("on", EVERY)
