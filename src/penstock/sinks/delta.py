@@ -51,7 +51,7 @@ from penstock.sinks.sink import (
     require_landed,
 )
 from penstock.sinks.staging import Staging
-from penstock.sinks.table_folder import TableFolder, require_no_rows
+from penstock.sinks.table_folder import TableFolder, require_empty, require_no_rows
 
 if TYPE_CHECKING:
     from penstock.sinks.merging import MergeContext, MergingSink
@@ -176,12 +176,16 @@ class DeltaSink(Sink):
 
     def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:
         """Raise if rows of the table would come twice; with a key they take the place of those that are there."""
-        if self._key or recovery.may_repeat or not set(COORDINATES) <= set(self._schema.names):
+        if self._key or recovery.may_repeat:
             return False
-        asked = list(source_partitions)
-        there = self.positions(asked) or {}
+        asked, what = list(source_partitions), f"the table {self.path} of sink '{self.name}'"
+        there = self.positions([*asked, *recovery.committed]) or {}
+        if not set(COORDINATES) <= set(self._schema.names):
+            has_rows = not there and self._table.to_pyarrow_dataset().count_rows() > 0
+            require_empty(what, self._pipeline, has_rows=has_rows)
+            return False
         missing = [each for each in asked if each not in there]
-        require_no_rows(f"the table {self.path} of sink '{self.name}'", self._pipeline, missing, self._has_rows)
+        require_no_rows(what, self._pipeline, missing, self._has_rows)
         return False
 
     def _has_rows(self, source_partition: SourcePartition) -> bool:

@@ -41,7 +41,7 @@ from penstock.sinks.sink import (
     require_landed,
 )
 from penstock.sinks.staging import Staging
-from penstock.sinks.table_folder import TableFolder, require_no_rows
+from penstock.sinks.table_folder import TableFolder, require_empty, require_no_rows
 
 if TYPE_CHECKING:
     from penstock.sinks.iceberg_commit import Change
@@ -169,12 +169,15 @@ class IcebergSink(Sink):
     def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:
         """Raise if rows of the table would come twice; with a key they take the place of those that are there."""
         table = self._table.load()
-        if self._spec.key or recovery.may_repeat or not set(COORDINATES) <= set(self._table.file_schema.names):
+        if self._spec.key or recovery.may_repeat:
             return False
-        asked = list(source_partitions)
+        asked, what = list(source_partitions), f"the table {self._spec.path} of sink '{self.name}'"
         there = self._found(table, asked)
+        if not set(COORDINATES) <= set(self._table.file_schema.names):
+            ours = [each for each in self._all(table) if each.startswith(f"{self._pipeline}/{self.name}/")]
+            require_empty(what, self._pipeline, has_rows=not ours and table.scan().count() > 0)
+            return False
         missing = [each for each in asked if each not in there]
-        what = f"the table {self._spec.path} of sink '{self.name}'"
         require_no_rows(what, self._pipeline, missing, lambda each: _has_rows(table, each))
         return False
 

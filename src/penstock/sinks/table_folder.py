@@ -77,3 +77,15 @@ def require_no_rows(
                 f" _topic_id = '{each.topic_id}' out of the table; or, if they may come again, run: penstock pipeline"
                 f" rebuild {pipeline} --may-repeat",
             )
+
+
+def require_empty(what: str, pipeline: str, *, has_rows: bool) -> None:
+    """Raise if a table without coordinates has rows, and no position of the sink: these may be the rows of a copy."""
+    if has_rows:
+        raise Conflict(
+            f"{what} has rows and no position of this pipeline, as a copy has: without `coordinates` nobody can tell"
+            " which records they are of, and they could come twice if it were filled from the source's start",
+            safe="Nothing was changed",
+            fix="Give the sink another `path`, which is filled from the source's start, or empty the table; or, if rows"
+            f" may come again, run: penstock pipeline rebuild {pipeline} --may-repeat",
+        )

@@ -16,7 +16,7 @@ from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.record.schema import parse
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.delta_table import table_lock
-from penstock.sinks.sink import Staged
+from penstock.sinks.sink import Recovery, Staged
 
 A, B = SourcePartition("orders", "Ab-_9", 0), SourcePartition("orders", "Ab-_9", 1)
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -391,3 +391,23 @@ def test_the_number_of_rows_is_in_the_log_so_that_counting_reads_no_data(path: P
 
     actions = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True))
     assert [2] == actions.column("num_records").to_pylist()
+
+
+def test_a_copy_without_coordinates_is_not_filled_with_the_same_rows_again(path: Path) -> None:
+    sink = opened(path)
+    commit(sink, {A: None}, staged(sink, OffsetRange(A, 0, 3), 1, 2, 3))
+    again = SourcePartition("orders", "recreated", 0)
+    assert not sink.recover([A, B])  # B has no record yet
+    assert not sink.recover([again], Recovery({A: 3}))  # the topic was recreated, and the former checkpoint knows that
+    sink.close()
+    rows = DeltaTable(str(path)).to_pyarrow_table()
+    shutil.rmtree(path)
+    write_deltalake(str(path), rows)
+    copy = opened(path)
+
+    with pytest.raises(Conflict, match="has rows and no position of this pipeline.*rebuild combat --may-repeat"):
+        copy.recover([A, B], Recovery({A: 3}))
+
+    assert not copy.recover([A, B], Recovery(may_repeat=True))
+    DeltaTable(str(path)).delete()
+    assert not copy.recover([A, B])

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import Conflict, PenstockError, PositionLost, PositionsMoved, SinkUnavailable
+from penstock.record.positions import SourcePartition
 from penstock.sinks import iceberg_commit
 from penstock.sinks.iceberg_catalog import Catalog, make_catalog, open_catalog
 from penstock.sinks.iceberg_positions import PROPERTY
+from penstock.sinks.sink import Recovery
 
 from support.iceberg_driver import SCHEMA, A, B, Driver, loaded
 from support.iceberg_tables import iceberg_rows
@@ -393,3 +395,23 @@ def test_snapshots_that_somebody_expires_at_the_same_time_let_the_batch_run_agai
 
     assert [1, 2, 3] == ids(path)
     assert 3 == len(list(path.glob("data/*")))
+
+
+def test_a_copy_without_coordinates_is_not_filled_with_the_same_rows_again(path: Path) -> None:
+    driver = Driver(path)
+    driver.write(1, 2, 3)
+    again = SourcePartition("orders", "recreated", 0)
+    assert not driver.sink.recover([A, B])  # B has no record yet
+    assert not driver.sink.recover([again])  # the topic was recreated
+    table = loaded(path)
+    rows, catalog = table.scan().to_arrow(), table.catalog
+    catalog.drop_table(table.name())
+    catalog.create_table(table.name(), table.schema(), location=table.location()).append(rows)
+    copy = Driver(path).sink
+
+    with pytest.raises(Conflict, match="has rows and no position of this pipeline.*rebuild combat --may-repeat"):
+        copy.recover([A, B], Recovery({A: 3}))
+
+    assert not copy.recover([A, B], Recovery(may_repeat=True))
+    loaded(path).delete()
+    assert not copy.recover([A, B])
