@@ -197,6 +197,15 @@ def add_run(
     return id_
 
 
+def add_operation(address: StoreAddress, run_id: uuid.UUID, created_at: datetime.datetime) -> uuid.UUID:
+    """Put an operation that never said its end into a store, and return its id."""
+    id_ = uuid.uuid4()
+    _insert(
+        address, tables.operation, {"id": id_, "run_id": run_id, "created_at": created_at, "status": 0, "name": "o"}
+    )
+    return id_
+
+
 def add_io(address: StoreAddress, run_id: uuid.UUID, created_at: datetime.datetime) -> uuid.UUID:
     """Put an input of some operation of a run into a store, and return the operation's id."""
     id_ = uuid.uuid4()

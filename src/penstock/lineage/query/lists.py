@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, Table, and_, func, or_, select
 
@@ -92,8 +93,8 @@ def jobs(connection: Connection, query: JobsQuery) -> Page[JobDetailed]:
 def runs(connection: Connection, query: RunsQuery) -> Page[RunDetailed]:
     """Return a page of runs, the latest first."""
     of, job = tables.run.c, tables.job.c
+    window = Window(query.since, query.until).with_streams(connection)
     conditions = [
-        *Window(query.since, query.until).holds(of.created_at),
         *([by_uuid(connection, of.id, of.created_at, query.run_id)] if query.run_id else []),
         *_chosen(connection, of.parent_run_id, query.parent_run_id),
         *_chosen(connection, of.job_id, query.job_id),
@@ -131,14 +132,15 @@ def runs(connection: Connection, query: RunsQuery) -> Page[RunDetailed]:
             for each in found.values()
         }
 
-    return _page(connection, query, _latest_first(select(of.id).select_from(source).where(*conditions), of), details)
+    chosen = select(of.id).select_from(source).where(*conditions)
+    return _page(connection, query, _latest_first(connection, chosen, of, window, window.stream_runs), details)
 
 
 def operations(connection: Connection, query: OperationsQuery) -> Page[OperationDetailed]:
     """Return a page of operations, the latest first."""
     of = tables.operation.c
+    window = Window(query.since, query.until).with_streams(connection)
     conditions = [
-        *Window(query.since, query.until).holds(of.created_at),
         *([by_uuid(connection, of.id, of.created_at, query.operation_id)] if query.operation_id else []),
         *_chosen(connection, of.run_id, query.run_id),
     ]
@@ -157,7 +159,8 @@ def operations(connection: Connection, query: OperationsQuery) -> Page[Operation
             for number, each in history.operations(connection, ids).items()
         }
 
-    return _page(connection, query, _latest_first(select(of.id).where(*conditions), of), details)
+    chosen = select(of.id).where(*conditions)
+    return _page(connection, query, _latest_first(connection, chosen, of, window, window.streams), details)
 
 
 def locations(connection: Connection, query: LocationsQuery) -> Page[LocationDetailed]:
@@ -223,11 +226,20 @@ def distinct(connection: Connection, column: ColumnElement[Any]) -> list[str]:
     return sorted(found)
 
 
-def _latest_first(statement: Select[Any], of: Any) -> list[Select[Any]]:
-    """Return what is to be listed; what a wrong clock has put years ahead is last, or it would be first for years."""
+def _latest_first(
+    connection: Connection, chosen: Select[Any], of: Any, window: Window, streams: Collection[UUID]
+) -> list[Select[Any]]:
+    """Return what of the chosen is to be listed: what began within the window, then streams that go on from before it.
+
+    What a wrong clock has put years ahead is last, or it would be first for years.
+    """
     latest = horizon()
-    ordered = statement.order_by(of.created_at.desc(), of.id.desc())
-    return [ordered.where(of.created_at <= latest), ordered.where(of.created_at > latest)]
+    ordered = chosen.order_by(of.created_at.desc(), of.id.desc())
+    within = ordered.where(*window.holds(of.created_at))
+    before = []
+    if streams:
+        before = [ordered.where(of.created_at < window.since, by_uuid(connection, of.id, of.created_at, streams))]
+    return [within.where(of.created_at <= latest), *before, within.where(of.created_at > latest)]
 
 
 def _page(

@@ -28,7 +28,9 @@ class Window:
     streams: tuple[UUID, ...] = ()
     """Streaming operations that had begun before and were not over: what they do counts, said within or before."""
     streams_since: datetime.datetime | None = None
-    """When the first of them began."""
+    """The hour in which the first of them began."""
+    stream_runs: tuple[UUID, ...] = ()
+    """The runs that they belong to, which last as long."""
 
     def with_streams(self, connection: Connection) -> Self:
         """Return the window with the streaming operations that go on from before it, silent as they may be."""
@@ -36,14 +38,22 @@ class Window:
             return self
         of, run = tables.operation.c, tables.run.c
         rows = connection.execute(
-            select(of.id, of.created_at)
+            select(of.id, of.created_at, of.run_id)
             .select_from(tables.operation.outerjoin(tables.run, run.id == of.run_id))
             .where(of.type == "STREAMING", of.created_at < self.since)
             .where(or_(of.ended_at.is_(None), of.ended_at >= self.since))
             .where(or_(run.ended_at.is_(None), run.ended_at >= self.since))
         ).all()
-        begun = min((row.created_at for row in rows), default=None)
-        return replace(self, streams=tuple({row.id for row in rows}), streams_since=begun)
+        if not rows:
+            return self
+        begun = min(row.created_at for row in rows)
+        return replace(
+            self,
+            streams=tuple({row.id for row in rows}),
+            # Without a UUIDv7, what an operation does is kept under the whole hour of the clock, before it began.
+            streams_since=begun.replace(minute=0, second=0, microsecond=0),
+            stream_runs=tuple({row.run_id for row in rows}),
+        )
 
     def holds(self, created_at: ColumnElement[Any]) -> list[ColumnElement[bool]]:
         """Return the conditions, by which partitions outside are left alone."""

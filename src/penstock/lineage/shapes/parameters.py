@@ -113,7 +113,7 @@ class TagsQuery(Paging):
 class RunsQuery(Paging, _WithWindow):
     """Which runs."""
 
-    since: Moment | None = Field(default=None, description="Made at this time or later.")
+    since: Moment | None = Field(default=None, description="Made at this time or later, or a stream that goes on then.")
     until: Moment | None = Field(default=None, description="Made at this time or earlier.")
     run_id: Uuids = Field(default_factory=list, description="Only these.")
     search_query: SearchQuery | None = Field(
@@ -144,7 +144,7 @@ class RunsQuery(Paging, _WithWindow):
 class OperationsQuery(Paging, _WithWindow):
     """Which operations."""
 
-    since: Moment | None = Field(default=None, description="Made at this time or later.")
+    since: Moment | None = Field(default=None, description="Made at this time or later, or a stream that goes on then.")
     until: Moment | None = Field(default=None, description="Made at this time or earlier.")
     operation_id: Uuids = Field(default_factory=list, description="Only these.")
     run_id: Uuids = Field(default_factory=list, description="Only those of these runs; needs `since`.")

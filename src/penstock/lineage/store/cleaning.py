@@ -2,9 +2,10 @@
 
 What a row tells of was over before the border: a run or operation began and ended before it, an hour of reading or
 writing ended before it. What still runs stays, however long ago it began; of a run or operation that never said so
-itself, what is younger below it says so. Where a wrong clock has put a time years ahead, the end alone counts. The
-catalogue stays. In PostgreSQL a partition of which nothing stays is dropped whole; of one that reaches over the border,
-or holds what stays, rows are deleted.
+itself, what is younger below it says so. An operation that never said its end is over with its run. What a stream that
+goes on was last seen to read and write stays with it: every answer shows that. Where a wrong clock has put a time years
+ahead, the end alone counts. The catalogue stays. In PostgreSQL a partition of which nothing stays is dropped whole; of
+one that reaches over the border, or holds what stays, rows are deleted.
 """
 
 import datetime
@@ -23,7 +24,7 @@ from penstock.lineage.store.partitions import found
 from penstock.lineage.store.sessions import PostgresSession, Session, open_session
 
 _ORDER = ("run", "operation", "input", "output", "column_lineage")
-"""A run that never said so itself is judged by its operations, so it comes before them."""
+"""A run that never said so itself is judged by its operations, so it comes before them; that one is gone ends them."""
 _HOUR = datetime.timedelta(hours=1)
 _FAR = datetime.timedelta(days=3 * 366)
 """No partition with bounds reaches that far ahead: such times are those of wrong clocks, and say nothing."""
@@ -31,6 +32,8 @@ _YOUNGER = "(each.status = 0 OR each.created_at >= :border OR each.ended_at >= :
 _USED = """EXISTS (SELECT 1 FROM input AS each WHERE each.{column} = old.id AND each.created_at > :hour)
         OR EXISTS (SELECT 1 FROM output AS each WHERE each.{column} = old.id AND each.created_at > :hour)"""
 _SILENT = "status = -1 AND ended_at IS NULL"
+_RUN_IS_OVER = """NOT EXISTS (SELECT 1 FROM run AS whole
+            WHERE whole.id = old.run_id AND (whole.ended_at IS NULL OR whole.ended_at >= :border))"""
 # ruff: noqa: S608 - built of the names of our own tables
 _OVER = {
     "run": f"""(created_at < :border AND (ended_at < :border OR ({_SILENT}
@@ -39,11 +42,21 @@ _OVER = {
         AND NOT ({_USED.format(column="run_id")}))))
         OR (created_at >= :far AND ended_at < :border)""",
     "operation": f"""(created_at < :border AND (ended_at < :border
+        OR (ended_at IS NULL AND {_RUN_IS_OVER})
         OR ({_SILENT} AND NOT ({_USED.format(column="operation_id")}))))
         OR (created_at >= :far AND ended_at < :border)""",
 }
-_HOUR_IS_OVER = """created_at <= :hour OR (created_at >= :far
-    AND NOT EXISTS (SELECT 1 FROM operation AS old_one WHERE old_one.id = old.operation_id{and_stays}))"""
+_HOUR_IS_OVER = """(created_at <= :hour AND NOT (operation_id IN (SELECT stream.id FROM operation AS stream
+        WHERE stream.type = 'STREAMING' AND NOT coalesce({stream_is_over}, false))
+        AND NOT EXISTS (SELECT 1 FROM {table} AS later WHERE later.operation_id = old.operation_id
+            AND {of_the_same} AND later.created_at > old.created_at)))
+    OR (created_at >= :far AND NOT EXISTS (SELECT 1 FROM operation AS its
+        WHERE its.id = old.operation_id AND NOT coalesce({its_is_over}, false)))"""
+_SAME = {
+    **dict.fromkeys(("input", "output"), ("dataset_id",)),
+    "column_lineage": ("source_dataset_id", "target_dataset_id"),
+}
+"""By which columns a row of the same operation tells of the same data."""
 _FACETS = """
 FROM run_facet AS facet WHERE seen_at < :border
     AND NOT EXISTS (SELECT 1 FROM run AS old WHERE old.id = facet.run_id{and_run})
@@ -89,16 +102,21 @@ def _bound(session: Session, text: str, border: datetime.datetime) -> tuple[str,
     return _TIME.sub("?", text), [session.time(times[each]) for each in _TIME.findall(text)]
 
 
-def _condition(table: str, *, dry_run: bool) -> str:
-    """Return which rows go, in SQL; operations that would go are still there in a dry run."""
+def _condition(table: str) -> str:
+    """Return which rows go, in SQL; in a dry run, operations that would go are still there."""
     if table in _OVER:
         return _OVER[table]
-    over = _OVER["operation"].replace("old.id", "old_one.id") if dry_run else ""
-    return _HOUR_IS_OVER.format(and_stays=f" AND NOT coalesce({over}, false)" if over else "")
+    over = _OVER["operation"]
+    return _HOUR_IS_OVER.format(
+        table=table,
+        of_the_same=" AND ".join(f"later.{each} = old.{each}" for each in _SAME[table]),
+        stream_is_over=over.replace("old.", "stream."),
+        its_is_over=over.replace("old.", "its."),
+    )
 
 
 def _clean(session: Session, table: str, border: datetime.datetime, *, dry_run: bool) -> Cleaned:
-    where, values = _bound(session, _condition(table, dry_run=dry_run), border)
+    where, values = _bound(session, _condition(table), border)
     session.begin()
     dropped: list[str] = []
     rows = 0

@@ -189,6 +189,15 @@ def test_a_stream_that_is_silent_is_in_every_window_until_it_ends(rows: Rows, gr
     assert 0 == edges(begun - 2 * _HOUR, begun - _HOUR)
 
 
+def test_a_stream_whose_id_holds_no_time_is_in_every_window_too(rows: Rows) -> None:
+    table, job, begun = rows.dataset("table"), rows.job("stream"), NOON - datetime.timedelta(days=90)
+    run = rows.run(job, begun)
+    operation = rows.operation(run, begun + _HOUR / 3, uuid.uuid4(), type="STREAMING")
+    rows.written(job, run, operation, table, begun)  # the whole hour of the clock, as extraction keeps it
+
+    assert [str(operation)] == list(_ask(rows, "DATASET", table, granularity="OPERATION").nodes.operations)
+
+
 def test_a_stream_is_over_with_the_run_that_it_belongs_to(rows: Rows) -> None:
     table, job, begun = rows.dataset("table"), rows.job("stream"), NOON - datetime.timedelta(days=90)
     runs = [rows.run(job, begun, ended_at=ended) for ended in (NOON - 30 * _HOUR, None)]

@@ -2,6 +2,7 @@ import datetime
 import uuid
 from pathlib import Path
 
+import orjson
 import pytest
 
 from penstock.lineage.store.address import StoreAddress
@@ -9,7 +10,8 @@ from penstock.lineage.store.cleaning import clean
 from penstock.lineage.store.database import migrate
 
 from support import lineage_odd_times as odd_times
-from support.lineage_store import add_io, add_run, ids_of
+from support.lineage_samples import job_type
+from support.lineage_store import add_io, add_operation, add_run, ids_of
 from support.lineage_stories import write_in_batches
 
 BORDER = datetime.datetime(2026, 3, 15, 12, tzinfo=datetime.UTC)
@@ -99,3 +101,31 @@ def test_what_never_said_that_it_began_stays_as_long_as_it_reads_or_writes(addre
 
     assert would == clean(address, BORDER, dry_run=False)
     assert [{active}] * 5 == list(_left(address).values())
+
+
+def _stream(run_id: uuid.UUID, kind: str, days: int) -> bytes:
+    event = orjson.loads(odd_times.event((run_id, kind, BORDER - days * DAY)))
+    event["job"]["facets"] = job_type("FLINK", "JOB", "STREAMING")
+    return orjson.dumps(event)
+
+
+def test_what_a_stream_that_goes_on_was_last_seen_to_do_stays_with_it(address: StoreAddress) -> None:
+    silent, over = (odd_times.run_id(BORDER - 90 * DAY, number) for number in range(2))
+    events = [_stream(run_id, "RUNNING", days) for run_id in (silent, over) for days in (90, 80, 70)]
+    write_in_batches(address, [*events, _stream(over, "COMPLETE", 60)], size=1)
+    would = clean(address, BORDER, dry_run=True)
+
+    assert would == clean(address, BORDER, dry_run=False)
+    assert {silent} == ids_of(address, "operation")
+    for table in ("input", "output", "column_lineage"):
+        assert {silent} == ids_of(address, table, "operation_id")
+        assert {BORDER - 70 * DAY} == ids_of(address, table, "created_at")
+
+
+def test_an_operation_that_never_said_its_end_goes_with_the_run_that_ended(address: StoreAddress) -> None:
+    killed, running = (add_run(address, BORDER - 90 * DAY, ended) for ended in (BORDER - 80 * DAY, None))
+    _gone, kept = (add_operation(address, each, BORDER - 90 * DAY) for each in (killed, running))
+    would = clean(address, BORDER, dry_run=True)
+
+    assert would == clean(address, BORDER, dry_run=False)
+    assert {kept} == ids_of(address, "operation")
