@@ -35,7 +35,14 @@ def console(
             help="Port to listen on; 0 takes a free one.",
         ),
     ] = None,
-    sign_in: Annotated[bool, typer.Option("--sign-in", help="Have people sign in on this machine, too.")] = False,
+    sign_in: Annotated[
+        bool | None,
+        typer.Option(
+            "--sign-in/--no-sign-in",
+            show_default="where Kafka, or another server, asks the console for a login",
+            help="Have people sign in on this machine, too.",
+        ),
+    ] = None,
     role: Annotated[Role, typer.Option(help="What those may do who need not sign in.")] = "admin",
     downloads: Annotated[
         bool, typer.Option("--downloads/--no-downloads", help="Whether records can be taken away as a file.")

@@ -35,6 +35,8 @@ class ServiceModel(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     """Whether it asks for a login on any cluster."""
     acts_as_user: ClassVar[bool] = False
     """Whether it uses Kafka as its user does, so that it asks for a login wherever Kafka does."""
+    acts_elsewhere: ClassVar[bool] = False
+    """Whether it so uses further clusters and the registry, too."""
     usual_port: ClassVar[int | None] = None
     """What it takes if no port is named and this one is free; else, and if there is none, a free one."""
 
@@ -129,6 +131,7 @@ class ConsoleService(OwnService):
     """The console, as `penstock console` serves it."""
 
     acts_as_user: ClassVar[bool] = True
+    acts_elsewhere: ClassVar[bool] = True
     port: int | None = Field(
         None, ge=0, le=65_535, description="Port to listen on; if left out, 8080 or, where that is taken, a free one."
     )

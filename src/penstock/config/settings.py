@@ -131,6 +131,24 @@ class Settings:
         return tuple(name for name in os.environ if name.startswith("PENSTOCK_") or name in {*named, "XDG_CACHE_HOME"})
 
     @property
+    def has_login(self) -> bool:
+        """Whether Kafka knows who acts with these settings; it is not asked."""
+        if self.external is not None:
+            return self.external.knows_clients
+        known = cluster_state.load(self.home / "broker")
+        return known is not None and known.secure
+
+    @property
+    def has_logins_elsewhere(self) -> bool:
+        """Whether a further cluster, or the registry, knows who acts with these settings."""
+        if any(each.knows_clients for each in self.project.clusters.values()):
+            return True
+        try:
+            return self.registry().knows_clients
+        except (NotFound, BadInput):  # there is none, or none that can be used
+            return False
+
+    @property
     def connect_group(self) -> str:
         """The group of the project's Kafka Connect, by which its topics are called."""
         connect = self.project.services.connect

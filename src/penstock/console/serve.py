@@ -32,7 +32,9 @@ class ConsoleOptions(BaseModel):
     port: int | None = Field(
         description="Port to listen on; 0 takes a free one. Left out: 8080, or a free one where that is taken."
     )
-    sign_in: bool = Field(description="Whether people on this machine have to sign in, too.")
+    sign_in: bool | None = Field(
+        description="Whether people on this machine have to sign in, too. Left out: where the console has a login."
+    )
     role: Role = Field(description="What those may do who need not sign in.")
     downloads: bool = Field(description="Whether records can be taken away as a file.")
     certificate: Path | None = Field(description="Certificate (PEM), to serve HTTPS.")
@@ -58,7 +60,7 @@ def serve(
     """
     require_certificate(options.certificate, options.key)
     is_local = is_loopback(options.host)
-    sign_in = _sign_in(settings) if options.sign_in or not is_local else None
+    sign_in = _sign_in(settings) if _asks(settings, options, is_local=is_local) else None
     if not is_local and options.certificate is None:
         warn("without --certificate, passwords and tokens can be read on their way")
     listener = _listen(options, warn)
@@ -91,6 +93,15 @@ def _listen(options: ConsoleOptions, warn: Callable[[str], None]) -> socket.sock
     except Conflict as taken:
         warn(f"{taken.what}; another port is used")
         return listen(options.host, 0, "the console")
+
+
+def _asks(settings: Settings, options: ConsoleOptions, *, is_local: bool) -> bool:
+    """Return whether people have to sign in: everybody on this machine could else act by the logins of one."""
+    if not is_local and options.sign_in is False:
+        raise BadInput(f"at {options.host} people have to sign in", safe="Nothing was started")
+    if not is_local or options.sign_in is not None:
+        return not is_local or bool(options.sign_in)
+    return settings.has_login or settings.has_logins_elsewhere
 
 
 def _sign_in(settings: Settings) -> SignIn:

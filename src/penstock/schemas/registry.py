@@ -81,6 +81,11 @@ class Registry(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True
         """Whether this stands for the registry of the project that a pipeline is run in."""
         return self.url == _PROJECT
 
+    @property
+    def knows_clients(self) -> bool:
+        """Whether the registry knows who its clients are, by a login or a certificate."""
+        return any((self.username, self.token, self.certificate_file))
+
     def __str__(self) -> str:
         """Return the address, which holds no secret."""
         return self.url

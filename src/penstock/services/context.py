@@ -34,6 +34,8 @@ class ServiceContext:
     """The options of this command line, for commands of ours that must see the same settings."""
     variables: tuple[str, ...] = ()
     """The variables that say settings, and those that hold secrets which the settings name; by their names."""
+    has_logins_elsewhere: bool = False
+    """Whether the settings have logins besides that of Kafka: for further clusters, or a registry."""
 
     @classmethod
     def of(cls, settings: Settings, root: Iterable[str], on_progress: OnProgress = lambda _line: None) -> Self:
@@ -54,6 +56,7 @@ class ServiceContext:
             on_progress=on_progress,
             root=tuple(root),
             variables=settings.variables(),
+            has_logins_elsewhere=settings.has_logins_elsewhere,
         )
 
     def folder(self, name: ServiceName) -> Path:

@@ -127,11 +127,18 @@ class LocalServices:
             port=port,
             inner_port=ports.find_free("127.0.0.1", 1)[0] if has_front else None,
             secure=secure,
-            login=secure or settings.always_asks or (settings.acts_as_user and context.connection.knows_clients),
+            login=secure or settings.always_asks or _acts_for_somebody(settings, context),
         )
 
     def _is_running(self, name: ServiceName) -> bool:
         return is_running(self._context.home, name)
+
+
+def _acts_for_somebody(settings: AnyService, context: ServiceContext) -> bool:
+    """Return whether a service does what others may not do: everybody on this machine could have it done."""
+    return (settings.acts_as_user and context.connection.knows_clients) or (
+        settings.acts_elsewhere and context.has_logins_elsewhere
+    )
 
 
 def is_running(home: Path, name: ServiceName) -> bool:

@@ -56,16 +56,18 @@ def test_a_service_gets_the_variables_that_its_settings_name_and_no_others(
     assert "canary" not in (folder / "launch.json").read_text()
 
 
-def test_beside_a_kafka_that_knows_its_clients_the_gateway_and_the_console_know_theirs(tmp_path: Path) -> None:
+def test_beside_servers_that_know_their_clients_the_gateway_and_the_console_know_theirs(tmp_path: Path) -> None:
     login = Plain(username="u", password=Secret.of("p"))
-    kafkas = [Connection(bootstrap_servers="127.0.0.1:1", security=each) for each in (Plaintext(), login)]
+    kafkas = [Connection(bootstrap_servers="127.0.0.1:1", security=each) for each in (Plaintext(), login, Plaintext())]
     wanted: dict[ServiceName, GatewayService | ConsoleService] = {
         "gateway": GatewayService(port=0),
         "console": ConsoleService(port=0),
     }
     found = []
     for number, connection in enumerate(kafkas):
-        context = ServiceContext(tmp_path / str(number), tmp_path, connection, nodes=1, secure=False)
+        context = ServiceContext(
+            tmp_path / str(number), tmp_path, connection, nodes=1, secure=False, has_logins_elsewhere=number == 2
+        )
         try:
             for name, settings in wanted.items():
                 control.LocalServices(context).start(name, settings)
@@ -81,5 +83,7 @@ def test_beside_a_kafka_that_knows_its_clients_the_gateway_and_the_console_know_
         ("gateway", "http", None, set()),
         ("console", "http", None, set()),
         ("gateway", "http", "gateway", {"--token-file"}),
+        ("console", "http", "console", {"--sign-in"}),
+        ("gateway", "http", None, set()),
         ("console", "http", "console", {"--sign-in"}),
     ] == found

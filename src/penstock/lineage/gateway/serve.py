@@ -23,6 +23,8 @@ def serve(
     Raises if Kafka refuses this client. If Kafka is away, it begins all the same, and clients get 503 until it is back.
     """
     require_certificate(options.certificate, options.key)
+    if options.token is None and connection.knows_clients:
+        warn("Kafka asks for a login, and without --token-file everybody on this machine writes by the gateway's")
     listener = listen(options.host, options.port, "the gateway")
     gateway = Gateway(connection, options)
     try:

@@ -6,9 +6,11 @@ import pytest
 
 from penstock.errors import BadInput, Conflict
 from penstock.kafka.connection import Connection
+from penstock.kafka.security import Plain
 from penstock.lineage.gateway.options import GatewayOptions
 from penstock.lineage.gateway.serve import serve
 from penstock.listening import listen
+from penstock.secret import Secret
 
 _NOBODY = Connection(bootstrap_servers="127.0.0.1:1")
 
@@ -28,3 +30,22 @@ def test_a_port_that_is_taken_is_named() -> None:
     with listen("127.0.0.1", 0, "a test") as taken, pytest.raises(Conflict, match="cannot listen"):
         taken.listen()
         _serve(GatewayOptions(port=taken.getsockname()[1]))
+
+
+def test_a_gateway_that_lets_everybody_write_by_its_login_says_so() -> None:
+    known = _NOBODY.model_copy(update={"security": Plain(username="u", password=Secret.of("p"))})
+    token = Secret.of("t")
+    said: list[list[str]] = []
+    for connection, options in (
+        (known, GatewayOptions()),
+        (known, GatewayOptions(token=token)),
+        (_NOBODY, GatewayOptions()),
+    ):
+        said.append([])
+        with listen("127.0.0.1", 0, "a test") as taken, pytest.raises(Conflict, match="cannot listen"):
+            taken.listen()
+            at = options.model_copy(update={"port": taken.getsockname()[1]})
+            serve(connection, at, ready=pytest.fail, warn=said[-1].append)
+
+    assert [1, 0, 0] == [len(each) for each in said]
+    assert "everybody on this machine writes" in said[0][0]
