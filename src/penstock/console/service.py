@@ -1,5 +1,6 @@
 """What the routes work with: the settings, the cluster, and who is let in."""
 
+import threading
 from dataclasses import dataclass, field
 
 from fastapi import Request
@@ -31,6 +32,9 @@ from penstock.lineage.sign_in.tokens import TokenKey
 from penstock.lineage.sign_in.tries import Tries
 from penstock.operate.range_replay import RangeReplay
 
+MOST_DOWNLOADS = 8
+"""At a time: each holds a client of Kafka with what it has read ahead, for as long as somebody takes."""
+
 
 @dataclass(frozen=True)
 class SignIn:
@@ -61,6 +65,7 @@ class Console:
         self.role: Role = role
         self.has_downloads = has_downloads
         """Whether records can be taken away as a file."""
+        self.downloads = threading.BoundedSemaphore(MOST_DOWNLOADS)
         rules = settings.home / "console" / "masks.yaml"
         hidden = {AUDIT, *(connect_topics(group)["config"] for group in (settings.connect_group, CONNECT_GROUP))}
         self.masks = Masks(rules, Decoding(settings).content, hidden)

@@ -1,17 +1,26 @@
 """Records of a topic as they arrive, and copies of them, by the console's REST interface, on a real broker."""
 
+import secrets
+import socket
+import threading
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+import uvicorn
 
 from penstock.console.audit import TOPIC
+from penstock.console.service import MOST_DOWNLOADS
 from penstock.kafka import groups
 from penstock.kafka.producer import Producer
 from penstock.kafka.reader import read_all
+from penstock.listening import listen
 
 from conftest import RunningKafka
 from support.consoles import Asked, open_console
-from support.waiting import until
+from support.waiting import eventually, until
 
 
 @pytest.fixture
@@ -117,3 +126,39 @@ def test_a_console_that_was_told_so_gives_no_records_away_as_files(ask: Asked, k
     said = ask("GET", f"/topics/{kafka.topic('kept')}/messages/download")
 
     assert (403, "refused") == (said.status_code, said.json()["error"]["code"])
+
+
+def test_clients_that_take_downloads_slowly_hold_no_more_than_a_few_clients_of_kafka(
+    ask: Asked, kafka: RunningKafka
+) -> None:
+    name = kafka.topic("slow")
+    with Producer(kafka.connection) as producer:
+        for _ in range(200):
+            producer.send(name, secrets.token_hex(32_000))
+    app: Any = ask.client.app
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
+    with listen("127.0.0.1", 0, "a test") as listener, ExitStack() as slow:
+        address = listener.getsockname()
+        serving = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        serving.start()
+        try:
+            until(lambda: server.started)
+            with httpx.Client(base_url=f"http://127.0.0.1:{address[1]}/api/v1/topics", timeout=60) as client:
+                missing = {client.get("/none/messages/download").status_code for _ in range(2 * MOST_DOWNLOADS)}
+                path = f"/{name}/messages/download"
+                for _ in range(MOST_DOWNLOADS):
+                    taking = slow.enter_context(socket.socket())
+                    taking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    taking.connect(address)
+                    taking.sendall(f"GET /api/v1/topics{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+                    assert taking.recv(12) == b"HTTP/1.1 200"
+                refused = client.get(path)
+                slow.close()
+                later = eventually(lambda: client.get(path), lambda answer: answer.is_success)
+        finally:
+            server.should_exit = True
+            serving.join()
+
+    assert {404} == missing
+    assert (409, "8 people download already") == (refused.status_code, refused.json()["error"]["message"])
+    assert 200 == len(later.text.splitlines())

@@ -1,21 +1,24 @@
 """Records: browsing from anywhere, searching a whole topic, sending. Nobody's position moves."""
 
 import time
-from collections.abc import Iterator
+from contextlib import ExitStack
 from http import HTTPStatus
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from penstock.console.actions import ActionRoute
 from penstock.console.api.topics import Topic, require_not_own
 from penstock.console.asking import NEEDS, FromConsole, FromKafka, Viewer
 from penstock.console.records import Record, headers_of, in_order, that_fit
 from penstock.console.searches import Search, Wanted
+from penstock.console.service import MOST_DOWNLOADS
 from penstock.console.tails import TailLook, TailWanted
 from penstock.errors import Conflict, NotFound, Refused
 from penstock.kafka import topics
@@ -60,6 +63,21 @@ class Sent(BaseModel, frozen=True):
 
     topic: str = Field(description="Topic.")
     acknowledged: int = Field(description="How many records every replica in sync has.")
+
+
+class _Download(StreamingResponse):
+    """Records on their way to a client, which may take them as slowly as it likes, or never the first of them."""
+
+    def __init__(self, held: ExitStack, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and then let go of what is held for it, whatever became of it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await run_in_threadpool(self._held.close)
 
 
 @router.get("/topics/{topic}/messages", summary="Browse a topic", dependencies=NEEDS["viewer"])
@@ -110,15 +128,15 @@ def download(
     """Return committed records as JSON lines, as they are shown; refused where the console was told to."""
     if not console.has_downloads:
         raise Refused("this console gives no records away as files")
-    reader = Reader(kafka.connection(), topic, start=Position.parse(start), end=LATEST, partition=partition)
-
-    def lines() -> Iterator[bytes]:
-        with reader:
-            for message in islice(reader, count):
-                yield kafka.masks.record_of(message).model_dump_json().encode() + b"\n"
-
-    named = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(topic, safe='')}.jsonl"}
-    return StreamingResponse(lines(), media_type="application/jsonl", headers=named)
+    if not console.downloads.acquire(blocking=False):
+        raise Conflict(f"{MOST_DOWNLOADS} people download already", fix="Try again in a moment")
+    with ExitStack() as held:
+        held.callback(console.downloads.release)
+        reader = Reader(kafka.connection(), topic, start=Position.parse(start), end=LATEST, partition=partition)
+        held.callback(reader.close)
+        lines = (kafka.masks.record_of(each).model_dump_json().encode() + b"\n" for each in islice(reader, count))
+        named = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(topic, safe='')}.jsonl"}
+        return _Download(held.pop_all(), lines, media_type="application/jsonl", headers=named)
 
 
 @router.post(
