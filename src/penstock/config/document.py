@@ -1,7 +1,7 @@
 """YAML files checked against a model: every complaint names file, line, column, key path and remedy."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ Mark = tuple[int, int]
 """A line and a column, counted from 1."""
 
 _BOOL = "tag:yaml.org,2002:bool"
+_DEEPEST = 50
 _CONTRADICTION = "contradiction"
 _WRONG_SHAPES = {"dict_type", "list_type", "model_attributes_type", "model_type", "string_type", "unknown_kind"}
 """A word where keys belong, say: nobody knows what is meant, and an example says what is."""
@@ -29,16 +30,23 @@ _QUOTED = re.compile(r"""(['"])((?:\\.|(?!\1).)*)\1""")
 class _PlainLoader(yaml.SafeLoader):
     """YAML as people write it: no aliases, no keys that are not text or numbers, no key twice, `on` is a word."""
 
+    _depth = 0
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's attribute
         first: [each for each in resolvers if each[0] != _BOOL]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        start_mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         if self.check_event(yaml.AliasEvent):
             # An alias can hold itself, or multiply a small file into a huge one.
-            raise _refuse("aliases (*name) are not used here", self.peek_event().start_mark)  # type: ignore[no-untyped-call]
-        return super().compose_node(parent, index)
+            raise _refuse("aliases (*name) are not used here", start_mark)
+        if self._depth >= _DEEPEST:
+            raise _refuse(f"this is nested more than {_DEEPEST} levels deep", start_mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyYAML's signature
         try:
@@ -109,16 +117,16 @@ def _read(path: Path) -> str:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _marks(node: yaml.Node, path: KeyPath = ()) -> dict[KeyPath, Mark]:
-    found = {path: _mark(node.start_mark)}
+def _marks(node: yaml.Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:
+    """Yield the place of each key; of one that comes twice, as that of a value and of its key, the last counts."""
+    yield path, _mark(node.start_mark)
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:
-            found |= _marks(value_node, (*path, key_node.value))
-            found[(*path, key_node.value)] = _mark(key_node.start_mark)
+            yield from _marks(value_node, (*path, key_node.value))
+            yield (*path, key_node.value), _mark(key_node.start_mark)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            found |= _marks(item, (*path, index))
-    return found
+            yield from _marks(item, (*path, index))
 
 
 def _mark(mark: Any) -> Mark:
@@ -259,16 +267,16 @@ def load_with_marks(path: Path, model: type[Model], text: str | None = None) -> 
     """
     text = _read(path) if text is None else text
     try:
-        # A subclass of SafeLoader: no YAML tag can build a Python object.
-        node = yaml.compose(text, Loader=_PlainLoader)
-        data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506
+        loader = _PlainLoader(text)  # a subclass of SafeLoader: no YAML tag can build a Python object
+        node = loader.get_single_node()
+        data = loader.construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
         line, column = _mark(error.problem_mark) if error.problem_mark else (1, 1)
         problem = error.problem if isinstance(error, _NotPlainError) else _in_words(error)
         raise BadInput(f"{path}:{line}:{column}: not valid YAML: {problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise BadInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
-    marks = _marks(node) if node is not None else {}
+    marks = dict(_marks(node)) if node is not None else {}
     try:
         return model.model_validate(data if data is not None else {}, context={"base": path.absolute().parent}), marks
     except ValidationError as error:

@@ -47,6 +47,16 @@ def test_an_unknown_key_that_resembles_no_other_gets_no_suggestion(file: Path) -
     assert f"{file}:2:1: xyzzy: this key is not known" == actual
 
 
+@pytest.mark.parametrize(("begin", "column"), [("[", 51), ("{a: ", 198), ("- ", 101)], ids=["list", "map", "block"])
+def test_what_is_nested_deeper_than_anybody_writes_is_refused_before_it_costs_anything(
+    file: Path, begin: str, column: int
+) -> None:
+    leaves = ", ".join(["x"] * 2_000)  # each has a place, with as many keys on the way to it as it is deep
+    actual = complaint(file, begin * 800 + leaves)
+
+    assert f"{file}:1:{column}: not valid YAML: this is nested more than 50 levels deep" == actual
+
+
 def test_a_doubled_key_is_refused_with_the_line_of_the_second(file: Path) -> None:
     actual = complaint(file, "topics:\n  a:\n    partitions: 1\n  b: {}\n  a:\n    partitions: 2\n")
 
