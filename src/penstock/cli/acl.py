@@ -44,6 +44,12 @@ def allow(
 
     wanted = _wanted(user, producer, consumer, operation, topic, group, transactional_id, cluster)
     acls.allow(session(context).admin(), wanted)
+    group_of_connect = session(context).settings.connect_group
+    for name in sorted({each.name for each in wanted if each.lets_write_to_own(group_of_connect)}):
+        say(
+            f"warning: '{name}' includes topics of Kafka's, Connect's or Penstock's own: '{user}' may forge dead"
+            " letters there and, where Connect runs, make connectors, which read and write your files"
+        )
     print_rows(wanted, as_json=as_json)
 
 

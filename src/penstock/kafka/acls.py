@@ -14,6 +14,7 @@ from confluent_kafka.admin import (
 from pydantic import BaseModel, Field
 
 from penstock.kafka.admin import Admin
+from penstock.kafka.topic_spec import includes_own
 
 Resource = Literal["topic", "group", "cluster", "transactional_id"]
 Operation = Literal[
@@ -60,6 +61,11 @@ class Acl(BaseModel, frozen=True):
             AclOperation[self.operation.upper()],
             AclPermissionType[self.permission.upper()],
         )
+
+    def lets_write_to_own(self, connect_group: str) -> bool:
+        """Return whether it lets somebody write to topics that Kafka, Connect or Penstock keep for themselves."""
+        is_about = self.resource == "topic" and self.operation in {"write", "all"} and self.permission == "allow"
+        return is_about and includes_own(self.name, connect_group)
 
 
 def producer_acls(user: str, topics: Iterable[str], transactional_ids: Iterable[str] = ()) -> list[Acl]:

@@ -28,6 +28,18 @@ def is_own(topic: str, connect_group: str = CONNECT_GROUP) -> bool:
     return topic.startswith(_OWN) or topic.endswith(_DEAD_LETTERS) or topic in own
 
 
+def includes_own(pattern: str, connect_group: str = CONNECT_GROUP) -> bool:
+    """Return whether a name, or with a trailing `*` what begins so, is a topic of Kafka's, Connect's or Penstock's own.
+
+    The dead letters of other topics whose names begin so do not count here: every pattern would include some.
+    """
+    if not pattern.endswith("*"):
+        return is_own(pattern, connect_group)
+    begin = pattern.removesuffix("*")
+    own = (*_OWN, *connect_topics(connect_group).values(), *connect_topics(CONNECT_GROUP).values())
+    return begin.startswith(_OWN) or any(each.startswith(begin) for each in own)
+
+
 class TopicSpec(BaseModel, frozen=True, extra="forbid"):
     """A topic as the project wants it. What is left out is left to the cluster."""
 
