@@ -158,11 +158,12 @@ def read(
     committed: Committed,
     source_partitions: list[SourcePartition],
     settled: Container[SourcePartition] = (),
+    targets: Mapping[str, str] | None = None,
 ) -> SinkProgress:
     """Ask every sink where it stands.
 
     `settled` are partitions at which no batch was left unfinished: there the checkpoint knows every position, and
-    one that Kafka has forgotten is taken from it.
+    one that Kafka has forgotten is taken from it. `targets` are what the sinks write to now.
     """
     expected: dict[str, dict[SourcePartition, int | None]] = {}
     resume_offsets: dict[str, Positions] = {}
@@ -170,6 +171,7 @@ def read(
     kept = set()
     for name, store in stores.items():
         known = committed.sinks.get(name, {})
+        former, now = committed.targets.get(name, ""), (targets or {}).get(name, "")
         found = store.positions(source_partitions)
         if found is not None:
             kept.add(name)
@@ -182,9 +184,9 @@ def read(
         elif store.positions_expire:
             # Of files, no group can have a position: the checkpoint has it, and what was judged is looked up.
             unsettled = [each for each in source_partitions if each.in_kafka and each not in settled]
-            _require_found(pipeline, name, known, found, unsettled)
+            _require_found(pipeline, name, known, found, unsettled, (former, now))
         else:
-            _require_found(pipeline, name, known, found, source_partitions)
+            _require_found(pipeline, name, known, found, source_partitions, (former, now))
         expected[name] = {source_partition: found.get(source_partition) for source_partition in source_partitions}
         held[name] = {
             **{
@@ -204,10 +206,24 @@ def read(
 
 
 def _require_found(
-    pipeline: str, name: str, known: Positions, found: Positions, source_partitions: list[SourcePartition]
+    pipeline: str,
+    name: str,
+    known: Positions,
+    found: Positions,
+    source_partitions: list[SourcePartition],
+    targets: tuple[str, str],
 ) -> None:
+    former, now = targets
     for source_partition in source_partitions:
         if source_partition in known and source_partition not in found:
+            if former and now and former != now:
+                raise PositionLost(
+                    f"sink '{name}' has written to {former} until now, and is to write to {now}, which has none of it",
+                    safe="Nothing was written, and the former one is as it was",
+                    fix="Name the former one again: a relative path counts from the folder of the pipeline file, which"
+                    " may have been moved. Or, to fill the new one from the source's start, run:"
+                    f" penstock pipeline rebuild {pipeline}",
+                )
             raise PositionLost(
                 f"sink '{name}' had everything of {source_partition} before offset {known[source_partition]}, and"
                 " has no position any more:"

@@ -283,7 +283,7 @@ class OpenedPipeline:
         """
         source_partitions = [each.source_partition for each in available]
         settled = self.checkpoint.settled(committed, source_partitions)
-        progress = sink_progress.read(self.spec.name, self.stores, committed, source_partitions, settled)
+        progress = sink_progress.read(self.spec.name, self.stores, committed, source_partitions, settled, self.targets)
         sink_progress.require_current(self.spec.name, self.stores, committed, progress, settled)
         for name, store in self.stores.items():
             store.hold(progress.held[name])

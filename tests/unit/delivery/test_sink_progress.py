@@ -162,6 +162,21 @@ def test_a_sink_that_lost_its_position_stops_the_pipeline() -> None:
     assert "penstock pipeline rebuild combat" in caught.value.fix
 
 
+def test_a_sink_that_writes_elsewhere_now_as_after_a_move_of_its_file_is_answered_with_both_places() -> None:
+    committed = Committed(1, {A: 0}, {"one": {A: 5}}, targets={"one": "folder /shop/tables/orders"})
+    now = {"one": "folder /shop/moved/tables/orders"}
+
+    with pytest.raises(PositionLost) as caught:
+        sink_progress.read("combat", {"one": Kept()}, committed, [A], targets=now)
+
+    assert (
+        "sink 'one' has written to folder /shop/tables/orders until now, and is to write to folder"
+        " /shop/moved/tables/orders, which has none of it"
+    ) == caught.value.what
+    assert caught.value.fix.startswith("Name the former one again: a relative path counts from the folder of the")
+    assert "penstock pipeline rebuild combat" in caught.value.fix
+
+
 def test_a_partition_that_is_no_longer_read_is_not_missed() -> None:
     actual = sink_progress.read("p", {"one": Kept({B: 7})}, Committed(1, {A: 0, B: 0}, {"one": {A: 5, B: 7}}), [B])
 
