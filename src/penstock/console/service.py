@@ -12,6 +12,7 @@ from penstock.console.audit import Audit
 from penstock.console.commands import Commands
 from penstock.console.decoding import Decoding
 from penstock.console.favourites import Favourites
+from penstock.console.file_pipelines import FilePipelines
 from penstock.console.kafka_side import KafkaSide
 from penstock.console.lab_catalog import Catalog
 from penstock.console.lab_cluster import RunClusters
@@ -82,6 +83,7 @@ class Console:
         self.favourites = Favourites(settings.home / "console")
         self.quotas = Quotas(self.admin, settings.jars)
         self.commands = Commands(settings, root)
+        self.file_pipelines = FilePipelines(settings)
         self.planned_replays: dict[str, RangeReplay] = {}
         """Plans that nobody has carried out yet, the newest last."""
         self.slots = Slots()

@@ -1,7 +1,5 @@
 """The walk of a newcomer in a browser: from a new topic to the record that a landed row was made of."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,17 +32,18 @@ def test_from_a_new_topic_to_the_record_of_a_row(kafka: RunningKafka, tmp_path: 
     topic, home, at = f"{kafka.topic('walk')}-made", tmp_path / ".penstock", kafka.connection.bootstrap_servers
     file, table = tmp_path / "orders.yaml", tmp_path / "tables" / "orders"
     file.write_text(PIPELINE.format(topic=topic, table=table, expect=EXPECT))
-    with browsing_console(home, at) as browser:
+    project = tmp_path / "penstock.yaml"
+    project.write_text(f"pipelines: {{{topic}: {{file: orders.yaml, speed: stream}}}}\n")
+    with browsing_console(home, at, project) as browser:
         browser.open("/topics")
         browser.click("New topic")
         browser.write("Name", topic)
         browser.click("Create")
         browser.shows(f"Topic '{topic}' made")
         send(browser, topic, '{"id": 1, "name": "ada"}')
-        command = [sys.executable, "-m", "penstock", "--home", str(home), "--bootstrap", at]
-        subprocess.run([*command, "pipeline", "run", str(file), "--once"], check=True, timeout=120)
-
-        browser.open(f"/pipelines/{topic}")
+        browser.open("/pipelines")
+        browser.click(topic)
+        browser.shows("stopped", "This can run.")
         browser.click("Start")
         browser.shows(f"Pipeline '{topic}' is starting", timeout_s=STARTED_S)
         send(browser, topic, '{"id": 2}')

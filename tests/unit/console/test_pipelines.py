@@ -1,14 +1,21 @@
 """The pipelines of a console, by its REST interface, from what drivers leave on the disk."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
+from penstock.config import project
+from penstock.console.api.app import make_app
+from penstock.console.service import Console
 from penstock.driver.paths import PipelinePaths
+from penstock.operate import supervisor
 from penstock.operate.belonging import write_file
 from penstock.operate.status import Status
 
-from support.consoles import Asked, open_console
+from support.consoles import ADDRESS, Asked, open_console, settings_of
 
 UNREACHABLE = "127.0.0.1:1"
 FILE = "name: orders\nsource: {type: kafka, topics: [orders]}\ndecode: {type: text}\nsinks: [{type: delta, path: t}]\n"
@@ -65,3 +72,51 @@ def test_the_overview_puts_what_failed_first(ask: Asked) -> None:
     concerns = ask("GET", "/overview").json()["concerns"]
 
     assert ["cluster", "pipeline:orders"] == [each["about"] for each in concerns]
+
+
+NAMED = "pipelines: {orders: {speed: stream}, later: {file: elsewhere.yaml}}\n"
+
+
+@pytest.fixture
+def ask_project(ask: Asked, tmp_path: Path) -> Asked:
+    """Ask a console of a project whose file names the pipeline that has run here, and one that has not."""
+    file = tmp_path / "penstock.yaml"
+    file.write_text(NAMED)
+    (tmp_path / "elsewhere.yaml").write_text(FILE.replace("name: orders", "name: later"))
+    settings = settings_of(tmp_path / "home", UNREACHABLE)
+    console = Console(replace(settings, project_file=file, project=project.load(file)), [])
+    return replace(ask, client=TestClient(make_app(console), base_url=ADDRESS, raise_server_exceptions=False))
+
+
+def test_a_pipeline_of_the_project_file_is_there_before_it_has_ever_run(ask_project: Asked, tmp_path: Path) -> None:
+    listed = ask_project("GET", "/pipelines").json()
+    new = ask_project("GET", "/pipelines/later").json()
+    parts = [ask_project("GET", f"/pipelines/later/{each}").json() for each in ("runs", "batches", "gaps", "log")]
+    checked = ask_project("POST", "/pipelines/later/check").json()
+    (tmp_path / "penstock.yaml").write_text("pipelines: {orders: {}, other: {}}")
+    now = [each["pipeline"] for each in ask_project("GET", "/pipelines").json()]
+    (tmp_path / "penstock.yaml").write_text("pipelines: [")
+
+    assert [("later", "stopped"), ("orders", "failed")] == [(each["pipeline"], each["state"]) for each in listed]
+    assert (listed[0], str(tmp_path / "elsewhere.yaml")) == (new, new["file"])
+    assert [[], [], [], {"lines": []}] == parts
+    assert [] == checked["mistakes"]
+    assert ["orders", "other"] == now
+    assert now == [each["pipeline"] for each in ask_project("GET", "/pipelines").json()]
+
+
+def test_a_start_goes_on_as_the_project_file_has_it(
+    ask_project: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def note(name: str, _settings: Any, file: Path, *_: Any, stream: bool = False) -> None:
+        started.append((name, file.name, stream))
+
+    monkeypatch.setattr(supervisor, "start", note)
+    answers = [ask_project("POST", f"/pipelines/{each}/start").status_code for each in ("orders", "later")]
+    (tmp_path / "elsewhere.yaml").write_text(FILE)
+    misnamed = ask_project("POST", "/pipelines/later/start")
+
+    assert ([200, 200], 422) == (answers, misnamed.status_code)
+    assert [("orders", "orders.yaml", True), ("later", "elsewhere.yaml", False)] == started

@@ -7,14 +7,13 @@ from pydantic import BaseModel, Field
 
 from penstock.config import local_services
 from penstock.config.service_names import SERVICE_NAMES
-from penstock.console.api.pipelines import PipelineRow, with_rate
+from penstock.console.api.pipelines import PipelineRow, states_of_all, with_rate
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.rates import Point
 from penstock.console.service import Console
 from penstock.errors import PenstockError
 from penstock.kafka import cluster
 from penstock.kafka.cluster import ClusterDetail
-from penstock.operate import status as states
 from penstock.operate.status import Status
 from penstock.services import status
 from penstock.wording import plural
@@ -51,7 +50,7 @@ class Overview(BaseModel, frozen=True):
     rate: list[Point] = Field(description="The same over the last quarter of an hour.")
     landed_per_s: float = Field(description="Events that running pipelines have landed a second, of late.")
     services: list[ServiceRow] = Field(description="Services that were started here.")
-    pipelines: list[PipelineRow] = Field(description="Pipelines that have run here.")
+    pipelines: list[PipelineRow] = Field(description="Pipelines that have run here or that the project file names.")
 
 
 @router.get("/overview", summary="The whole system at a glance", dependencies=NEEDS["viewer"])
@@ -64,7 +63,7 @@ def overview(console: FromConsole) -> Overview:
         concerns += _of_cluster(found)
     except PenstockError as error:
         concerns.append(Concern(level="error", what=error.what, fix=error.fix, about="cluster"))
-    pipelines = [with_rate(console, each) for each in states.load_all(console.settings.home)]
+    pipelines = [with_rate(console, each) for each in states_of_all(console)]
     concerns += [each for pipeline in pipelines for each in _of_pipeline(pipeline)]
     services = _services(console)
     concerns += [each for service in services for each in _of_service(service)]

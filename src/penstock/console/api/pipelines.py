@@ -1,4 +1,4 @@
-"""Pipelines that have run here: state, record, logs, gaps; start, stop and check."""
+"""Pipelines that have run here or that the project file names: state, record, logs, gaps; start, stop and check."""
 
 from pathlib import Path as FilePath
 from typing import Annotated, Literal
@@ -13,13 +13,13 @@ from penstock.console.service import Console
 from penstock.delivery import gaps
 from penstock.delivery.gaps import Gap
 from penstock.driver.log_files import last_lines
-from penstock.driver.paths import SPARK_CONSOLE
-from penstock.errors import Mistakes, NotFound
+from penstock.driver.paths import SPARK_CONSOLE, PipelinePaths
+from penstock.errors import BadInput, Mistakes, NotFound
 from penstock.operate import history, supervisor
 from penstock.operate import status as states
 from penstock.operate.driver import MASTER
 from penstock.operate.history import BatchRecord, Run
-from penstock.operate.known_pipelines import file_of_name, known_paths
+from penstock.operate.known_pipelines import file_of_name, known_paths, paths_of
 from penstock.operate.status import Status
 from penstock.pipeline.load import load_with_warnings
 from penstock.pipeline.spec import NAME
@@ -61,16 +61,39 @@ class Stopped(BaseModel, frozen=True):
 
 
 def file_of(console: Console, name: str) -> FilePath:
-    """Return the file that a pipeline ran with last; raise `NotFound` if none of this name has run here."""
+    """Return the file that a pipeline ran with last, or that the project file names; raise `NotFound` otherwise."""
+    named = console.file_pipelines.files().get(name)
+    if named is not None and states.load(paths_of(console.settings, name).folder) is None:
+        return named
     known_paths(console.settings, name)
     return file_of_name(console.settings, name)
 
 
+def _paths(console: Console, name: str) -> PipelinePaths:
+    """Return its folders; those of a pipeline that only the project file names need not be there yet."""
+    named = console.file_pipelines.files()
+    return paths_of(console.settings, name) if name in named else known_paths(console.settings, name)
+
+
+def states_of_all(console: Console) -> list[Status]:
+    """Return the state of every pipeline that has run here or that the project file names, by name."""
+    found = {each.pipeline: each for each in states.load_all(console.settings.home)}
+    new = {name: _new(name, file) for name, file in console.file_pipelines.files().items() if name not in found}
+    return [each for _, each in sorted({**found, **new}.items())]
+
+
+def _new(name: str, file: FilePath) -> Status:
+    return Status(pipeline=name, state="stopped", pid=0, file=str(file))
+
+
 def _state(console: Console, name: str) -> Status:
-    found = states.load(known_paths(console.settings, name).folder)
-    if found is None:
+    found = states.load(_paths(console, name).folder)
+    if found is not None:
+        return found
+    named = console.file_pipelines.files().get(name)
+    if named is None:
         raise NotFound(f"no driver of pipeline '{name}' has run here")
-    return found
+    return _new(name, named)
 
 
 def with_rate(console: Console, status: Status) -> PipelineRow:
@@ -85,8 +108,8 @@ def with_rate(console: Console, status: Status) -> PipelineRow:
 
 @router.get("", summary="List pipelines", dependencies=NEEDS["viewer"])
 def list_pipelines(console: FromConsole) -> list[PipelineRow]:
-    """Return the state of every pipeline that has run here, by name."""
-    return [with_rate(console, each) for each in states.load_all(console.settings.home)]
+    """Return the state of every pipeline that has run here or that the project file names, by name."""
+    return [with_rate(console, each) for each in states_of_all(console)]
 
 
 @router.get("/{name}", summary="One pipeline", dependencies=NEEDS["viewer"])
@@ -100,7 +123,7 @@ def get_runs(
     console: FromConsole, name: Name, count: Annotated[int, Query(ge=1, le=1_000, description="How many.")] = 20
 ) -> list[Run]:
     """Return runs of the last 30 days, the newest first."""
-    known_paths(console.settings, name)
+    _paths(console, name)
     return history.runs(console.settings.home, name, count)
 
 
@@ -109,7 +132,7 @@ def get_batches(
     console: FromConsole, name: Name, count: Annotated[int, Query(ge=1, le=1_000, description="How many.")] = 100
 ) -> list[BatchRecord]:
     """Return batches of the last 30 days, the newest first."""
-    known_paths(console.settings, name)
+    _paths(console, name)
     return history.batches(console.settings.home, name, count)
 
 
@@ -121,14 +144,14 @@ def get_log(
     lines: Annotated[int, Query(ge=1, le=1_000, description="How many.")] = 100,
 ) -> Log:
     """Return the last lines; none if there is no such log yet."""
-    path = known_paths(console.settings, name).logs / _LOGS[of]
+    path = _paths(console, name).logs / _LOGS[of]
     return Log(lines=last_lines(path, lines) if path.exists() else [])
 
 
 @router.get("/{name}/gaps", summary="What a pipeline went past unread", dependencies=NEEDS["viewer"])
 def get_gaps(console: FromConsole, name: Name) -> list[Gap]:
     """Return what a command gave up, and the rest of deleted topics."""
-    return gaps.read(known_paths(console.settings, name).folder)
+    return gaps.read(_paths(console, name).folder)
 
 
 @router.post("/{name}/check", summary="Check a pipeline's file", dependencies=NEEDS["operator"])
@@ -144,10 +167,16 @@ def check_pipeline(console: FromConsole, name: Name) -> Check:
 
 @router.post("/{name}/start", summary="Start a pipeline", dependencies=NEEDS["operator"])
 def start_pipeline(console: FromConsole, name: Name) -> Status:
-    """Run it in the background with the file that it ran with last; answers as soon as its supervisor is there."""
+    """Run it in the background with the file that it ran with last; answers as soon as its supervisor is there.
+
+    With `speed: stream` in the project file it goes on when it has caught up, as `penstock up` has it.
+    """
     file = file_of(console, name)
-    load_with_warnings(file)
-    supervisor.start(name, console.settings, file, console.root, MASTER)
+    stream = console.file_pipelines.streams(name, file)
+    found, _ = load_with_warnings(file, stream=stream)
+    if found.name != name:
+        raise BadInput(f"{file} is the file of pipeline '{found.name}', not of '{name}'", safe="Nothing was started")
+    supervisor.start(name, console.settings, file, console.root, MASTER, stream=stream)
     return _state(console, name)
 
 
