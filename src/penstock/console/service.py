@@ -19,6 +19,7 @@ from penstock.console.lab_cluster import RunClusters
 from penstock.console.lab_runs import LabRuns
 from penstock.console.letters import Letters
 from penstock.console.masks import Masks
+from penstock.console.open_counts import OpenCounts
 from penstock.console.quotas import Quotas
 from penstock.console.records import content_of
 from penstock.console.simulator import BackgroundGames
@@ -78,6 +79,7 @@ class Console:
         }
         """Further clusters, by name."""
         self.letters = Letters(self.connection, self.admin, self.masks)
+        self.open_counts = OpenCounts(self.letters)
         self.sizes = Sizes(self.cluster)
         self.audit = Audit(self.connection, self.admin)
         self.favourites = Favourites(settings.home / "console")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.console.commands import Commands
+from penstock.console.open_counts import OpenCounts
 from penstock.delivery.dead_envelope import ENVELOPE, enveloped
 from penstock.delivery.selection import Filter
 from penstock.kafka.producer import Producer
@@ -13,9 +14,18 @@ from penstock.operate.belonging import write_file
 from penstock.record.formats import DEAD_LETTER
 
 from conftest import RunningKafka
-from support.consoles import open_console
+from support.consoles import Asked, open_console
 from support.pipelines import Lab
 from support.waiting import until
+
+
+def concerns(ask: Asked, pipeline: str) -> list[str]:
+    """Return what the overview says of a pipeline's letters, once it has looked."""
+    console = ask.client.app.state.console  # type: ignore[attr-defined]
+    console.open_counts = OpenCounts(console.letters)  # one that does not rest
+    console.open_counts.look()
+    found = ask("GET", "/overview").json()["concerns"]
+    return [each["what"] for each in found if each["about"] == f"dead-letters:{pipeline}"]
 
 
 def test_letters_are_counted_shown_planned_for_and_discarded_by_their_count(lab: Lab) -> None:
@@ -32,6 +42,7 @@ def test_letters_are_counted_shown_planned_for_and_discarded_by_their_count(lab:
     only = {"filter": {"pipeline": topic}}
     planned = ask("POST", "/dead-letters/replay", only).json()
     wrong = ask("POST", "/dead-letters/discard", {**only, "count": 5})
+    before = concerns(ask, topic)
     done = ask("POST", "/dead-letters/discard", {**only, "count": 2}).json()
 
     assert is_read_once
@@ -41,6 +52,7 @@ def test_letters_are_counted_shown_planned_for_and_discarded_by_their_count(lab:
     assert (409, "2 dead letters are open by now, and not 5") == (wrong.status_code, wrong.json()["error"]["message"])
     assert {"found": 2, "gone": 0, "discarded": 2, "is_done": True} == done
     assert 0 == ask("GET", "/dead-letters", pipeline=topic).json()["total"]
+    assert ([f"2 dead letters of pipeline '{topic}'"], []) == (before, concerns(ask, topic))
 
 
 def test_single_letters_are_replayed_and_discarded_once_and_others_stay_open(

@@ -75,10 +75,12 @@ def make_app(console: Console) -> FastAPI:
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         console.own.begin()
+        console.open_counts.begin()
         console.audit.begin()
         yield
         for each in (console.own, *console.clusters.values()):
             each.end()
+        console.open_counts.end()
         console.audit.end()
 
     app = FastAPI(

@@ -65,6 +65,7 @@ def overview(console: FromConsole) -> Overview:
         concerns.append(Concern(level="error", what=error.what, fix=error.fix, about="cluster"))
     pipelines = [with_rate(console, each) for each in states_of_all(console)]
     concerns += [each for pipeline in pipelines for each in _of_pipeline(pipeline)]
+    concerns += _of_letters(console.open_counts.of_pipelines())
     services = _services(console)
     concerns += [each for service in services for each in _of_service(service)]
     points = [Point(at=at, records_per_s=rate) for at, rate in console.own.rates.history()]
@@ -96,13 +97,19 @@ def _of_pipeline(found: Status) -> list[Concern]:
     if found.state in {"failed", "crashed"}:
         why = f": {found.reason}" if found.reason else ""
         return [Concern(level="error", what=f"pipeline '{name}' {found.state}{why}", about=about)]
-    concerns = []
     if found.state == "waiting":
-        concerns.append(Concern(level="warning", what=f"pipeline '{name}' is waiting: {found.reason}", about=about))
-    if found.dead:
-        what = f"pipeline '{name}' has written {plural(found.dead, 'dead letter')} since it started"
-        concerns.append(Concern(level="warning", what=what, about=f"dead-letters:{name}"))
-    return concerns
+        return [Concern(level="warning", what=f"pipeline '{name}' is waiting: {found.reason}", about=about)]
+    return []
+
+
+def _of_letters(counts: dict[str, int]) -> list[Concern]:
+    """Name what is open: a letter that was replayed or discarded needs nobody any more, one of an earlier run does."""
+    return [
+        Concern(
+            level="warning", what=f"{plural(count, 'dead letter')} of pipeline '{name}'", about=f"dead-letters:{name}"
+        )
+        for name, count in sorted(counts.items())
+    ]
 
 
 def _services(console: Console) -> list[ServiceRow]:
