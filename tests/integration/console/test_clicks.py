@@ -110,13 +110,86 @@ def test_records_are_downloaded_as_they_are(browser: Browser, kafka: RunningKafk
     browser.open(f"/topics/{topic}/messages")
     browser.shows('{"id": 2}')
     browser.click("Download")
+    browser.write("From", Keys.BACKSPACE * len("earliest"), "soon")
+    browser.click("Download the file")
+    browser.shows("'soon' is not a position in a topic")
+    browser.write("From", Keys.BACKSPACE * len("soon"), "1")
+    browser.click("Download the file")
     file = tmp_path / f"{topic}.jsonl"
     until(file.exists)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
 
-    assert [(number, f'{{"id": {number}}}') for number in range(3)] == [
+    assert [(number, f'{{"id": {number}}}') for number in (1, 2)] == [
         (each["offset"], each["value"]["text"]) for each in lines
     ]
+
+
+def test_a_setting_is_changed_and_given_back_to_the_cluster(browser: Browser, kafka: RunningKafka) -> None:
+    topic = kafka.topic("set")
+    seen = []
+    for value in ("1000", Keys.BACKSPACE * len("1000")):
+        change(browser, topic, "Another setting")
+        browser.write("Setting", "segment.jit")
+        browser.click("segment.jitter.ms")
+        browser.write("Value", *([Keys.BACKSPACE] if value == "1000" else []), value)
+        browser.write(f"Type {topic} to confirm", topic)
+        browser.click("Change")
+        browser.shows(f"Topic '{topic}' changed")
+        seen.append(topics.config(kafka.admin(), topic)["segment.jitter.ms"])
+
+    assert [("1000", True), ("0", False)] == seen
+    assert [] == browser.complaints
+
+
+def test_a_record_is_sent_with_headers_and_a_tombstone_without_a_value(browser: Browser, kafka: RunningKafka) -> None:
+    topic = kafka.topic("headed")
+    browser.open(f"/topics/{topic}/messages")
+    browser.click("Send a record")
+    browser.write("Key", "k")
+    browser.write("Value", "v")
+    browser.write("Headers", "trace: a:b", Keys.ENTER, "empty:")
+    browser.click("Send")
+    browser.shows("1 records")
+    browser.click("Send a record")
+    browser.write("Key", "k")
+    browser.press(".q-dialog .q-checkbox", " ")
+    browser.click("Send")
+    browser.shows("2 records")
+    first, second = read_all(kafka.connection, topic)
+
+    assert (b"k", b"v", [("trace", b"a:b"), ("empty", b"")]) == (first.key(), first.value(), first.headers())
+    assert (b"k", None, None) == (second.key(), second.value(), second.headers())
+
+
+def test_what_is_shown_is_in_the_address_and_times_are_those_of_the_reader(
+    browser: Browser, kafka: RunningKafka
+) -> None:
+    topic, noon_s = kafka.topic("shared"), 1_769_860_800  # 2026-01-31T12:00Z
+    with Producer(kafka.connection) as producer:
+        for minutes in range(-1, 3):
+            producer.send(topic, f"minute {minutes}", timestamp_ms=(noon_s + 60 * minutes) * 1000)
+    browser.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
+    try:
+        browser.open(f"/topics/{topic}/messages")
+        browser.shows("minute -1", "2026-01-31 20:59:00")
+        browser.field("Where to begin").click()
+        browser.click("From time")
+        browser.write("2026-01-31T12:00 or 15m", "2026-01-31T21:01", Keys.ENTER)
+        browser.shows("2 records", "2026-01-31 21:01:00")
+        shared = browser.driver.current_url.removeprefix(browser.address)
+        browser.write("Search the whole topic", "minute 2", Keys.ENTER)
+        browser.shows("1 found in")
+        searched = browser.driver.current_url.removeprefix(browser.address)
+        browser.open(shared)
+        browser.shows("2 records", "minute 1", "minute 2")
+        again = browser.text
+        browser.open(searched)
+        browser.shows("1 found in", "minute 2")
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
+
+    assert "minute 0" not in again
+    assert "minute 1" not in browser.text
 
 
 def test_a_group_is_deleted_when_its_name_is_typed(browser: Browser, kafka: RunningKafka) -> None:

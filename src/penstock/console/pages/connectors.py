@@ -1,6 +1,5 @@
 """Connectors: the list; one with its tasks, traces and settings, and starting it again."""
 
-import secrets
 from typing import Any
 
 from nicegui import ui
@@ -174,6 +173,6 @@ class _Connector:
         await self._act(f"{self.path}/tasks/{task}/restart", f"Task {task} of '{self.name}' is started again")
 
     async def _act(self, path: str, done: str) -> None:
-        action_id = secrets.token_hex(16)
+        action_id = self.frame.clicks.action_id(path)
         await self.frame.act(lambda: self.frame.client.act("POST", path, action_id=action_id), done)
         await self.reload()

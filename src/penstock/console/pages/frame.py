@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 from nicegui import ui
 
 from penstock.console.asking import SESSION_COOKIE, Asker, recognise
+from penstock.console.pages.clicks import Clicks
 from penstock.console.pages.client import Client, Failed
 from penstock.console.pages.wording import zone_of
 from penstock.console.users import Role
@@ -58,6 +59,7 @@ class Frame:
         self._problem: Any = None
         self._tables: list[tuple[Any, int, str]] = []
         self._knows_zone = False
+        self.clicks = Clicks()
         self.on_theme: list[Callable[[bool], None]] = []
         """Called with whether it is dark, when somebody chooses another theme."""
 
@@ -70,6 +72,11 @@ class Frame:
         if not self.cluster:
             return path
         return f"{path}{'&' if '?' in path else '?'}{urlencode({'cluster': self.cluster})}"
+
+    def keep_address(self, path: str, **chosen: Any) -> None:
+        """Put what is chosen on a page into its address, to be shared, and for whoever comes back to it."""
+        given = {name: value for name, value in chosen.items() if value not in {None, "", 0}}
+        ui.navigate.history.replace(self.address(f"{path}?{urlencode(given)}" if given else path))
 
     def draw_bar(self, here: str) -> None:
         """Draw the top of the page."""

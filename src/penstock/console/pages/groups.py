@@ -11,7 +11,7 @@ from penstock.console.pages.charts import group_chart, show_group
 from penstock.console.pages.frame import Frame, figures_in, heading
 from penstock.console.pages.paging import Paging
 from penstock.console.pages.paths import group_path
-from penstock.console.pages.wording import count, exactly, moment
+from penstock.console.pages.wording import count, exactly, in_zone, moment
 
 _SIZE = 50
 _LOOKS = {"stable": "good", "preparing_rebalancing": "warn", "completing_rebalancing": "warn", "dead": "bad"}
@@ -57,7 +57,7 @@ _STEPS = [
 async def draw_list(frame: Frame) -> None:
     """Draw the list."""
     frame.draw_bar("Groups")
-    paging = Paging(_SIZE)
+    paging = Paging(_SIZE, frame.query.get("page", ""), frame.query.get("search", ""))
     with frame.main():
         with ui.element("div").classes("head"):
             heading("Groups", 1)
@@ -69,7 +69,9 @@ async def draw_list(frame: Frame) -> None:
         paging.draw_turning()
 
     async def load() -> None:
-        found = await frame.client.get("/groups", **paging.asked)
+        asked = paging.asked
+        frame.keep_address("/groups", search=asked["search"], page=asked["page"])
+        found = await frame.client.get("/groups", **asked)
         table.rows = [
             {
                 **each,
@@ -151,7 +153,7 @@ def _move(frame: Frame, group: str, reload: Callable[[], Any]) -> None:
 
         def body(confirm: str | None) -> dict[str, Any]:
             named = [topic.value.strip()] if topic.value else []
-            return {how.value: (to.value or "").strip(), "topics": named, "confirm": confirm}
+            return {how.value: in_zone(to.value or "", frame.zone), "topics": named, "confirm": confirm}
 
         async def show() -> None:
             path = f"{group_path(group)}/reset"

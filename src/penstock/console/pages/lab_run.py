@@ -128,8 +128,8 @@ class _Run:
 
     async def do_scale(self) -> None:
         """Say how many there should be."""
-        action_id = secrets.token_hex(16)
         body = {name: None if each.value is None else int(each.value) for name, each in self.numbers.items()}
+        action_id = self.frame.clicks.action_id(f"scale {body}")
         path, client = f"{self.path}/scale", self.frame.client
         done = "Accepted: it changes in a moment"
         await self.frame.act(lambda: client.act("POST", path, body, action_id=action_id), done)

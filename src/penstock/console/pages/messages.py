@@ -1,15 +1,19 @@
-"""The records of a topic: browsing from anywhere, searching all of it, sending one. They are shown as text alone."""
+"""The records of a topic: browsing from anywhere, searching all of it, sending one. They are shown as text alone.
+
+What is shown is in the address, to be shared.
+"""
 
 import secrets
 from typing import Any
+from urllib.parse import urlencode
 
-import orjson
 from nicegui import ui
 
 from penstock.console.pages.dialogs import ask, ends
 from penstock.console.pages.frame import Frame, heading
+from penstock.console.pages.indented import indented
 from penstock.console.pages.paths import topic_path
-from penstock.console.pages.wording import count, exactly, moment
+from penstock.console.pages.wording import count, exactly, in_zone, moment
 
 _SHORT = 160
 _LOOK_EVERY_S = 0.5
@@ -36,6 +40,7 @@ _ROWS = """
 """
 _STARTS = {"latest": "Newest", "earliest": "Oldest", "offset": "From offset", "time": "From time"}
 _HINTS = {"offset": "42", "time": "2026-01-31T12:00 or 15m"}
+_DOWNLOADED, _MOST_DOWNLOADED = 10_000, 100_000
 _IN = {"value": "Value", "key": "Key", "header": "Header", "json_path": "JSON field = text"}
 
 
@@ -50,14 +55,14 @@ async def draw(frame: Frame, topic: str) -> None:
                 heading("Messages", 1)
             with ui.element("div").classes("tools"):
                 if frame.has_downloads:
-                    ui.link("Download", frame.address(f"/api/v1{page.path}/messages/download")).classes("plain")
+                    ui.button("Download", on_click=page.ask_download).props("flat color=primary no-caps")
                 if frame.may("operator"):
                     send = ui.button("Send a record", on_click=lambda: _send(frame, topic, page.browse))
                     send.props("outline color=primary no-caps")
         page.draw_places()
         page.draw_search()
         page.draw_table()
-    frame.load_once(page.browse)
+    frame.load_once(page.begin)
 
 
 class _Messages:
@@ -88,8 +93,12 @@ class _Messages:
     def draw_search(self) -> None:
         """Draw what to look for."""
         with ui.element("div").classes("tools"):
-            self.where = ui.select(_IN, value="value").props('outlined dense aria-label="Search in"')
-            self.words = ui.input(placeholder="Search the whole topic").props("outlined dense clearable type=search")
+            query = self.frame.query
+            where = query.get("in", "")
+            self.where = ui.select(_IN, value=where if where in _IN else "value")
+            self.where.props('outlined dense aria-label="Search in"')
+            self.words = ui.input(placeholder="Search the whole topic", value=query.get("search", ""))
+            self.words.props("outlined dense clearable type=search")
             self.look = ui.button("Search", on_click=self.search).props("outline color=primary no-caps")
             self.stop = ui.button("Cancel", on_click=self.cancel).props("flat color=grey no-caps")
             self.stop.set_visibility(False)
@@ -109,11 +118,29 @@ class _Messages:
         self.table.rows = [_row(each, self.frame) for each in records]
         self.frame.is_loaded()
 
+    async def begin(self) -> None:
+        """Show what the address asks for."""
+        if self.words.value:
+            await self.search()
+        else:
+            await self.browse()
+
+    @property
+    def _begin(self) -> str:
+        """Where it says to begin; a time that is typed is one of the reader's zone, as all that are shown."""
+        typed = in_zone(self.place.value or "", self.frame.zone) if self.start.value in _HINTS else self.start.value
+        return typed or "latest"
+
+    def _keep_address(self, **searched: Any) -> None:
+        begin, partition = "" if self._begin == "latest" else self._begin, _whole(self.partition.value)
+        chosen = {"start": begin, "partition": None if partition is None else str(partition), **searched}
+        self.frame.keep_address(f"{self.path}/messages", **chosen)
+
     async def browse(self) -> None:
         """Show records from where it says."""
         self.table.props("loading")
-        begin = self.place.value if self.start.value in _HINTS else self.start.value
-        asked = {"start": begin or "latest", "partition": _whole(self.partition.value)}
+        self._keep_address()
+        asked = {"start": self._begin, "partition": _whole(self.partition.value)}
         found = await self.frame.act(lambda: self.frame.client.get(f"{self.path}/messages", **asked), "")
         records = found["records"] if found else []
         self.show(records[::-1] if self.start.value == "latest" else records)
@@ -159,6 +186,7 @@ class _Messages:
             name, sign, wanted = words.partition("=")
             asked = {"json_path": name.strip(), **({"equals": wanted.strip()} if sign else {})}
         body = {"topic": self.topic, "partition": _whole(self.partition.value), **asked}
+        self._keep_address(**{"search": words, "in": "" if self.where.value == "value" else self.where.value})
         begun = await self.frame.act(lambda: self.frame.client.act("POST", "/searches", body), "")
         if begun is not None:
             self.search_id = begun["id"]
@@ -180,6 +208,32 @@ class _Messages:
     async def cancel(self) -> None:
         """End the search."""
         await self.frame.act(lambda: self.frame.client.act("DELETE", f"/searches/{self.search_id}"), "")
+
+    def ask_download(self) -> None:
+        """Ask which records to take away."""
+        dialog, card = ask(
+            "Download records", "As JSON lines, those of a partition in their order, as they are shown here."
+        )
+        with card:
+            start = ui.input("From", value=self._begin.replace("latest", "earliest"))
+            start.props('outlined dense placeholder="earliest, an offset, a time or 15m"')
+            partition = ui.number("Partition", value=self.partition.value, min=0, precision=0)
+            partition.props('outlined dense clearable stack-label placeholder="all"')
+            most = ui.number("Records at most", value=_DOWNLOADED, min=1, max=_MOST_DOWNLOADED, precision=0)
+            most.props("outlined dense")
+
+            async def do() -> None:
+                begin = in_zone(start.value or "", self.frame.zone) or "earliest"
+                asked = {"start": begin, "partition": _whole(partition.value)}
+                first = lambda: self.frame.client.get(f"{self.path}/messages", **asked, count=1)  # noqa: E731 - asked once
+                if await self.frame.act(first, "") is None:
+                    return  # a mistake is said here, and not as the file
+                given = {name: value for name, value in asked.items() if value is not None}
+                given["count"] = int(most.value or _DOWNLOADED)
+                ui.navigate.to(self.frame.address(f"/api/v1{self.path}/messages/download?{urlencode(given)}"))
+                dialog.close()
+
+            ends(dialog, "Download the file", do)
 
     def _searching(self, *, is_on: bool) -> None:
         self.watch.active = is_on
@@ -219,12 +273,7 @@ def _described(content: dict[str, Any]) -> str:
 def pretty(content: dict[str, Any]) -> str:
     """Indent what is JSON, and leave all else as it is."""
     text: str = content["text"]
-    if content["encoding"] != "text" or content["is_cut"] or not text.lstrip().startswith(("{", "[")):
-        return text
-    try:
-        return orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2).decode()
-    except (orjson.JSONDecodeError, TypeError):
-        return text
+    return text if content["encoding"] != "text" or content["is_cut"] else indented(text)
 
 
 def _copy(frame: Frame, topic: str, row: dict[str, Any]) -> None:
@@ -244,6 +293,11 @@ def _copy(frame: Frame, topic: str, row: dict[str, Any]) -> None:
         ends(dialog, "Copy", do)
 
 
+def _headers(typed: str) -> list[tuple[str, str]]:
+    pairs = [line.partition(":") for line in typed.splitlines() if line.strip()]
+    return [(name.strip(), content.strip()) for name, _, content in pairs]
+
+
 def _send(frame: Frame, topic: str, after: Any) -> None:
     """Ask for a record to send."""
     action_id = secrets.token_hex(16)
@@ -253,10 +307,17 @@ def _send(frame: Frame, topic: str, after: Any) -> None:
         heading("Send a record", 2)
         key = ui.input("Key").props("outlined dense")
         value = ui.textarea("Value").props("outlined dense autofocus input-class=mono")
-        partition = ui.number("Partition", min=0, precision=0).props('outlined dense placeholder="by the key"')
+        is_tombstone = ui.checkbox("No value: a tombstone, which deletes the key of a compacted topic")
+        value.bind_enabled_from(is_tombstone, "value", lambda ticked: not ticked)
+        headers = ui.textarea("Headers", placeholder="name: content, one a line")
+        headers.props("outlined dense autogrow stack-label input-class=mono")
+        partition = ui.number("Partition", min=0, precision=0)
+        partition.props('outlined dense stack-label placeholder="by the key"')
 
         async def do() -> None:
-            body = {"key": key.value or None, "value": value.value or "", "partition": _whole(partition.value)}
+            sent = None if is_tombstone.value else value.value or ""
+            body = {"key": key.value or None, "value": sent, "headers": _headers(headers.value or "")}
+            body["partition"] = _whole(partition.value)
             path = f"{topic_path(topic)}/messages"
             done = "Every replica in sync has the record"
             if await frame.act(lambda: frame.client.act("POST", path, body, action_id=action_id), done) is not None:

@@ -8,7 +8,7 @@ from penstock.console.pages.cells import NUMBER
 from penstock.console.pages.command_output import CommandOutput
 from penstock.console.pages.dialogs import ask
 from penstock.console.pages.frame import Frame
-from penstock.console.pages.wording import count
+from penstock.console.pages.wording import count, in_zone
 
 _PARTS = [
     {"name": "topic", "label": "Topic", "field": "topic", "align": "left"},
@@ -45,7 +45,8 @@ class ReplayDialog:
             each.set_visibility(False)
 
     async def _planned(self) -> None:
-        body = {"since": (self._since.value or "").strip(), "until": (self._until.value or "latest").strip()}
+        zone = self._frame.zone
+        body = {"since": in_zone(self._since.value or "", zone), "until": in_zone(self._until.value or "latest", zone)}
         found = await self._frame.act(lambda: self._frame.client.act("POST", f"{self._path}/replays", body), "")
         if found is None:
             return

@@ -1,19 +1,18 @@
 """Pipelines: the list; one with its batches, sinks, expectations, file, runs, gaps and log; start, stop, replay."""
 
 import datetime
-import secrets
 from typing import Any
 
 from nicegui import ui
 
-from penstock.console.pages.cells import LINK, NUMBER, STATE, TIME
+from penstock.console.pages.cells import LINK, NUMBER, STATE, TIME, TIMES
 from penstock.console.pages.charts import batch_chart, show_batches
 from penstock.console.pages.check_result import draw_findings
 from penstock.console.pages.dialogs import ask
 from penstock.console.pages.frame import Frame, figures_in, heading, log_panel
 from penstock.console.pages.pipeline_definition import DefinitionPart
 from penstock.console.pages.pipeline_replay import ReplayDialog
-from penstock.console.pages.wording import count, exactly, moment, rate, share
+from penstock.console.pages.wording import count, exactly, moment, moment_of_text, rate, share
 
 LOOKS = {
     "running": "good",
@@ -149,9 +148,13 @@ class _Pipeline:
         with ui.element("section").classes("part"):
             heading("Runs", 2)
             self.runs = frame.table(_RUNS, "id", "No run is on record", rows_per_page=10)
+            self.runs.add_slot("body-cell-state", STATE)
+            for column in ("started", "ended"):
+                self.runs.add_slot(f"body-cell-{column}", TIMES)
         with ui.element("section").classes("part"):
             heading("Gaps", 2)
             self.gaps = frame.table(_GAPS, "id", "Nothing was skipped", rows_per_page=10)
+            self.gaps.add_slot("body-cell-at", TIME)
         with ui.element("section").classes("part"):
             with ui.element("div").classes("head"):
                 heading("Log", 2)
@@ -171,11 +174,23 @@ class _Pipeline:
             for each in await client.get(f"{self.path}/expectations")
         ]
         self.runs.rows = [
-            {**each, "started": moment(each["started"], zone), "ended": moment(each["ended"], zone)}
+            {
+                **each,
+                "look": LOOKS.get(each["state"], ""),
+                **{name: moment(each[name], zone) for name in ("started", "ended")},
+                **{f"{name}_exactly": exactly(each[name]) for name in ("started", "ended")},
+            }
             for each in await client.get(f"{self.path}/runs")
         ]
         self.gaps.rows = [
-            {**each, "id": number, "where": f"{each['topic']}/{each['partition']}"}
+            {
+                **each,
+                "id": number,
+                "at": moment_of_text(each["at"], zone),
+                "exactly": each["at"],
+                "where": f"{each['topic']}/{each['partition']}",
+                "end": "not known" if each["end"] is None else each["end"],
+            }
             for number, each in enumerate(await client.get(f"{self.path}/gaps"))
         ]
         await self.load_log()
@@ -220,8 +235,8 @@ class _Pipeline:
 
     async def _do(self, what: str, done: str, button: Any) -> None:
         button.disable()
-        action_id = secrets.token_hex(16)
         path = f"{self.path}/{what}"
+        action_id = self.frame.clicks.action_id(path)
         await self.frame.act(lambda: self.frame.client.act("POST", path, action_id=action_id), done)
         button.enable()
         await self.reload()

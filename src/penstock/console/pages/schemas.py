@@ -25,7 +25,7 @@ _SUBJECTS = [
 async def draw_list(frame: Frame) -> None:
     """Draw the list."""
     frame.draw_bar("Schemas")
-    paging = Paging(_SIZE)
+    paging = Paging(_SIZE, frame.query.get("page", ""), frame.query.get("search", ""))
     with frame.main():
         with ui.element("div").classes("head"):
             heading("Schemas", 1)
@@ -37,7 +37,9 @@ async def draw_list(frame: Frame) -> None:
         paging.draw_turning()
 
     async def load() -> None:
-        found = await frame.client.get("/schemas", **paging.asked)
+        asked = paging.asked
+        frame.keep_address("/schemas", search=asked["search"], page=asked["page"])
+        found = await frame.client.get("/schemas", **asked)
         table.rows = [
             {**each, "path": subject_path(each["subject"]), "compatibility": _words(each["compatibility"])}
             for each in found["subjects"]

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from nicegui import ui
 
-from penstock.console.pages.cells import LINK
+from penstock.console.pages.cells import LINK, TIME
 from penstock.console.pages.frame import Frame, figures_in, heading
 from penstock.console.pages.paths import pipeline_path, record_path, table_path
 from penstock.console.pages.wording import count, moment_of_text, size
@@ -41,6 +41,7 @@ async def draw_list(frame: Frame) -> None:
         heading("Tables", 1)
         table = frame.table(_TABLES, "table", "No tables yet: a delta or iceberg sink makes one with its first batch")
         table.add_slot("body-cell-table", LINK)
+        table.add_slot("body-cell-at", TIME)
 
     async def load() -> None:
         table.rows = [
@@ -50,6 +51,7 @@ async def draw_list(frame: Frame) -> None:
                 "pipelines": ", ".join(each["pipelines"]) or "—",
                 "version": each["version"] or "—",
                 "at": moment_of_text(each["at"], frame.zone) if each["at"] else each["problem"],
+                "exactly": each["at"],
             }
             for each in await frame.client.get("/tables")
         ]
@@ -75,6 +77,7 @@ async def draw(frame: Frame, table: str) -> None:
             with ui.element("section").classes("part"):
                 heading("Versions", 2)
                 versions = frame.table(_VERSIONS, "version", "No commit yet", rows_per_page=10)
+                versions.add_slot("body-cell-at", TIME)
     shown = {"version": ""}
 
     async def load() -> None:
@@ -93,7 +96,9 @@ async def draw(frame: Frame, table: str) -> None:
         )
         _show_writers(writers, found)
         columns.rows = [{**each, "null": "yes" if each["is_nullable"] else "no"} for each in found["columns"]]
-        versions.rows = [{**each, "at": moment_of_text(each["at"], frame.zone)} for each in found["versions"]]
+        versions.rows = [
+            {**each, "at": moment_of_text(each["at"], frame.zone), "exactly": each["at"]} for each in found["versions"]
+        ]
         some = await frame.client.get("/tables/rows", table=table)
         own = [each["name"] for each in found["columns"] if some and each["name"] in some[0]["values"]]
         rows.columns = _row_columns(own, has_origins=any(each["origin"] for each in some))

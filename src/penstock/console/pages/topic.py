@@ -37,6 +37,7 @@ _SETTINGS = [
 async def draw(frame: Frame, topic: str) -> None:
     """Draw the page."""
     path = topic_path(topic)
+    known: list[dict[str, Any]] = []  # its settings, as they were seen last
     frame.draw_bar("Topics")
     with frame.main():
         with ui.element("div").classes("head"):
@@ -52,6 +53,7 @@ async def draw(frame: Frame, topic: str) -> None:
                     ):
                         ui.menu_item("Add partitions", lambda: _grow(frame, topic, reload))
                         ui.menu_item("Retention", lambda: _alter(frame, topic, reload))
+                        ui.menu_item("Another setting", lambda: _set(frame, topic, known, reload))
                         ui.menu_item("Purge records", lambda: _purge(frame, topic, reload))
                         ui.menu_item("Delete topic", lambda: _delete(frame, topic))
         figures = ui.element("section").classes("figures")
@@ -88,6 +90,7 @@ async def draw(frame: Frame, topic: str) -> None:
             }
             for each in found["partitions"]
         ]
+        known[:] = found["settings"]
         settings.rows = [
             {**each, "own": "this topic" if each["is_own"] else "default"}
             for each in found["settings"]
@@ -180,6 +183,31 @@ def _alter(frame: Frame, topic: str, reload: Callable[[], Any]) -> None:
 
         async def do() -> None:
             body = {"retention": retention.value or None, "confirm": typed.value}
+            path, done = topic_path(topic), f"Topic '{topic}' changed"
+            if await frame.act(lambda: frame.client.act("PATCH", path, body, action_id=action_id), done) is not None:
+                dialog.close()
+                await reload()
+
+        ends(dialog, "Change", do, deletes=True)
+
+
+def _set(frame: Frame, topic: str, known: list[dict[str, Any]], reload: Callable[[], Any]) -> None:
+    """Ask for one setting and its value; left empty, the cluster decides again."""
+    action_id = secrets.token_hex(16)
+    values = {each["name"]: each["value"] for each in known}
+    dialog, card = ask(
+        "Another setting", "Some settings delete records, such as cleanup.policy, which cannot be undone."
+    )
+    with card:
+        name = ui.select(list(values), with_input=True).props('outlined dense label="Setting"')
+        value = ui.input("Value", placeholder="left empty: as the cluster says").props("outlined dense stack-label")
+        name.on_value_change(lambda event: value.set_value(values.get(event.value, "")))
+        typed = ui.input(f"Type {topic} to confirm").props("outlined dense autocomplete=off")
+
+        async def do() -> None:
+            given = (value.value or "").strip()
+            wanted = {"config": {name.value: given}} if given else {"unset": [name.value]}
+            body = {**(wanted if name.value else {}), "confirm": typed.value}
             path, done = topic_path(topic), f"Topic '{topic}' changed"
             if await frame.act(lambda: frame.client.act("PATCH", path, body, action_id=action_id), done) is not None:
                 dialog.close()

@@ -57,9 +57,9 @@ async def draw(frame: Frame) -> None:
         with ui.element("div").classes("head"):
             heading("Topics", 1)
             with ui.element("div").classes("tools"):
-                search = ui.input(placeholder="Search topics").props(
-                    "outlined dense clearable debounce=150 type=search"
-                )
+                search = ui.input(placeholder="Search topics", value=frame.query.get("search", ""))
+                search.props("outlined dense clearable debounce=150 type=search")
+                search.on_value_change(lambda: frame.keep_address("/topics", search=search.value))
                 internal = ui.checkbox("Kafka's own")
                 if frame.may("operator"):
                     ui.button("New topic", on_click=lambda: _ask(frame, reload)).props(

@@ -61,6 +61,16 @@ def moment_of_text(text: str, zone: datetime.tzinfo) -> str:
         return text
 
 
+def in_zone(text: str, zone: datetime.tzinfo) -> str:
+    """Return a time that somebody typed with their zone, as they read all others; what is no time stays as it is."""
+    typed = text.strip()
+    try:
+        found = datetime.datetime.fromisoformat(typed)
+    except ValueError:
+        return typed
+    return typed if typed.isdecimal() or found.tzinfo is not None else found.replace(tzinfo=zone).isoformat()
+
+
 def size(number: float | None) -> str:
     """Write how many bytes, in the unit that fits."""
     if number is None:
