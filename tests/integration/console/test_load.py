@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from penstock.kafka.topic_spec import TopicSpec
 from penstock.kafka.topics import create, delete
 
 from conftest import Cli, RunningKafka
+from support.live_pages import LivePage
 from support.waiting import until
 
 pytestmark = pytest.mark.soak
@@ -119,11 +121,24 @@ def test_two_hundred_requests_a_second_for_a_minute_are_answered_and_a_pipeline_
     assert ("running", 0, before["pid"]) == (after["state"], after["dead"], after["pid"])
 
 
-async def _open_pages(address: str) -> list[int]:
-    async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
-        answers = await asyncio.gather(*(client.get(f"{address}/topics") for _ in range(PEOPLE)))
-        return [each.status_code for each in answers]
+async def _keep_open(shown: dict[str, str], address: str) -> float:
+    """Open pages, all at once, until each was refreshed; return how long somebody else waits for an answer then."""
+    pages = [LivePage(address, *each) for _, each in zip(range(PEOPLE), cycle(shown.items()), strict=False)]
+    async with asyncio.timeout(240), httpx.AsyncClient(timeout=60, trust_env=False) as client:
+        await asyncio.gather(*(each.open() for each in pages))
+        await asyncio.gather(*(each.shown.wait() for each in pages))
+        began_s = time.monotonic()
+        answer = await client.get(f"{address}/api/v1/overview")
+        waited_s = time.monotonic() - began_s
+        await asyncio.gather(*(each.refreshed.wait() for each in pages))
+        await asyncio.gather(*(each.close() for each in pages))
+    assert answer.status_code == 200
+    return waited_s
 
 
-def test_fifty_people_open_a_page_at_the_same_time(address: str) -> None:
-    assert [200] * PEOPLE == asyncio.run(_open_pages(address))
+@pytest.mark.timeout(300)
+def test_fifty_people_keep_pages_open_that_are_refreshed_for_all_of_them(address: str, kafka: RunningKafka) -> None:
+    shown = {"/": "Nodes up", "/nodes": "broker and controller", f"/topics/{kafka.topic('open')}": "Kept for"}
+    waited_s = asyncio.run(_keep_open(shown, address))
+
+    assert waited_s < 2
