@@ -405,7 +405,7 @@ def test_a_copy_without_coordinates_is_not_filled_with_the_same_rows_again(path:
     write_deltalake(str(path), rows)
     copy = opened(path)
 
-    with pytest.raises(Conflict, match="has rows and no position of this pipeline.*rebuild combat --may-repeat"):
+    with pytest.raises(Conflict, match=r"has rows and no position of this pipeline.*rebuild combat --may-repeat"):
         copy.recover([A, B], Recovery({A: 3}))
 
     assert not copy.recover([A, B], Recovery(may_repeat=True))

@@ -409,7 +409,7 @@ def test_a_copy_without_coordinates_is_not_filled_with_the_same_rows_again(path:
     catalog.create_table(table.name(), table.schema(), location=table.location()).append(rows)
     copy = Driver(path).sink
 
-    with pytest.raises(Conflict, match="has rows and no position of this pipeline.*rebuild combat --may-repeat"):
+    with pytest.raises(Conflict, match=r"has rows and no position of this pipeline.*rebuild combat --may-repeat"):
         copy.recover([A, B], Recovery({A: 3}))
 
     assert not copy.recover([A, B], Recovery(may_repeat=True))

@@ -269,7 +269,9 @@ def test_a_value_that_is_the_same_in_its_column_fits(run: Run, kind: str, result
 
 _TABLES: dict[On, str] = {
     "pandas": "frame['r'] = pandas.array([{0}, {1}, {0}]{2})[frame.index + 3]\n    return frame",
-    "arrow": "return pyarrow.table({{'r': pyarrow.array([{0}, {1}, {0}]{2}).take(pyarrow.compute.subtract(frame['a'], 1))}})",
+    "arrow": (
+        "return pyarrow.table({{'r': pyarrow.array([{0}, {1}, {0}]{2}).take(pyarrow.compute.subtract(frame['a'], 1))}})"
+    ),
 }
 
 
