@@ -13,7 +13,7 @@ from penstock.errors import Conflict
 OWNER_ONLY = 0o600
 _AS_UMASK_SAYS = 0o666
 _OWNER_ONLY_FOLDER = 0o700
-_OWNER_WRITES_FOLDER = 0o755
+_OWNER_WRITES, _OWNER_WRITES_FOLDER = 0o644, 0o755
 _ROOT = 0
 OWNER_ONLY_SHELL = ("/bin/sh", "-c", 'umask 077; exec "$0" "$@"')
 """Stands before a command, so that what that makes is its owner's alone; the process then becomes the command."""
@@ -76,6 +76,12 @@ def make_missing_public(folder: Path) -> None:
     if not folder.exists():
         make_missing_public(folder.parent)
         folder.mkdir(mode=_OWNER_WRITES_FOLDER, exist_ok=True)
+
+
+def make_public(place: Path) -> None:
+    """Let all read a file, or a folder with what is in it, and its owner alone write, whatever the umask."""
+    for path in (place, *place.rglob("*")):
+        path.chmod(_OWNER_WRITES_FOLDER if path.is_dir() else _OWNER_WRITES)
 
 
 def distrust(place: Path) -> str | None:

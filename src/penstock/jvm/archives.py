@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from penstock.errors import EnvironmentNotReady
 from penstock.jvm import jars
+from penstock.private import make_public
 
 
 def ensure(jar_set: jars.JarSet, folder: Path, progress: jars.Progress = lambda _there, _wanted: None) -> Path:
@@ -63,9 +64,7 @@ def unpack(archive: Path, folder: Path) -> None:
     except (tarfile.TarError, OSError):
         shutil.rmtree(folder)
         raise
-    folder.chmod(0o755)
-    for path in folder.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    make_public(folder)
 
 
 def content_digest(folder: Path) -> str:

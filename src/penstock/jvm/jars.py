@@ -28,7 +28,7 @@ from pydantic import BaseModel, Field
 
 from penstock.errors import EnvironmentNotReady, NotFound
 from penstock.jvm.java import find_java
-from penstock.private import OWNER_ONLY, distrust, distrust_way, make_missing_public
+from penstock.private import OWNER_ONLY, distrust, distrust_way, make_missing_public, make_public
 from penstock.side_by_side import do_all
 
 JarSet = Literal[
@@ -179,6 +179,7 @@ def _fetch(jar_set: JarSet, jars: list[Jar], folder: Path, progress: Progress) -
         complaint = resolve_with_ivy("".join(jar.dependency() for jar in share), scratch, count, alone=True)
         for jar in share:
             if is_sound(jar, scratch):
+                make_public(scratch / jar.file_name)  # or the next command would not trust it
                 (scratch / jar.file_name).replace(folder / jar.file_name)
             else:
                 missing[jar] = complaint

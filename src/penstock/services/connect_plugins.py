@@ -13,7 +13,7 @@ import orjson
 from penstock.errors import EnvironmentNotReady, NotFound
 from penstock.jvm.archives import content_digest, unpack
 from penstock.jvm.jars import Jar, one_at_a_time, require_own, resolve_with_ivy
-from penstock.private import make_missing_private, make_missing_public, write_private
+from penstock.private import make_missing_private, make_missing_public, make_public, write_private
 
 _LOCK = "plugins.lock.json"
 
@@ -95,6 +95,7 @@ def _fetch(coordinates: str, scratch: Path, kept: Path) -> None:
 
 def _keep(fetched: Path, kept: Path) -> None:
     """Put what was fetched into the cache, whole."""
+    make_public(fetched)  # or the next worker would not trust it
     make_missing_public(kept.parent)
     with tempfile.TemporaryDirectory(prefix="plugin-", dir=kept.parent) as beside:
         shutil.copytree(fetched, Path(beside) / "new")

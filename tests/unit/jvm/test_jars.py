@@ -90,6 +90,25 @@ def test_a_damaged_jar_is_found(tmp_path: Path, content: bytes) -> None:
     assert not jars.is_sound(JAR, tmp_path)
 
 
+def test_jars_that_were_fetched_are_used_again_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(_dependencies: str, folder: Path, *_: object, **_options: object) -> str:
+        (folder / JAR.file_name).write_bytes(CONTENT)
+        return ""
+
+    monkeypatch.setattr(jars, "locked", lambda _set: (JAR,))
+    monkeypatch.setattr(jars, "resolve_with_ivy", fetch)
+    before = os.umask(0)
+    try:
+        found = [jars.ensure("delta", tmp_path / "jars") for _ in range(2)]
+    finally:
+        os.umask(before)
+
+    assert [[tmp_path / "jars" / JAR.file_name]] * 2 == found
+    assert found[0][0].stat().st_mode & 0o777 == 0o644
+
+
 def test_a_missing_jar_is_found(tmp_path: Path) -> None:
     assert not jars.is_sound(JAR, tmp_path)
     assert not jars.is_sound(JAR, tmp_path / "no-folder")
