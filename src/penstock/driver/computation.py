@@ -54,5 +54,5 @@ def _plain(step: dict[str, Any]) -> dict[str, Any]:
         return {name: step[name] for name in ("key", "timers")}
     try:
         return {"sql": sqlglot.parse_one(step["sql"], dialect="spark").sql(dialect="spark", comments=False)}
-    except SqlglotError:
+    except (SqlglotError, RecursionError):
         return {"sql": " ".join(step["sql"].split())}

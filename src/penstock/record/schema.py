@@ -62,6 +62,8 @@ def _columns(text: str) -> list[exp.ColumnDef]:
         table = sqlglot.parse_one(f"CREATE TABLE t ({text}\n)", dialect="spark")
     except SqlglotError:
         return []
+    except RecursionError:
+        raise ValueError("types are nested too deeply in each other to be read") from None
     # The parser overlooks a comma too many, and takes what follows a bracket for more of the statement.
     pairs = itertools.pairwise([TokenType.COMMA, *kinds, TokenType.COMMA])
     more = {key for key, value in table.args.items() if value} - {"this", "kind"}

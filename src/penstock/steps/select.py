@@ -5,6 +5,7 @@ where they begin and end, and which columns they mention.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -78,9 +79,9 @@ class Select:
         self.names = [name for name, _ in named]
         # What has a name, each with the expression behind it, to the letter and without the alias.
         self.made = [(name, expression) for name, expression in named if name is not None]
-        folded = [name.lower() for name, _ in self.made]
+        given = Counter(name.lower() for name, _ in self.made)
         for name, _ in self.made:
-            if folded.count(name.lower()) > 1:
+            if given[name.lower()] > 1:
                 raise ValueError(f"the name '{name}' is given twice")
 
     def columns(self, have: list[str]) -> list[str] | None:
@@ -148,8 +149,9 @@ def _cut(text: str, tokens: list[Token]) -> str:
 def _parsed(expression: str) -> exp.Expr | None:
     try:
         return sqlglot.parse_one(f"SELECT {expression}", dialect="spark")
-    except SqlglotError:
-        return None  # Spark knows more SQL than any parser beside it; Spark decides when the pipeline starts
+    except (SqlglotError, RecursionError):
+        # Spark knows more SQL than any parser beside it, and deeper; Spark decides when the pipeline starts.
+        return None
 
 
 def _expression(text: str, tokens: list[Token]) -> str:

@@ -52,6 +52,11 @@ def test_types_nest() -> None:
     assert pa.schema([("a", pa.struct([("x", pa.list_(inner))]))]) == actual
 
 
+def test_types_that_nest_without_an_end_are_refused() -> None:
+    with pytest.raises(ValueError, match="types are nested too deeply"):
+        parse(f"a {'array<' * 2_000}int{'>' * 2_000}")
+
+
 def test_columns_keep_their_order_and_their_case() -> None:
     assert ["b", "A", "c"] == parse("b int, A string, c date").names
 

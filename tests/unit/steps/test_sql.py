@@ -158,6 +158,15 @@ def test_what_looks_into_one_row_only_is_row_local(expression: str) -> None:
     assert ["x"] == Select(f"SELECT {expression} AS x FROM events").names
 
 
+def test_sql_that_is_nested_deeper_than_the_parser_follows_is_left_to_spark() -> None:
+    nested = "replace(" * 300 + "name" + ", 'a', 'b')" * 300
+    select = Select(f"SELECT id, {nested} AS cleaned FROM events WHERE {nested} <> ''")
+
+    assert (["id", f"{nested} AS cleaned"], f"{nested} <> ''") == (select.expressions, select.where)
+    assert ["id", "cleaned"] == select.columns(["id", "name"])
+    assert f"{nested} = 'x'" == condition(f"{nested} = 'x'")
+
+
 def test_sql_that_only_spark_understands_is_left_to_spark() -> None:
     assert [("x", "a >>> 2")] == Select("SELECT a >>> 2 AS x FROM events").made
 
