@@ -96,7 +96,7 @@ def _of_request(_: Request, error: Any) -> Response:
 
 def _words(message: str) -> str:
     words = message.removeprefix("Value error, ")
-    return words[:1].lower() + words[1:]
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
 
 
 def _of_framework(_: Request, error: Any) -> Response:

@@ -42,4 +42,7 @@ def moment(text: str) -> datetime.datetime:
     position = Position.parse(text)
     if position.kind != "timestamp":
         raise BadInput(f"'{text}' is not a time: say 2026-01-31T12:00, or 30d for 30 days ago")
-    return datetime.datetime.fromtimestamp(position.value / 1000, clock().now().tzinfo)
+    try:
+        return datetime.datetime.fromtimestamp(position.value / 1000, clock().now().tzinfo)
+    except (ValueError, OverflowError, OSError):
+        raise BadInput(f"'{text}' is beyond the calendar") from None

@@ -38,15 +38,15 @@ class Position:
             return cls("offset", int(cleaned))
         try:
             if _AGO.fullmatch(cleaned):
-                return cls("timestamp", int(time.time() * 1000) - parse_duration_ms(cleaned))
-            # A time without a zone is the user's own.
-            moment_ms = int(datetime.datetime.fromisoformat(cleaned).timestamp() * 1000)
+                moment_ms = int(time.time() * 1000) - parse_duration_ms(cleaned)
+            else:  # a time without a zone is the user's own
+                moment_ms = int(datetime.datetime.fromisoformat(cleaned).timestamp() * 1000)
         except (ValueError, OverflowError):
             raise BadInput(
                 f"'{text}' is not a position in a topic: say earliest, latest, an offset (42),"
                 " a time (2026-01-31T12:00) or how long ago (15m)"
             ) from None
-        return cls("timestamp", moment_ms)
+        return cls("timestamp", max(0, moment_ms))  # no record is older, and -1 would be the end to Kafka
 
 
 def moves_on(text: str) -> bool:

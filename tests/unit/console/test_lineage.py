@@ -66,6 +66,17 @@ def test_what_is_no_key_is_refused(of: str, ask: Asked) -> None:
     assert 422 == ask("GET", "/lineage/graph", of=of).status_code
 
 
+def test_a_time_beyond_the_calendar_is_as_far_as_it_goes_or_is_refused(ask: Asked) -> None:
+    (found,) = ask("GET", "/lineage/search", words="raw").json()["items"]
+    of = found["key"]
+
+    graph = ask("GET", "/lineage/graph", of=of, since="99999999999d").json()
+    later = ask("GET", "/lineage/graph", of=of, since="9999-12-31T23:59:59-14:00")
+
+    assert 2 == len(graph["edges"])
+    assert (422, "bad_input") == (later.status_code, later.json()["error"]["code"])
+
+
 def test_a_home_without_a_store_says_what_makes_one(tmp_path: Path) -> None:
     said = open_console(tmp_path, UNREACHABLE)("GET", "/lineage/jobs")
 

@@ -33,6 +33,9 @@ def three_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("2026-01-31T12:00:00Z", Position("timestamp", NOON_UTC_MS)),
         ("2026-01-31T12:00:00.250+00:00", Position("timestamp", NOON_UTC_MS + 250)),
         ("2026-01-31T15:00+03:00", Position("timestamp", NOON_UTC_MS)),
+        # -1 would be the end to Kafka, and -2 the beginning.
+        ("1969-12-31T23:59:59.999+00:00", Position("timestamp", 0)),
+        ("99999999999d", Position("timestamp", 0)),
     ],
 )
 def test_a_position_is_read(text: str, expected: Position) -> None:
