@@ -349,7 +349,10 @@ class _Sayings:
     # what holds
 
     def judged(self) -> Content:
-        parents = {job: max(said)[1] for job, said in self.job_parents.items()}
+        parents = {
+            job: max(said, key=lambda each: (each[0], _name_first(each[1])))[1]
+            for job, said in self.job_parents.items()
+        }
         jobs = {
             job: {"name": max(spelt), "type": max(self.job_types[job], default=None), "parent": parents.get(job)}
             for job, spelt in self.spellings["jobs"].items()
@@ -391,7 +394,13 @@ def _lasting(said: dict[str, set[Any]]) -> dict[str, Any]:
 
 def _greatest(said: dict[str, set[Any]]) -> dict[str, Any]:
     known = {name: values - {None} for name, values in said.items()}
-    return {name: max(values) for name, values in known.items() if values}
+    keys = {"job": _name_first}
+    return {name: max(values, key=keys.get(name)) for name, values in known.items() if values}
+
+
+def _name_first(job: Thing) -> Any:
+    """Return by what the greater of two jobs is found: not by the location first, which may become another."""
+    return job[2], *job[:2]
 
 
 def _added(flags: set[int]) -> int:

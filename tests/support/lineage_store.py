@@ -1,6 +1,7 @@
 """Reads a lineage store back into facts, all of it, so that it can be compared with what its events say."""
 
 import datetime
+import functools
 import uuid
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from penstock.lineage.facts import (
     Output,
     Run,
     Symlink,
+    greater_job,
 )
 from penstock.lineage.keys import DatasetKey, JobKey, LocationKey, time_of
 from penstock.lineage.store import tables
@@ -65,7 +67,9 @@ def comparable(facts: Facts) -> Facts:
     for each in facts.column_lineage:
         uses.setdefault(each._replace(run_id=uuid.UUID(int=0), job=JobKey(LocationKey("", ""), "")), []).append(each)
     facts.column_lineage = {
-        use._replace(run_id=max(each.run_id for each in said), job=max(each.job for each in said))
+        use._replace(
+            run_id=max(each.run_id for each in said), job=functools.reduce(greater_job, [each.job for each in said])
+        )
         for use, said in uses.items()
     }
     return facts

@@ -4,7 +4,8 @@ Guarantee: merging is commutative, associative and idempotent, so facts of the s
 order, however often each came, and however they were split into batches. The store holds the same rules:
 
 - of two spellings, texts or counts that contradict each other the greater counts, and known beats unknown; text
-  compares by code point (in PostgreSQL: COLLATE "C"). No time has to be kept beside such a field;
+  compares by code point (in PostgreSQL: COLLATE "C"), and jobs by their name first. No time has to be kept beside such
+  a field;
 - a run or operation starts at the least time of START or RUNNING, and ends at the greatest of a terminal event. The
   greatest status counts, so one that failed stays so: Spark sends FAIL for an execution, and then COMPLETE;
 - where values replace each other in the course of time (a job's parent, a facet), the later counts, then the greater;
@@ -131,8 +132,12 @@ class Job(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     def merge(self, other: "Job") -> "Job":
         """Keep the type that is known, and the later parent."""
-        mine, theirs = (self.parent_at, self.parent), (other.parent_at, other.parent)
-        parent_at, parent = mine if theirs[0] is None or (mine[0] is not None and mine >= theirs) else theirs
+        parent_at, parent = self.parent_at, self.parent
+        if other.parent is not None and other.parent_at is not None:
+            if parent is None or parent_at is None or other.parent_at > parent_at:
+                parent_at, parent = other.parent_at, other.parent
+            elif other.parent_at == parent_at:
+                parent = greater_job(parent, other.parent)
         return Job(self.key, max(self.name, other.name), greater(self.type, other.type), parent, parent_at)
 
 
@@ -189,7 +194,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
         return Run(
             id=self.id,
             created_at=min(self.created_at, other.created_at),
-            job=max(self.job, other.job),
+            job=greater_job(self.job, other.job),
             parent_id=greater(self.parent_id, other.parent_id),
             status=max(self.status, other.status),
             started_at=_least(self.started_at, other.started_at),
@@ -271,7 +276,7 @@ class Input(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True
         return Input(
             key=self.key,
             run_id=self.run_id if self.run_id is other.run_id else max(self.run_id, other.run_id),
-            job=max(self.job, other.job),
+            job=greater_job(self.job, other.job),
             schema=greater(self.schema, other.schema),
             num_bytes=greater(self.num_bytes, other.num_bytes),
             num_rows=greater(self.num_rows, other.num_rows),
@@ -298,7 +303,7 @@ class Output(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=Tru
         return Output(
             key=self.key,
             run_id=self.run_id if self.run_id is other.run_id else max(self.run_id, other.run_id),
-            job=max(self.job, other.job),
+            job=greater_job(self.job, other.job),
             kinds=self.kinds | other.kinds,
             schema=greater(self.schema, other.schema),
             num_bytes=greater(self.num_bytes, other.num_bytes),
@@ -348,6 +353,15 @@ def greater(one: Value | None, other: Value | None) -> Value | None:
     if one is None or one is other:
         return other
     return one if other is None or one >= other else other  # type: ignore[operator]
+
+
+def greater_job(one: JobKey, other: JobKey) -> JobKey:
+    """Return the one with the greater name: that stays as it is when locations are found to be one."""
+    return one if one is other else max(one, other, key=_name_first)
+
+
+def _name_first(job: JobKey) -> tuple[str, LocationKey]:
+    return job.name, job.location
 
 
 def _least(one: datetime.datetime | None, other: datetime.datetime | None) -> datetime.datetime | None:

@@ -34,16 +34,16 @@ def added_up(table: str, column: str, _dialect: Dialect) -> str:
 
 
 def greater_job(table: str, column: str, _dialect: Dialect) -> str:
-    """Keep the job whose key is the greater."""
+    """Keep the job whose name is the greater."""
     old, new = f'"{table}"."{column}"', f'excluded."{column}"'
     return f"CASE WHEN {old} = {new} THEN {old} ELSE ({job_of(old, new)}) END"
 
 
 def job_of(old: str, new: str) -> str:
-    """Return a query for the one of two jobs whose key is the greater."""
+    """Return a query for the one of two jobs whose name, or else location, is the greater."""
     return (
         "SELECT j.id FROM job AS j JOIN location AS l ON l.id = j.location_id"
-        f" WHERE j.id IN ({old}, {new}) ORDER BY l.type DESC, l.name DESC, j.name_key DESC LIMIT 1"
+        f" WHERE j.id IN ({old}, {new}) ORDER BY j.name_key DESC, l.type DESC, l.name DESC LIMIT 1"
     )
 
 

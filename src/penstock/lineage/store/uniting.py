@@ -14,7 +14,7 @@ from penstock.lineage.keys import LocationKey
 from penstock.lineage.relocating import Relocation
 from penstock.lineage.store import rules, tables
 from penstock.lineage.store.sessions import Session
-from penstock.lineage.store.statements import Rule, merge, quoted, staged
+from penstock.lineage.store.statements import Rule, job_of, merge, quoted, staged
 
 # ruff: noqa: S608 - built of the names of our own tables, and of numbers
 _FIND = f"""
@@ -154,13 +154,15 @@ class Locations:
             )
 
     def _adopt(self, old: int, new: int) -> None:
-        """Give the children of one job to another, and its parent, if that was said later."""
+        """Give the children of one job to another, and its parent, if that counts as `Job.merge` has it."""
         run = self._session.run
         run("UPDATE job SET parent_job_id = ? WHERE parent_job_id = ?", [new, old])
         run(
             "UPDATE job SET parent_job_id = o.parent_job_id, parent_event_at = o.parent_event_at FROM job AS o"
             " WHERE o.id = ? AND job.id = ? AND o.parent_event_at IS NOT NULL"
-            " AND (job.parent_event_at IS NULL OR job.parent_event_at < o.parent_event_at)",
+            " AND (job.parent_event_at IS NULL OR job.parent_event_at < o.parent_event_at OR"
+            " (job.parent_event_at = o.parent_event_at AND o.parent_job_id <> job.parent_job_id"
+            f" AND o.parent_job_id = ({job_of('job.parent_job_id', 'o.parent_job_id')})))",
             [old, new],
         )
         run("UPDATE job SET parent_job_id = NULL, parent_event_at = NULL WHERE parent_job_id = id")

@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Table
 
 from penstock.lineage.collected import Facts
-from penstock.lineage.facts import Facet, Input, Output
+from penstock.lineage.facts import Facet, Input, Output, greater_job
 from penstock.lineage.keys import DatasetKey, JobKey, LocationKey, time_of
 from penstock.lineage.store import rules, tables
 from penstock.lineage.store.sessions import History, Rows, Session
@@ -383,7 +383,7 @@ class Writer:
         for each in facts.column_lineage:
             use = (each.created_at, each.operation_id, each.source, each.target, each.fingerprint)
             run_id, job = uses.get(use, (each.run_id, each.job))
-            uses[use] = max(run_id, each.run_id), max(job, each.job)
+            uses[use] = max(run_id, each.run_id), greater_job(job, each.job)
         return [
             (
                 time(created_at),

@@ -179,3 +179,24 @@ def test_a_history_with_clusters_under_several_addresses_is_the_same_in_pieces_a
     write_in_batches(address, events[::-1], 7)
 
     _require_equal(address, events)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+def test_of_contradicting_jobs_and_parents_the_same_count_whenever_their_locations_become_one(
+    address: StoreAddress, order: tuple[int, ...]
+) -> None:
+    run_id, other, above = (str(uuid.UUID(int=7 << 76 | 2 << 62 | number)) for number in range(3))
+    said = (
+        (run_id, ("airflow://c:1", "clean"), "x"),
+        (run_id, ("airflow://b:1", "load"), "x"),
+        (other, ("airflow://c:1", "load"), "y"),
+    )
+    events = [
+        json.dumps(event("START", "1970-01-01T00:00:01Z", of, job, run_facets=parent(above, job[0], starter))).encode()
+        for of, job, starter in said
+    ]
+    events.append(_copy(1, "airflow://a:1,b:1,c:1"))
+
+    write_in_batches(address, [*(events[number] for number in order), events[3]], 1)
+
+    _require_equal(address, events)
