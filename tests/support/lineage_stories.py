@@ -1,5 +1,6 @@
 """Random events that contradict each other: few runs, jobs, datasets and times, so that much is said of each twice."""
 
+import datetime
 import random
 import uuid
 from typing import Any
@@ -14,15 +15,25 @@ from penstock.lineage.store.sessions import open_session
 from penstock.lineage.store.writing import Writer
 from penstock.lineage.uses import Uses, taken
 
+from support import lineage_odd_times as odd_times
+from support.lineage_samples import job_type
+
 _V7 = [f"01953100-0000-7000-8000-00000000000{number}" for number in range(3)]
 _V4 = [str(uuid.UUID(int=number, version=4)) for number in (7, 2**100 + 3, 2**120 + 5)]
 _TIMES = [f"2025-02-23T{hour:02}:{minute:02}:00Z" for hour in (3, 4, 5) for minute in (0, 30)]
+_FLINK = {"namespace": "http://flink", "name": "clicks", "facets": job_type("FLINK", "JOB", "STREAMING")}
 _TYPES = ["START", "RUNNING", "COMPLETE", "FAIL", "ABORT", "OTHER"]
 
 
 def random_events(dice: random.Random, count: int) -> list[bytes]:
     """Return events as their producers send them."""
     return [orjson.dumps(_event(dice)) for _ in range(count)]
+
+
+def stream_event(run_id: uuid.UUID, kind: str, time: datetime.datetime) -> bytes:
+    """Return an event of a streaming job that reads one dataset and writes another."""
+    said = odd_times.event((run_id, kind, time))
+    return orjson.dumps(orjson.loads(said) | {"job": _FLINK})
 
 
 def facts_of(events: list[bytes]) -> Facts:

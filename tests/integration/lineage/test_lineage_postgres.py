@@ -11,6 +11,8 @@ from sqlalchemy import select
 
 from penstock.errors import Conflict, NotFound
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
+from penstock.lineage.query import lists
+from penstock.lineage.shapes.parameters import OperationsQuery, RunsQuery
 from penstock.lineage.store import tables
 from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.cleaning import clean
@@ -24,7 +26,7 @@ from support.lineage_history import values
 from support.lineage_oracle import content
 from support.lineage_samples import event
 from support.lineage_store import add_io, add_run, comparable, differences, ids_of, store_on, stored
-from support.lineage_stories import facts_of, random_events, write_in_batches
+from support.lineage_stories import facts_of, random_events, stream_event, write_in_batches
 
 NOW = datetime.datetime(2026, 3, 15, 12, tzinfo=datetime.UTC)
 TIME = "2026-03-14T10:00:00Z"
@@ -131,6 +133,22 @@ def test_clean_drops_a_partition_of_which_nothing_stays_and_deletes_from_the_oth
     assert [("run", 4, ("run_2026_01",)), ("input", 1, ())] == [_told(done, "run"), _told(done, "input")]
     assert ({running, young}, set()) == (ids_of(address, "run"), ids_of(address, "input", "operation_id"))
     assert ["run_2026_02", "run_2026_03"] == make_partitions(address)
+
+
+def test_a_stream_that_goes_on_is_listed_and_what_it_was_last_seen_to_do_is_not_cleaned(address: StoreAddress) -> None:
+    run_id, border = uuid7(round((NOW - 70 * DAY).timestamp() * 1000), 5), NOW - 10 * DAY
+    write_in_batches(address, [stream_event(run_id, "RUNNING", NOW - days * DAY) for days in (70, 50, 40)], size=2)
+    would = clean(address, border, dry_run=True)
+
+    assert would == clean(address, border, dry_run=False)
+    for table in ("input", "output", "column_lineage"):
+        assert {NOW - 40 * DAY} == ids_of(address, table, "created_at")
+    engine = open_engine(address)
+    with engine.connect() as connection:
+        runs = lists.runs(connection, RunsQuery(since=NOW))
+        operations = lists.operations(connection, OperationsQuery(since=NOW, run_id=[run_id]))
+    engine.dispose()
+    assert [run_id] == [each.id for each in runs.items] == [each.id for each in operations.items]
 
 
 def _told(cleaned: list[Any], table: str) -> tuple[str, int, tuple[str, ...]]:

@@ -2,7 +2,6 @@ import datetime
 import uuid
 from pathlib import Path
 
-import orjson
 import pytest
 
 from penstock.lineage.store.address import StoreAddress
@@ -10,9 +9,8 @@ from penstock.lineage.store.cleaning import clean
 from penstock.lineage.store.database import migrate
 
 from support import lineage_odd_times as odd_times
-from support.lineage_samples import job_type
 from support.lineage_store import add_io, add_operation, add_run, ids_of
-from support.lineage_stories import write_in_batches
+from support.lineage_stories import stream_event, write_in_batches
 
 BORDER = datetime.datetime(2026, 3, 15, 12, tzinfo=datetime.UTC)
 HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
@@ -103,16 +101,12 @@ def test_what_never_said_that_it_began_stays_as_long_as_it_reads_or_writes(addre
     assert [{active}] * 5 == list(_left(address).values())
 
 
-def _stream(run_id: uuid.UUID, kind: str, days: int) -> bytes:
-    event = orjson.loads(odd_times.event((run_id, kind, BORDER - days * DAY)))
-    event["job"]["facets"] = job_type("FLINK", "JOB", "STREAMING")
-    return orjson.dumps(event)
-
-
 def test_what_a_stream_that_goes_on_was_last_seen_to_do_stays_with_it(address: StoreAddress) -> None:
     silent, over = (odd_times.run_id(BORDER - 90 * DAY, number) for number in range(2))
-    events = [_stream(run_id, "RUNNING", days) for run_id in (silent, over) for days in (90, 80, 70)]
-    write_in_batches(address, [*events, _stream(over, "COMPLETE", 60)], size=1)
+    events = [
+        stream_event(run_id, "RUNNING", BORDER - days * DAY) for run_id in (silent, over) for days in (90, 80, 70)
+    ]
+    write_in_batches(address, [*events, stream_event(over, "COMPLETE", BORDER - 60 * DAY)], size=1)
     would = clean(address, BORDER, dry_run=True)
 
     assert would == clean(address, BORDER, dry_run=False)
