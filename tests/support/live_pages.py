@@ -2,6 +2,7 @@
 browser, and takes the updates. Fifty browsers would be a test of the machine that they run on.
 """
 
+import ast
 import asyncio
 import json
 import re
@@ -32,7 +33,8 @@ class LivePage:
             answer = await client.get(self._address + self._path)
         found = _QUERY.search(answer.text)
         assert found is not None, answer.text[:500]
-        query = {**json.loads(found[1]), "tab_id": f"tab-{id(self)}", "document_id": f"document-{id(self)}"}
+        query = {**ast.literal_eval(found[1]), "tab_id": f"tab-{id(self)}", "document_id": f"document-{id(self)}"}
+        query["implicit_handshake"] = "true"  # as JavaScript writes it
         self._socket = socketio.AsyncClient(reconnection=False)
 
         async def answer_script(message: dict[str, Any]) -> None:
@@ -47,8 +49,6 @@ class LivePage:
         await self._socket.connect(
             f"{self._address}?{asked}", socketio_path="/_nicegui_ws/socket.io", transports=["websocket"]
         )
-        if str(query.get("implicit_handshake", "")).lower() != "true":
-            await self._socket.emit("handshake", query)
 
     async def _take(self, message: dict[str, Any]) -> None:
         self._updates += self.shown.is_set()
