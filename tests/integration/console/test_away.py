@@ -21,9 +21,17 @@ def test_a_kafka_that_goes_away_is_shown_as_such_and_comes_back_without_a_reload
             made = cli("topic", "create", "orders", home=home)
             browser.shows("orders", "in sync")
             text, opened = browser.text, browser.driver.execute_script("return window.opened")
+            cli("down", home=home)
+            browser.open("/nodes")
+            browser.shows("No Kafka answers", "Not known for now")
+            nodes = browser.text
+            browser.open("/nodes/1")
+            browser.shows("Not known for now")
+            node = browser.text
     finally:
         cli("down", home=home)
 
     assert (0, 0) == (up.code, made.code)
     assert "Error" not in text
+    assert ("Every partition has" in nodes, "Everything is as" in node) == (False, False)
     assert "once" == opened

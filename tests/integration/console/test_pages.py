@@ -41,13 +41,13 @@ def test_every_page_loads_without_a_complaint_of_the_browser_and_fits_wide_and_n
         "/dead-letters": ("Dead letters", " open"),
         "/tables": ("Tables", "No tables yet"),
         "/lineage": ("Lineage", "lineage.db"),
-        "/schemas": ("Schemas", "no schema registry is named"),
-        "/connectors": ("Connectors", "this project has no Kafka Connect"),
+        "/schemas": ("Schemas", "No schema registry is named"),
+        "/connectors": ("Connectors", "This project has no Kafka Connect"),
         "/access": ("Access", "Who did what"),
         "/nodes": ("Nodes", "Every partition has a leader"),
         "/nodes/1": ("Node 1", "log.dirs"),
         "/lab": ("Lab", "Nothing was started yet", "kill-broker", "No game has ended yet"),
-        "/lab/runs/0": ("Run", "there is no run"),
+        "/lab/runs/0": ("Run", "There is no run"),
     }
     seen = {}
     for path, words in pages.items():

@@ -16,6 +16,7 @@ from penstock.console.pages.client import Client, Failed
 from penstock.console.pages.wording import zone_of
 from penstock.console.users import Role
 
+UNKNOWN = "Not known for now"
 THEME_COOKIE = "penstock_theme"
 _EVERY_S = 5.0
 _LINKS = (
@@ -178,6 +179,10 @@ class Frame:
         self._tables.append((table, rows_per_page, empty))
         return table
 
+    def when_empty(self, table: Any, words: str) -> None:
+        """Say something else in a table that has no rows."""
+        self._tables = [(each, rows, words if each is table else empty) for each, rows, empty in self._tables]
+
     def is_loaded(self) -> None:
         """Say that all tables have what there is."""
         for table, rows_per_page, empty in self._tables:
@@ -189,11 +194,11 @@ class Frame:
     def _say(self, text: str) -> None:
         self.is_loaded()
         for table, _, _ in self._tables:
-            table.props["no-data-label"] = "Not known for now"  # that it is empty is not known, either
+            table.props["no-data-label"] = UNKNOWN  # that it is empty is not known, either
         self._problem.clear()
         with self._problem, ui.element("div").classes("concern error"):
             ui.label("Error").classes("mark")
-            ui.label(text).classes("words")
+            ui.label(text[:1].upper() + text[1:]).classes("words")
 
     async def act(self, do: Callable[[], Awaitable[Any]], done: str) -> Any:
         """Do something and say so; None if it failed, which is said, too."""

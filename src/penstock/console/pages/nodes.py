@@ -8,7 +8,7 @@ from nicegui import ui
 
 from penstock.console.pages.cells import LINK, NUMBER, STATE
 from penstock.console.pages.dialogs import ask, ends
-from penstock.console.pages.frame import Frame, figures_in, heading, log_panel
+from penstock.console.pages.frame import UNKNOWN, Frame, figures_in, heading, log_panel
 from penstock.console.pages.rebalance import RebalanceDialog
 from penstock.console.pages.wording import count, size
 
@@ -28,6 +28,8 @@ _LACKING = [
     {"name": "partition", "label": "Partition", "field": "partition", "align": "left"},
     {"name": "what", "label": "What it lacks", "field": "what", "align": "left"},
 ]
+_COMPLETE = "Every partition has a leader and all of its replicas"
+_DEFAULTS = "Everything is as Kafka's defaults say"
 _SETTINGS = [
     {"name": "name", "label": "Setting", "field": "name", "align": "left", "sortable": True},
     {"name": "value", "label": "Value", "field": "value", "align": "left", "classes": "mono"},
@@ -52,7 +54,7 @@ async def draw_list(frame: Frame) -> None:
         table.add_slot("body-cell-state", STATE)
         with ui.element("section").classes("part"):
             heading("Partitions that lack something", 2)
-            lacking = frame.table(_LACKING, "partition", "Every partition has a leader and all of its replicas")
+            lacking = frame.table(_LACKING, "partition", _COMPLETE)
 
     async def load() -> None:
         found = await frame.client.get("/nodes")
@@ -65,6 +67,7 @@ async def draw_list(frame: Frame) -> None:
             for each in found["under_replicated"]
             if each not in found["offline"]
         ]
+        frame.when_empty(lacking, UNKNOWN if found["problem"] else _COMPLETE)
         _show_problem(problem, found["problem"])
 
     reload: Callable[[], Any] = frame.keep_fresh(load)
@@ -75,7 +78,7 @@ def _show_problem(place: Any, text: str) -> None:
     if text:
         with place, ui.element("div").classes("concern error"):
             ui.label("Error").classes("mark")
-            ui.label(text).classes("words")
+            ui.label(text[:1].upper() + text[1:]).classes("words")
 
 
 def node_row(each: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +92,7 @@ def node_row(each: dict[str, Any]) -> dict[str, Any]:
         "path": f"/nodes/{each['node']}",
         "state": state,
         "look": {"up": "good", "starting": "warn", "down": "bad"}[state],
-        "role": f"{role}, answers now" if each["is_controller"] else role,
+        "role": f"{role}, answers for the controller" if each["is_controller"] else role,
         "address": address,
         **{name: broker.get(name) for name in ("leads", "replicas", "lacking")},
         "data": size(disk.get("data_bytes")),
@@ -144,7 +147,8 @@ class _Node:
             with ui.element("div").classes("head"):
                 heading("Settings", 2)
                 self.own_only = ui.checkbox("Only those that differ from the default", value=True)
-            self.settings = self.frame.table(_SETTINGS, "name", "Everything is as Kafka's defaults say")
+            self.settings = self.frame.table(_SETTINGS, "name", _DEFAULTS)
+            self.settings.classes("pairs")
         with ui.element("section").classes("part") as self.log_part:
             heading("Log", 2)
             self.log = log_panel()
@@ -176,6 +180,7 @@ class _Node:
         if is_local:
             lines = (await client.get(f"{self.path}/log"))["lines"]
             self.log.text = "\n".join(lines) or "This log is empty."
+        self.frame.when_empty(self.settings, _DEFAULTS if row["state"] == "up" else UNKNOWN)
         if row["state"] == "up":
             self.settings.rows = [
                 {**each, "value": "secret" if each["value"] is None else each["value"], "own": _from(each)}
