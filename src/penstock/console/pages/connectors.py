@@ -119,6 +119,7 @@ class _Connector:
         with ui.element("section").classes("part"):
             heading("Settings", 2)
             self.settings = self.frame.table(_SETTINGS, "name", "None")
+            self.settings.classes("pairs")
 
     async def load(self) -> None:
         """Ask for everything."""

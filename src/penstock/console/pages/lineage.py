@@ -77,6 +77,9 @@ async def _draw_graph(frame: Frame) -> None:
             picture.content = found["svg"]  # names are escaped where it is drawn
             picture.style(f"--drawn: {found['width']}px")
         picture.set_visibility(bool(found["nodes"]))
-        columns.rows = [{**each, "id": number} for number, each in enumerate(found["columns"])]
+        columns.rows = [
+            {**each, "id": number, "how": each["how"].replace("_", " ").lower()}
+            for number, each in enumerate(found["columns"])
+        ]
 
     details.paging.follow(frame.keep_fresh(load, every_s=30.0))

@@ -211,7 +211,7 @@ class _List:
                 ui.link("Show all", list_path(self.kind)).classes("plain")
         self.hint = ui.label().classes("soft number").props('role="status"')
         self.table = self.frame.table(self.of.columns, "id", self.of.empty, rows_per_page=0)
-        self.table.props("hide-pagination")
+        self.table.props("hide-pagination").classes("pairs" if self.kind == "datasets" else "")
         for column in self.of.columns:
             name = column["name"]
             slot = STATE if name == "state" else TIMES if name in {"started", "ended"} else LINKS

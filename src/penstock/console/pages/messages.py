@@ -32,6 +32,7 @@ _ROWS = """
     :title="col.name === 'time' ? props.row.exactly : undefined">{{ col.value }}</q-td>
 </q-tr>
 <q-tr v-if="props.expand" :props="props"><q-td colspan="100%">
+  <div class="soft small">Partition {{ props.row.partition }}, offset {{ props.row.offset }}</div>
   <div class="soft small">Key</div><pre>{{ props.row.whole_key }}</pre>
   <div class="soft small">Value, {{ props.row.bytes }}</div><pre>{{ props.row.whole_value }}</pre>
   <template v-if="props.row.headers"><div class="soft small">Headers</div><pre>{{ props.row.headers }}</pre></template>
@@ -110,7 +111,7 @@ class _Messages:
     def draw_table(self) -> None:
         """Draw the records; each opens by a click or by Enter."""
         self.table = self.frame.table(_COLUMNS, "id", "No records here")
-        self.table.add_slot("body", _ROWS)
+        self.table.classes("records").add_slot("body", _ROWS)
         self.table.on("copy", lambda event: _copy(self.frame, self.topic, event.args))
 
     def show(self, records: list[dict[str, Any]]) -> None:

@@ -76,7 +76,7 @@ async def draw(frame: Frame, topic: str) -> None:
             with ui.element("div").classes("head"):
                 heading("Settings", 2)
                 own_only = ui.checkbox("Only those that differ from the default", value=True)
-            settings = frame.table(_SETTINGS, "name", "Everything is as the cluster says")
+            settings = frame.table(_SETTINGS, "name", "Everything is as the cluster says").classes("pairs")
 
     async def load() -> None:
         found = await frame.client.get(path)
