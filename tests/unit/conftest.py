@@ -1,11 +1,16 @@
 """Unit tests start no JVM, and so no broker: they find a Java that only says so, and wait for no Kafka."""
 
+import functools
 import os
 from pathlib import Path
 
 import pytest
+import typer.testing
 
 from penstock.kafka import failures
+
+# Each `CliRunner.invoke` would put all commands together again, which takes longer than what most of its tests do.
+typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

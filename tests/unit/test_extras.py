@@ -22,12 +22,13 @@ LAB = "needs matplotlib, pika, redis, websockets, which a plain Penstock does no
 METRICS = "needs prometheus_client, which a plain Penstock does not include. Nothing was started."
 # Python finds no module whose place is taken by None, as if it were not installed.
 PROGRAM = """
-import json, sys
-from typer.testing import CliRunner
+import functools, json, sys
+import typer.testing
+typer.testing._get_command = functools.cache(typer.testing._get_command)  # as in conftest.py
 modules, home, commands = json.loads(sys.stdin.read())
 sys.modules.update(dict.fromkeys(modules))
 from penstock.cli import app
-ends = [CliRunner().invoke(app, ["--home", home, *command]) for command in commands]
+ends = [typer.testing.CliRunner().invoke(app, ["--home", home, *command]) for command in commands]
 print(json.dumps([[end.exit_code, end.stdout, end.stderr] for end in ends]))
 """
 COMMANDS = [
