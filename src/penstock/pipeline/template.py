@@ -3,6 +3,7 @@
 import yaml
 
 from penstock.pipeline.infer import Sample
+from penstock.wording import plural
 
 _HEAD = """\
 # yaml-language-server: $schema={schema_file}
@@ -36,7 +37,7 @@ expect:                    # what must be true of each row
 _DECODE_INFERRED = """
 decode:
   type: json
-  # Of {records} of the topic, {objects} are JSON objects with these fields:
+  # {records} of the topic were looked at; {objects} with these fields:
 {columns}
   schema: "{schema}"
   unknown_fields: ignore   # or dead_letter
@@ -89,8 +90,8 @@ def template(name: str, topic: str, schema_file: str, sample: Sample | None = No
         topic=_text(topic),
         table=name.replace("-", "_"),
         schema_file=schema_file,
-        records=f"{sample.records:,} records" if sample else "",
-        objects=f"{sample.objects:,}" if sample else "",
+        records=plural(sample.records, "record") if sample else "",
+        objects=plural(sample.objects, "JSON object") if sample else "",
         columns="\n".join(f"  #   {f'{each.name} {each.type}':<{width}}  {each.note}" for each in columns),
         schema=", ".join(each.definition for each in columns),
         first=columns[0].name if columns else "",

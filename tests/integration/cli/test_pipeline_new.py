@@ -24,7 +24,7 @@ def test_a_file_from_a_topic_has_its_columns_and_can_run(kafka: RunningKafka, cl
     checked = cli("pipeline", "check", tmp_path / "seen.yaml")
 
     assert 0 == done.returncode, done.stderr
-    assert "looked at 3 records, of which 2 are JSON objects" in done.stderr
+    assert "looked at 3 records: 2 JSON objects" in done.stderr
     file = (tmp_path / "seen.yaml").read_text()
     written = yaml.safe_load(file)
     assert [topic] == written["source"]["topics"]

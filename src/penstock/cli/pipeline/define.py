@@ -91,7 +91,7 @@ def _sample(context: typer.Context, topic: str) -> "Sample":
 
 
 def _print_sample(sample: "Sample") -> None:
-    say(f"looked at {plural(sample.records, 'record')}, of which {sample.objects:,} are JSON objects")
+    say(f"looked at {plural(sample.records, 'record')}: {plural(sample.objects, 'JSON object')}")
     rows = [[each.name, each.type + (" NOT NULL" if each.is_required else ""), each.note] for each in sample.columns]
     if rows:
         print_table(["column", "type", "seen"], rows)
