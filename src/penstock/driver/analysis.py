@@ -20,7 +20,7 @@ from penstock.delivery.durable import write_json
 from penstock.worker.expressions import KINDS, Expression
 
 _MOST = 1000
-_RULES = 2
+_RULES = 3
 """Goes up when other expressions are for workers than before: an answer by the former rules is not one."""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as in every PySpark program
 
-from penstock.worker.expressions import KINDS, TYPES, Expression, arrow_type
+from penstock.worker.expressions import KINDS, TYPES, Expression, arrow_type, may_raise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -252,6 +252,12 @@ def _substring(it: Any, operands: list[Expression]) -> tuple[list[Expression], l
     return operands[:1], [start, start + max(length, 0)]
 
 
+def _concat(it: Any, operands: list[Expression]) -> tuple[list[Expression], None]:
+    if any(map(may_raise, operands[1:])):  # code that Spark generates stops at the first null, its interpreter does not
+        raise OnlyInSpark(f"`{it.prettyName()}` of something that can fail behind something else")
+    return operands, None
+
+
 def _truncated(it: Any, operands: list[Expression]) -> tuple[list[Expression], str]:
     """Spark has the unit before a time, and behind a date."""
     is_of_time = it.getClass().getSimpleName() == "TruncTimestamp"
@@ -283,6 +289,7 @@ _SPECIAL: dict[str, Callable[[Any, list[Expression]], tuple[list[Expression], An
     **dict.fromkeys(("Hour", "Minute", "Second"), _in_utc),
     **dict.fromkeys(("TruncTimestamp", "TruncDate"), _truncated),
     "GetStructField": lambda it, operands: (operands, it.ordinal()),
+    "Concat": _concat,
 }
 
 

@@ -5,7 +5,7 @@ Spark, the rows go to the JVM anyway, and all of the SQL runs there.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -56,12 +56,13 @@ def place(spec: PipelineSpec, schemas: list[pa.Schema], analysis: Analysis, tran
     for number, step in enumerate(spec.steps):
         if (select := step.as_select()) is not None:
             before, after = schemas[number : number + 2]
-            texts = [*(text for _, text in _made(select, before)), *([select.where] if select.where else [])]
-            answers = ask(before, texts)
+            made_texts = [text for _, text in _made(select, before)]
+            texts = [*made_texts, *([select.where] if select.where else [])]
+            answers = ask(before, [*made_texts, *([_filtering(select.where)] if select.where else [])])
             found += [(f"steps.{number}.sql", *each) for each in zip(texts, answers, strict=True)]
             parts = _parts(texts, answers)
             made = dict(zip((name for name, _ in _made(select, before)), parts, strict=False))
-            selects[number] = SelectTask(after, made, parts[-1] if select.where and parts else None)
+            selects[number] = SelectTask(after, made, _condition(parts[-1]) if select.where and parts else None)
     conditions = _conditions(spec)
     texts = [text for _, _, text in conditions]
     answers = ask(schemas[-1], [f"({text}) IS TRUE" for text in texts])
@@ -86,6 +87,18 @@ def _forced(spec: PipelineSpec) -> str:
 
 def _reason(answer: Expression | str) -> str:
     return answer if isinstance(answer, str) else "other SQL of the pipeline does, and the rows are there anyway"
+
+
+def _filtering(where: str) -> str:
+    """Return an expression that is null where WHERE leaves a row out, and in which Spark optimizes as it does there.
+
+    Where a condition only has to be true, null is as good as false, and what cannot be true is not evaluated.
+    """
+    return f"CASE WHEN ({where}) THEN 1 END"
+
+
+def _condition(part: Part) -> Part:
+    return replace(part, expression=Expression("IsNotNull", "boolean", (part.expression,)))
 
 
 def _made(select: Select, schema: pa.Schema) -> list[tuple[str, str]]:

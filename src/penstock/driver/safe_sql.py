@@ -30,6 +30,15 @@ def _attempt(spark: "SparkSession", expression: str) -> "Column":
     return made
 
 
+def _evaluated_once(condition: "Column") -> "Column":
+    """Keep Spark from evaluating what follows in a filter, too, of which it makes something else than of a column.
+
+    A row that the filter took for a failed one, and the column for one that WHERE leaves out, would be a row of nulls.
+    Spark repeats nothing that depends on the partition.
+    """
+    return condition & (F.spark_partition_id() >= 0)
+
+
 def select(spark: "SparkSession", frame: "DataFrame", query: Select) -> "DataFrame":
     """Apply a row-local SELECT: good rows get its columns, rows it fails on get an error, failed rows pass by."""
     frame = frame.alias("events")
@@ -48,7 +57,8 @@ def select(spark: "SparkSession", frame: "DataFrame", query: Select) -> "DataFra
     if query.where:
         body = f"CASE WHEN ({query.where}) THEN {body} END"
     good = F.col("_error").isNull()
-    frame = frame.withColumn(_TRIED, F.when(good, _attempt(spark, f"named_struct('row', {body})")))
+    attempt = F.when(_evaluated_once(good), _attempt(spark, f"named_struct('row', {body})"))
+    frame = frame.withColumn(_TRIED, attempt)
     broken = good & F.col(_TRIED).isNull()
     if query.where:
         frame = frame.filter(~good | broken | F.col(f"{_TRIED}.row").isNotNull())

@@ -165,7 +165,7 @@ _LAZY: dict[str, Callable[[Expression, pa.RecordBatch], Result]] = {
     "Coalesce": _coalesce,
 }
 _DIVISIONS = {"Divide", "IntegralDivide", "Remainder"}
-_ALL_OPERANDS = {"EqualNullSafe", "Concat"}
+_ALL_OPERANDS = {"EqualNullSafe"}
 """Expressions that look at every operand, whatever the others are."""
 
 _CHECKED: dict[str, Callable[..., tuple[pa.Array, Any]]] = {
@@ -221,3 +221,8 @@ _STRICT: dict[str, Callable[[Expression, list[pa.Array]], pa.Array]] = {
 }
 KINDS = frozenset({*_LAZY, *_CHECKED, *_TRUNCATED, *_STRICT})
 """The classes of expressions that are known here."""
+
+
+def may_raise(expression: Expression) -> bool:
+    """Return whether there is anything in an expression that raises on some values."""
+    return expression.kind in {*_CHECKED, *_TRUNCATED} or any(map(may_raise, expression.operands))

@@ -11,8 +11,15 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from pyspark.sql.pandas.conversion import SparkConversionMixin
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock import PipelineSpec
 from penstock.driver import catalyst, safe_sql
+from penstock.driver.analysis import Analysis
+from penstock.driver.placement import place
+from penstock.record.columns import whole_schema
+from penstock.steps.select import Select
 from penstock.worker.expressions import KINDS, Expression, Result, evaluate
 from penstock.worker.kernels import mask
 
@@ -34,8 +41,6 @@ class Compared:
 
     def compare(self, texts: list[str], batch: pa.RecordBatch) -> None:
         """Fail on the first expression and row that they do not agree on."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         schema = from_arrow_schema(batch.schema)
         frame = self.spark.createDataFrame(pa.Table.from_batches([batch]), schema)
         answers = zip(texts, catalyst.translated(self.spark, schema, texts), strict=True)
@@ -165,6 +170,50 @@ def test_times_that_are_rounded_and_decimals_that_are_compared_stay_in_the_worke
     made = catalyst.translated(spark, schema, [*kept, *left])
 
     assert kept == [text for text, each in zip([*kept, *left], made, strict=True) if isinstance(each, Expression)]
+
+
+def test_a_concatenation_that_can_fail_behind_a_null_is_left_to_spark(spark: "SparkSession") -> None:
+    from pyspark.sql.types import IntegerType, StringType, StructType
+
+    schema = StructType().add("s", StringType()).add("n", IntegerType())
+
+    made = catalyst.translated(spark, schema, ["concat(s, 10 % n)", "s || (n + 1) || s", "concat(10 % n, s, n)"])
+
+    assert [True, True, False] == ["can fail behind" in str(each) for each in made]
+
+
+@pytest.mark.parametrize(
+    "where", ["10 % n NOT IN (7, NULL)", "10 % n > 1 AND NULL", "10 % n < 3", "n > 0 OR 10 % n = 0"]
+)
+def test_where_lets_the_same_rows_through_in_workers_and_in_spark(compared: Compared, where: str) -> None:
+    spark, text = compared.spark, f"SELECT n, n % 2 AS odd FROM events WHERE {where}"  # noqa: S608 - our own conditions
+    before = whole_schema(pa.schema([("n", pa.int32())]))
+    numbers = pa.array([0, 1, 4, None, 7, 20], pa.int32())
+    rows = pa.RecordBatch.from_arrays(
+        [numbers if each.name == "n" else pa.nulls(len(numbers), each.type) for each in before], schema=before
+    )
+    frame = SparkConversionMixin.createDataFrame(spark, pa.Table.from_batches([rows]), from_arrow_schema(before))
+    spec = PipelineSpec.model_validate(
+        {
+            "name": "filtered",
+            "source": {"topics": ["t"]},
+            "decode": {"type": "json", "schema": "n int"},
+            "steps": [{"sql": text}],
+            "sinks": [{"type": "console"}],
+        }
+    )
+
+    expected = safe_sql.select(spark, frame, Select(text)).toArrow()
+    assert [] == [row for row in expected.to_pylist() if row["n"] is None and row["_error"] is None]
+    placed = place(
+        spec,
+        [before, expected.schema],
+        Analysis(None, {}),
+        lambda schema, texts: catalyst.translated(spark, from_arrow_schema(schema), texts),
+    )
+    found = pa.Table.from_batches(placed.selects[0](iter([rows]), 0))
+
+    assert expected.select(["n", "odd", "_error"]).to_pylist() == found.select(["n", "odd", "_error"]).to_pylist()
 
 
 @pytest.mark.soak
