@@ -58,11 +58,11 @@ def test_every_list_loads_without_a_complaint_and_fits_wide_and_narrow_windows(b
         "/lineage": "orders.raw",
         "/lineage?list=jobs": TASK,
         f"/lineage?list=runs&since={SINCE}": "failed",
-        "/lineage?list=runs": "No runs in this time",
+        "/lineage?list=runs&state=FAILED": "No runs in this time",
         "/lineage?list=locations": "kafka://broker-1:9092",
         "/lineage?list=all": "Search for a part of a name",
         "/lineage?list=tokens": "No tokens",
-        "/lineage?of=dataset:7000": "there is no dataset 7000",
+        "/lineage?of=dataset:7000": "There is no dataset 7000",
     }
     seen = {}
     for path, words in pages.items():
@@ -73,6 +73,13 @@ def test_every_list_loads_without_a_complaint_and_fits_wide_and_narrow_windows(b
         seen[path] = (browser.complaints, wide, eventually(lambda: browser.overflow_px, lambda pixels: pixels == 0))
 
     assert dict.fromkeys(pages, ([], 0, 0)) == seen
+
+
+def test_a_graph_that_is_not_there_does_not_stay_loading(browser: Browser) -> None:
+    browser.open("/lineage?of=dataset:7000")
+    browser.shows("There is no dataset 7000")
+
+    until(lambda: "Loading" not in browser.text)
 
 
 def test_a_job_leads_to_its_run_that_to_its_operation_with_its_sql_and_all_lead_back(browser: Browser) -> None:

@@ -17,6 +17,7 @@ from penstock.console.pages.wording import zone_of
 from penstock.console.users import Role
 
 UNKNOWN = "Not known for now"
+_LOADING = "Loading …"
 THEME_COOKIE = "penstock_theme"
 _EVERY_S = 5.0
 _LINKS = (
@@ -59,6 +60,7 @@ class Frame:
         self.has_downloads: bool = app.state.console.has_downloads
         self._problem: Any = None
         self._tables: list[tuple[Any, int, str]] = []
+        self._labels: list[Any] = []
         self._knows_zone = False
         self.clicks = Clicks()
         self.on_theme: list[Callable[[bool], None]] = []
@@ -179,6 +181,12 @@ class Frame:
         self._tables.append((table, rows_per_page, empty))
         return table
 
+    def loading_label(self) -> Any:
+        """Draw a text that is loading until it is set, and that is not known if loading fails."""
+        label = ui.label(_LOADING)
+        self._labels.append(label)
+        return label
+
     def when_empty(self, table: Any, words: str) -> None:
         """Say something else in a table that has no rows."""
         self._tables = [(each, rows, words if each is table else empty) for each, rows, empty in self._tables]
@@ -195,6 +203,8 @@ class Frame:
         self.is_loaded()
         for table, _, _ in self._tables:
             table.props["no-data-label"] = UNKNOWN  # that it is empty is not known, either
+        for label in self._labels:
+            label.text = UNKNOWN if label.text == _LOADING else label.text
         self._problem.clear()
         with self._problem, ui.element("div").classes("concern error"):
             ui.label("Error").classes("mark")

@@ -57,7 +57,7 @@ async def _draw_graph(frame: Frame) -> None:
             select("depth", _DEPTHS, "Depth")
             select("since", SINCE, "Since")
     details.draw_facts()
-    summary = ui.label("Loading …").classes("soft number").props('role="status"')
+    summary = frame.loading_label().classes("soft number").props('role="status"')
     picture = ui.html("", sanitize=False).classes("panel lineage").props('tabindex="0" aria-label="The graph"')
     with ui.element("section").classes("part") as of_columns:
         heading("What its columns are made of", 2)

@@ -83,7 +83,7 @@ class _Subject:
                     heading("Schema", 2)
                     self.version = ui.select([], on_change=lambda: self.reload())  # noqa: PLW0108 - set later
                     self.version.props('outlined dense aria-label="Version"')
-                self.text = ui.label("Loading …").classes("panel mono whole").style("padding: 12px 16px")
+                self.text = self.frame.loading_label().classes("panel mono whole").style("padding: 12px 16px")
             with ui.element("section").classes("part"):
                 with (
                     ui.element("div").classes("head").style("min-height: 40px")
