@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
@@ -121,16 +121,28 @@ class Browser:
         return eventually(lambda: self.driver.find_elements(By.CSS_SELECTOR, selector))[0]
 
     def write(self, label: str, *keys: str) -> None:
-        """Type into a field as soon as it takes keys: a page that loads has it there before."""
+        """Type into a field as soon as it takes keys."""
+        self._with_field(label, lambda field: field.send_keys(*keys))
 
-        def is_written() -> bool:
+    def click_field(self, label: str) -> None:
+        """Click a field as soon as it takes clicks."""
+        self._with_field(label, lambda field: field.click())
+
+    def _with_field(self, label: str, act: Callable[[Any], None]) -> None:
+        """Try until it works: a page that loads, or a dialog that opens, has its fields before they can be used."""
+
+        def is_done() -> bool:
             try:
-                self.field(label).send_keys(*keys)
-            except (ElementNotInteractableException, StaleElementReferenceException):
+                act(self.field(label))
+            except (
+                ElementClickInterceptedException,
+                ElementNotInteractableException,
+                StaleElementReferenceException,
+            ):
                 return False
             return True
 
-        until(is_written)
+        until(is_done)
 
     def press(self, selector: str, key: str) -> None:
         """Press a key on an element as soon as it is there: a table that is filled draws its rows anew."""

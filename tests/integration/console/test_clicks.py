@@ -92,7 +92,7 @@ def test_a_record_is_copied_and_what_arrives_is_watched(browser: Browser, kafka:
 def test_a_long_search_is_cancelled_and_keeps_what_it_has_found(browser: Browser, kafka: RunningKafka) -> None:
     topic = filled(kafka, "searched", MANY)
     browser.open(f"/topics/{topic}/messages")
-    browser.field("Search in").click()
+    browser.click_field("Search in")
     browser.click("JSON field = text")
     browser.write("Search the whole topic", "id = 1", Keys.ENTER)
     browser.shows("1 found in", "running")
@@ -172,7 +172,7 @@ def test_what_is_shown_is_in_the_address_and_times_are_those_of_the_reader(
     try:
         browser.open(f"/topics/{topic}/messages")
         browser.shows("minute -1", "2026-01-31 20:59:00")
-        browser.field("Where to begin").click()
+        browser.click_field("Where to begin")
         browser.click("From time")
         browser.write("2026-01-31T12:00 or 15m", "2026-01-31T21:01", Keys.ENTER)
         browser.shows("2 records", "2026-01-31 21:01:00")

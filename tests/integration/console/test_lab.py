@@ -35,7 +35,7 @@ def test_a_drill_is_started_watched_with_its_cluster_and_judged(kafka: RunningKa
     with browsing_console(tmp_path, kafka.connection.bootstrap_servers) as browser:
         browser.open("/lab")
         browser.shows("Nothing was started yet", "kill-broker", "queue-or-log", "No game has ended yet")
-        browser.field("Start keys").click()
+        browser.click_field("Start keys")
         browser.click("Start")
         browser.shows("keys (drill)", "Its cluster", "broker and controller", timeout_s=DONE_S)
         nodes = browser.text.count("broker and controller")
@@ -58,7 +58,7 @@ def test_a_scenario_is_scaled_while_it_runs(kafka: RunningKafka, tmp_path: Path)
     _skip_without(find_browser)
     with browsing_console(tmp_path, kafka.connection.bootstrap_servers) as browser:
         browser.open("/lab")
-        browser.field("Start players").click()
+        browser.click_field("Start players")
         browser.shows("Start players")
         browser.write("Players", "4")
         browser.write("Games", "60")

@@ -148,7 +148,7 @@ def test_the_theme_is_kept(browser: Browser) -> None:
         return "body--dark" in str(browser.driver.find_element(By.TAG_NAME, "body").get_attribute("class"))
 
     before = is_dark()
-    browser.field("Light or dark").click()
+    browser.click_field("Light or dark")
     until(lambda: is_dark() is not before)
     browser.open("/topics")
     browser.shows("Topics")

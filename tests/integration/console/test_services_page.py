@@ -53,7 +53,7 @@ def test_what_new_versions_must_be_compatible_with_is_changed(browser: Browser, 
     browser.shows("2 of 2", "Compatibility (the registry's)", '+      "name": "note"')
     browser.click("Compatibility")
     browser.shows("What a new version must be compatible with")
-    browser.field("Compatibility").click()
+    browser.click_field("Compatibility")
     browser.click("full transitive")
     browser.click("Change")
     browser.shows(f"New versions of '{SUBJECT}': full transitive")
@@ -79,7 +79,8 @@ def test_a_connector_is_paused_resumed_and_started_again(
         browser.open("/connectors")
         browser.click(topic)
         browser.click("Pause")
-        browser.shows(f"Pause of '{topic}': accepted", "paused")
+        browser.shows(f"Pause of '{topic}': accepted")
+        browser.shows("paused")
         until(lambda: {each.state for each in client.tasks(topic)} == {"PAUSED"})
         with lines.open("a") as file:
             file.write("two\n")
@@ -91,7 +92,8 @@ def test_a_connector_is_paused_resumed_and_started_again(
         until(lambda: {each.state for each in client.tasks(topic)} == {"PAUSED"})
         while_paused = values()
         browser.click("Resume")
-        browser.shows(f"Resume of '{topic}': accepted", "running")
+        browser.shows(f"Resume of '{topic}': accepted")
+        browser.shows("running")
         until(lambda: len(values()) == 2)
         complaints = browser.complaints
     finally:
