@@ -77,20 +77,30 @@ class KnownSchema:
         """Return rows, or the values of one column, as records have them; raise `ValueError` if one does not fit."""
         known = opened(client_of(self.registry), self.schema)
         if isinstance(known, ProtobufSchema):
-            _require_room_for_nulls(known, rows)
+            messages = rows.to_struct_array() if column is None else rows.column(column)
+            _require_room_for_nulls(known.descriptor((0,)), messages)
         listed: Iterable[dict[str, Any]]
         listed = rows.to_pylist(maps_as_pydicts="strict") if self.schema.format == "AVRO" else plain_rows(rows)
         values = listed if column is None else (row[column] for row in listed)
         return [None if each is None else framed(self.schema_id, known.encode(each)) for each in values]
 
 
-def _require_room_for_nulls(schema: ProtobufSchema, rows: pa.RecordBatch) -> None:
-    """Raise for a null that Protobuf has no word for: it would be read as 0, or as an empty text."""
-    fields = schema.descriptor((0,)).fields_by_name
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        field = fields.get(name)
-        if column.null_count and field is not None and not field.has_presence and not field.is_repeated:
+def _require_room_for_nulls(message: Any, values: pa.Array, where: str = "") -> None:
+    """Raise for a null that Protobuf has no word for, at any depth: it would be read as 0, or as an empty text."""
+    while pa.types.is_list(values.type):
+        values = values.flatten()
+    if message is None or not pa.types.is_struct(values.type):
+        return
+    values = values.drop_null()
+    fields = {name: each for each in message.fields for name in (each.json_name, each.name)}
+    for part, column in zip(values.type, values.flatten(), strict=True):
+        field = fields.get(part.name)
+        if field is None:
+            continue
+        if column.null_count and not field.has_presence and not field.is_repeated:
+            name = f"{where}{part.name}"
             raise ValueError(f"{name}: null, which the field could not tell from a value: make it `optional`")
+        _require_room_for_nulls(field.message_type, column, f"{where}{part.name}.")
 
 
 @dataclass(frozen=True)

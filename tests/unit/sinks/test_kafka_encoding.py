@@ -83,6 +83,46 @@ def test_a_null_that_protobuf_has_no_word_for_is_refused(stub: RegistryStub, tmp
 
 
 @pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"customer": {"id": None}}, r"customer\.id: null"),
+        ({"lines": [{"id": 1}, {"id": None}]}, r"lines\.id: null"),
+        ({"shopId": None}, "shopId: null"),
+    ],
+)
+def test_a_null_inside_of_a_message_or_under_its_name_in_json_is_refused_too(
+    stub: RegistryStub, tmp_path: Path, row: dict[str, Any], told: str
+) -> None:
+    file = tmp_path / "order.proto"
+    file.write_text(
+        'syntax = "proto3"; message Order { Part customer = 1; repeated Part lines = 2; int64 shop_id = 3; }'
+        " message Part { int64 id = 1; }"
+    )
+    schema = parse("customer struct<id: bigint>, lines array<struct<id: bigint>>, shopId bigint")
+    made = encoding(Encode(registry=stub.registry, schema_file=file), "orders", schema)
+    whole = {"customer": None, "lines": None, "shopId": 1}
+
+    assert [b"\x00\x00\x00\x00\x01\x00\x18\x01"] == made.values(pa.RecordBatch.from_pylist([whole], schema))
+    with pytest.raises(ValueError, match=told):
+        made.values(pa.RecordBatch.from_pylist([{**whole, **row}], schema))
+
+
+def test_a_null_inside_of_a_key_is_refused_and_a_null_key_stays_one(stub: RegistryStub, tmp_path: Path) -> None:
+    file = tmp_path / "key.proto"
+    file.write_text('syntax = "proto3"; message Key { int64 id = 1; }')
+    schema = parse("k struct<id: bigint>")
+    encode = Encode(registry=stub.registry, keys=True, key_schema_file=file)
+    made = encoding(encode, "orders", schema, "k").key
+
+    assert made is not None
+    values = made.encoded(pa.RecordBatch.from_pylist([{"k": {"id": 7}}, {"k": None}], schema), "k")
+
+    assert [b"\x00\x00\x00\x00\x02\x00\x08\x07", None] == values
+    with pytest.raises(ValueError, match="id: null"):
+        made.encoded(pa.RecordBatch.from_pylist([{"k": {"id": None}}], schema), "k")
+
+
+@pytest.mark.parametrize(
     ("kind", "key"), [("bigint", 7), ("string", "é"), ("struct<a: int, b: string>", {"a": 1, "b": None})]
 )
 def test_keys_are_by_a_schema_of_their_own_and_a_null_stays_one(stub: RegistryStub, kind: str, key: Any) -> None:
