@@ -18,6 +18,7 @@ from psycopg import errors, sql
 
 from penstock.clock import clock
 from penstock.errors import SinkUnavailable
+from penstock.lineage.keys import NO_RUN
 from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.database import explained, open_engine
 from penstock.lineage.store.partitions import found
@@ -50,7 +51,7 @@ _HOUR_IS_OVER = """(created_at <= :hour AND NOT (operation_id IN (SELECT stream.
         WHERE stream.type = 'STREAMING' AND NOT coalesce({stream_is_over}, false))
         AND NOT EXISTS (SELECT 1 FROM {table} AS later WHERE later.operation_id = old.operation_id
             AND {of_the_same} AND later.created_at > old.created_at)))
-    OR (created_at >= :far AND NOT EXISTS (SELECT 1 FROM operation AS its
+    OR (created_at >= :far AND run_id <> '{no_run}' AND NOT EXISTS (SELECT 1 FROM operation AS its
         WHERE its.id = old.operation_id AND NOT coalesce({its_is_over}, false)))"""
 _SAME = {
     **dict.fromkeys(("input", "output"), ("dataset_id",)),
@@ -109,6 +110,7 @@ def _condition(table: str) -> str:
     over = _OVER["operation"]
     return _HOUR_IS_OVER.format(
         table=table,
+        no_run=NO_RUN.hex,  # what a job was only said to do has no operation that could be over
         of_the_same=" AND ".join(f"later.{each} = old.{each}" for each in _SAME[table]),
         stream_is_over=over.replace("old.", "stream."),
         its_is_over=over.replace("old.", "its."),

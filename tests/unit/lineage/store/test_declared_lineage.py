@@ -14,9 +14,11 @@ from penstock.lineage.query.window import Window
 from penstock.lineage.shapes.lineage import Lineage
 from penstock.lineage.store import tables
 from penstock.lineage.store.address import StoreAddress
+from penstock.lineage.store.cleaning import clean
 from penstock.lineage.store.database import migrate, open_engine
 
 from support.lineage_samples import event, facet
+from support.lineage_store import ids_of
 from support.lineage_stories import write_in_batches
 
 _DAY = Window(datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC), datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC))
@@ -97,6 +99,19 @@ def test_it_is_seen_in_the_windows_in_which_it_was_said(filled: Engine) -> None:
     since = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 
     assert [] == _ask(filled, "JOB", Window(since, None)).relations.outputs
+
+
+def test_clean_keeps_what_was_said_by_a_clock_that_is_years_ahead(tmp_path: Path) -> None:
+    address = StoreAddress(store=str(tmp_path / "lineage.db"))
+    migrate(address)
+    times = ("2026-03-01T10:30:00Z", "2999-03-01T10:30:00Z")
+    write_in_batches(address, [_declared(each, "orders", "daily") for each in times], 2)
+    border = datetime.datetime(2026, 4, 1, tzinfo=datetime.UTC)
+    would = clean(address, border, dry_run=True)
+
+    assert would == clean(address, border, dry_run=False)
+    for table in ("input", "output", "column_lineage"):
+        assert {datetime.datetime(2999, 3, 1, 10, tzinfo=datetime.UTC)} == ids_of(address, table, "created_at")
 
 
 def test_nobody_has_used_what_was_only_declared(filled: Engine) -> None:
