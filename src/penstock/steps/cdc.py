@@ -33,6 +33,7 @@ from penstock.steps.debezium import (
     converter,
     is_of_arrays,
     is_unavailable,
+    passes_for_another,
 )
 from penstock.steps.fitting import SchemaMismatch, requirement
 from penstock.steps.step import StepContext, StepModel
@@ -275,7 +276,9 @@ class _Reading:
         self._is_state = is_state
         self._taken = taken
         self._known: Mapping[str, Any] = {}
-        self._names = table.names
+        self._types = {field.name: field.type for field in table}
+        self._retyped = list[str]()
+        """The columns whose values are of a type that cannot be told from the table's."""
         self._converters = [(name, converter(table.field(name).type)) for name in table.names]
         self._required = [field.name for field in table if not field.nullable]
         self._require_fitting = requirement(pa.schema([field.with_nullable(True) for field in table]))  # noqa: FBT003
@@ -287,9 +290,9 @@ class _Reading:
 
     def row(self, change: Change, record: "_Record") -> tuple[tuple[Any, ...], list[str]]:
         """Return the values in the order of the columns, and the columns whose values the change does not hold."""
-        if self._taken is not None and change.fields is not self._known:
-            self._require_no_new_column(change)
-            self._known = change.fields
+        if change.fields is not self._known:
+            self._look_at_schema(change)
+        self._require_no_other_type(change)
         may_lack = change.kind != "snapshot"  # which reads whole rows
         found, unknown = list[Any](), list[str]()
         for name, convert in self._converters:
@@ -336,8 +339,23 @@ class _Reading:
         is_other_half = change.kind == "insert" and before is not None and change.lsn == self._lsn
         return before if is_other_half and _has_header(_OLD_KEY, record) else None
 
+    def _look_at_schema(self, change: Change) -> None:
+        """Look at the columns that a record's schema has; once for each schema."""
+        if self._taken is not None:
+            self._require_no_new_column(change)
+        known = ((name, kind, change.fields.get(name)) for name, kind in self._types.items())
+        self._retyped = [name for name, kind, field in known if field is not None and passes_for_another(kind, field)]
+        self._known = change.fields
+
+    def _require_no_other_type(self, change: Change) -> None:
+        for name in self._retyped:
+            value = change.values.get(name)
+            if value is not None and not is_unavailable(value):
+                kind = change.fields[name].type or "bytes"
+                raise SchemaMismatch(f"{name}: {kind} in the source, and {self._types[name]} in the table")
+
     def _require_no_new_column(self, change: Change) -> None:
-        """Raise `SchemaChanged` for columns that a table can have and this one has not; once for each schema."""
+        """Raise `SchemaChanged` for columns that a table can have and this one has not."""
         types = {name: field.type for name, field in change.fields.items()}
         if added := new_columns(self._taken or [], types):
             raise SchemaChanged.by_records({name: str(types[name]) for name in added})

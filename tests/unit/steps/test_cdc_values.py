@@ -136,12 +136,33 @@ def test_a_value_that_its_column_would_hold_as_another_one_fails_its_record(
     assert ("SchemaMismatch", True) == (row["_error"]["error"], row["_error"]["message"].startswith("v: "))
 
 
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "field"),
+    [
+        ("string", "aGk=", {"type": "bytes"}),
+        ("binary", "text", {"type": "string"}),
+        ("string", "BM4=", {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "2"}}),
+        ("array<string>", ["aGk="], {"type": "array", "items": {"type": "bytes"}}),
+    ],
+)
+def test_text_and_bytes_which_look_alike_in_json_are_told_apart_by_the_schema(
+    kind: str, value: Any, field: dict[str, Any]
+) -> None:
+    changes = [change("c", {"id": 1, "v": each}, schema=[INT, {**field, "field": "v"}]) for each in (value, None)]
+    failed, passed = run(*changes, schema=f"id bigint NOT NULL, v {kind}")
+
+    assert "SchemaMismatch" == failed["_error"]["error"]
+    assert [(1, None)] == table([passed])
+
+
 NUMERIC = {
     "__debezium.source.column.type": "NUMERIC",
     "__debezium.source.column.length": "12",
     "__debezium.source.column.scale": "2",
 }
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 @pytest.mark.parametrize(
