@@ -1,5 +1,6 @@
 """What a PostgreSQL must have before its changes can be captured, each lack with the statement that fixes it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +15,21 @@ SELECT rolreplication OR rolsuper, rolsuper, has_database_privilege(current_data
 FROM pg_roles WHERE rolname = current_user"""
 _SLOTS = "SELECT count(*) FILTER (WHERE slot_name = %s), count(*) FROM pg_replication_slots"
 _TABLE = """
-SELECT relkind, relreplident, pg_has_role(relowner, 'USAGE'), has_table_privilege(pg_class.oid, 'SELECT'),
+SELECT relkind, pg_has_role(relowner, 'USAGE'), has_table_privilege(pg_class.oid, 'SELECT'),
     EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary), pg_class.oid::regclass::text
 FROM pg_class WHERE oid = to_regclass(%s)"""
+# The table, or the partitions in which its rows are: each has a replica identity of its own.
+_HAS_ROWS = """relkind = 'r' AND pg_class.oid IN (
+    SELECT to_regclass(%s) UNION SELECT relid FROM pg_partition_tree(to_regclass(%s)))"""
+_IDENTITY = f"SELECT pg_class.oid::regclass::text, relreplident FROM pg_class WHERE {_HAS_ROWS} ORDER BY 1"  # noqa: S608
 # Debezium has no placeholder for these, and writes null where a large value stays the same.
-_HIDES_VALUES = """
+_HIDES_VALUES = f"""
 SELECT pg_class.oid::regclass::text, string_agg(quote_ident(attname), ', ' ORDER BY attnum)
 FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid JOIN pg_type ON pg_type.oid = atttypid
-WHERE pg_class.oid = to_regclass(%s) AND relreplident = 'd' AND attnum > 0 AND NOT attisdropped
+WHERE {_HAS_ROWS} AND relreplident = 'd' AND attnum > 0 AND NOT attisdropped
     AND (typname IN ('bit', 'varbit') OR typcategory = 'A' AND typname NOT IN ('_text', '_varchar', '_bpchar', '_json',
         '_jsonb', '_bytea', '_int4', '_int8', '_date', '_uuid'))
-GROUP BY 1"""
-# The columns that identify a row in the log, without one of the primary key.
-_IDENTITY_LACKS_KEY = """
-SELECT EXISTS (SELECT FROM pg_index AS key, pg_index AS identity
-    WHERE key.indrelid = to_regclass(%s) AND identity.indrelid = key.indrelid AND key.indisprimary
-        AND identity.indisreplident AND NOT key.indkey::smallint[] <@ identity.indkey::smallint[])"""
+GROUP BY 1 ORDER BY 1"""  # noqa: S608 - built of our own words
 _KEY_IS_DEFERRABLE = """
 SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'p' AND condeferrable"""
 _GENERATED = """
@@ -113,7 +113,7 @@ def _problems_of(
     known = connection.execute(_TABLE, [table]).fetchone()
     if known is None:
         return [CaptureProblem(f"there is no table {table}", "Name it with its schema, such as public.orders")]
-    kind, identity, owns, may_select, has_key, shown = known
+    kind, owns, may_select, has_key, shown = known
     if kind not in {"r", "p"}:
         return [CaptureProblem(f"{shown} is a view or a foreign table", "Name the table that the rows are in")]
     found = list[CaptureProblem]()
@@ -131,25 +131,31 @@ def _problems_of(
         what = f"the primary key of {shown} is deferrable: it does not tell rows apart at every moment"
         fix = f"Run: ALTER TABLE {shown} DROP CONSTRAINT {deferrable[0]}, ADD PRIMARY KEY (...)"
         found.append(CaptureProblem(what, fix))
-    elif identity == "n":
-        what = f"updates and deletes of {shown} do not say which row they are of: its replica identity is NOTHING"
-        found.append(CaptureProblem(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT"))
-    elif identity == "i" and (connection.execute(_IDENTITY_LACKS_KEY, [table]).fetchone() or (False,))[0]:
-        what = f"deletes of {shown} do not say its primary key: its replica identity is another index"
-        found.append(CaptureProblem(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT, or FULL"))
+    else:
+        for part, identity in connection.execute(_IDENTITY, [table, table]).fetchall():
+            found += _problems_of_identity(part, identity)
     return found
+
+
+def _problems_of_identity(shown: str, identity: str) -> Iterator[CaptureProblem]:
+    if identity == "n":
+        what = f"updates and deletes of {shown} do not say which row they are of: its replica identity is NOTHING"
+        yield CaptureProblem(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT")
+    elif identity == "i":
+        # Of a row as it was, changes then hold the columns of the index, and null for all others: a null for a large
+        # value that stays the same would be taken for one, as where whole rows are logged.
+        what = f"changes of {shown} hold a part of the row as it was: its replica identity is an index"
+        yield CaptureProblem(what, f"Run: ALTER TABLE {shown} REPLICA IDENTITY DEFAULT, or FULL")
 
 
 def warnings(connection: "psycopg.Connection[Any]", tables: list[str]) -> list[str]:
     """Return what keeps no table from being captured, and is worth a word."""
-    found = []
-    for table in tables:
-        shown, columns = connection.execute(_HIDES_VALUES, [table]).fetchone() or (None, "")
-        if shown is not None:
-            found.append(
-                f"whether a null in {columns} of {shown} is one, or a large value that stays the same, changes do not"
-                f" say: they become dead letters. To have none, run: ALTER TABLE {shown} REPLICA IDENTITY FULL"
-            )
+    found = [
+        f"whether a null in {columns} of {shown} is one, or a large value that stays the same, changes do not"
+        f" say: they become dead letters. To have none, run: ALTER TABLE {shown} REPLICA IDENTITY FULL"
+        for table in tables
+        for shown, columns in connection.execute(_HIDES_VALUES, [table, table]).fetchall()
+    ]
     connection.rollback()
     return found
 

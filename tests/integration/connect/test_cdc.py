@@ -231,14 +231,21 @@ def test_what_is_in_the_way_is_told_with_the_line_that_mends_it(postgres: Runnin
     ask(server, "CREATE TABLE loose (id bigint)")
     ask(server, "CREATE TABLE other (id bigint PRIMARY KEY, code text NOT NULL UNIQUE, rates numeric[])")
     ask(server, "ALTER TABLE other REPLICA IDENTITY USING INDEX other_code_key")
+    ask(server, "CREATE TABLE pairs (id bigint PRIMARY KEY, code text NOT NULL, UNIQUE (id, code))")
+    ask(server, "ALTER TABLE pairs REPLICA IDENTITY USING INDEX pairs_id_code_key")
+    ask(server, "CREATE TABLE parts (id bigint PRIMARY KEY, rates numeric[]) PARTITION BY RANGE (id)")
+    ask(server, "CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (9)")
+    ask(server, "ALTER TABLE part REPLICA IDENTITY NOTHING")
     ask(server, "CREATE TABLE late (id bigint PRIMARY KEY DEFERRABLE)")
     with server.connect() as connection:
-        tables = ["loose", "nowhere", "other", "late"]
+        tables = ["loose", "nowhere", "other", "pairs", "parts", "late"]
         told = [str(each) for each in capture_problems(connection, tables, "penstock_plain")]
         connection.execute("ALTER TABLE other REPLICA IDENTITY DEFAULT")
         connection.commit()
         assert [] == capture_problems(connection, ["other"], "penstock_plain")[1:]
-        (warning,) = warnings(connection, ["other"])
+        connection.execute("ALTER TABLE parts REPLICA IDENTITY FULL")
+        connection.execute("ALTER TABLE part REPLICA IDENTITY DEFAULT")
+        told_of = [each.split(",")[0] for each in warnings(connection, ["other", "parts"])]
 
     assert [
         (
@@ -250,16 +257,21 @@ def test_what_is_in_the_way_is_told_with_the_line_that_mends_it(postgres: Runnin
             " Run: ALTER TABLE loose ADD PRIMARY KEY (...)"
         ),
         "there is no table nowhere. Name it with its schema, such as public.orders",
+        *(
+            f"changes of {name} hold a part of the row as it was: its replica identity is an index."
+            f" Run: ALTER TABLE {name} REPLICA IDENTITY DEFAULT, or FULL"
+            for name in ("other", "pairs")
+        ),
         (
-            "deletes of other do not say its primary key: its replica identity is another index."
-            " Run: ALTER TABLE other REPLICA IDENTITY DEFAULT, or FULL"
+            "updates and deletes of part do not say which row they are of: its replica identity is NOTHING."
+            " Run: ALTER TABLE part REPLICA IDENTITY DEFAULT"
         ),
         (
             "the primary key of late is deferrable: it does not tell rows apart at every moment."
             " Run: ALTER TABLE late DROP CONSTRAINT late_pkey, ADD PRIMARY KEY (...)"
         ),
     ] == told
-    assert warning.startswith("whether a null in rates of other is one, or a large value that stays the same")
+    assert [f"whether a null in rates of {name} is one" for name in ("other", "part")] == told_of
 
 
 def test_whoever_has_the_databases_port_is_not_told_its_password(connect: ServiceAddress) -> None:
