@@ -133,8 +133,9 @@ def status(
     for row in rows:
         if row["not_captured"]:
             say(
-                f"{row['not_captured']} is captured no longer: the publication of '{row['name']}' has lost it, as"
-                f" it does when a table is dropped and recreated. Run: penstock cdc remove {row['name']}; then add it"
+                f"{row['not_captured']} is captured no longer, or not wholly: the publication of '{row['name']}' has"
+                " lost it, as it does when a table is dropped and recreated, or was altered, so that it leaves changes"
+                f" out. Run: penstock cdc remove {row['name']}; then add it"
             )
     with suppress(PenstockError):  # that Kafka is away is in the rows
         for each in found:

@@ -71,7 +71,10 @@ class SlotStatus(BaseModel, frozen=True):
     )
     wal_held_bytes: int | None = Field(None, description="How much of its log the database keeps for it.")
     lag_bytes: int | None = Field(None, description="How much of the log the capture has not confirmed.")
-    not_captured: list[str] = Field(default=[], description="Tables that it no longer captures: dropped and recreated.")
+    not_captured: list[str] = Field(
+        default=[],
+        description="Tables that it captures no longer, or not wholly: recreated, or its publication was altered.",
+    )
     problem: str = Field("", description="Why it is unknown.")
 
 

@@ -39,9 +39,17 @@ WHERE attgenerated <> '' AND NOT attisdropped AND nspname || '.' || relname = AN
 _PARTITIONED = """
 SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE relkind = 'p' AND nspname || '.' || relname = ANY(%s))"""
+# Rows that a condition leaves out, and lists of columns, are not in the catalogue of a server before 15.
 _UNPUBLISHED = """
 SELECT name FROM unnest(%s::text[]) AS name
-WHERE name NOT IN (SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s) ORDER BY 1"""
+WHERE name NOT IN (SELECT schemaname || '.' || tablename
+    FROM pg_publication_tables JOIN pg_publication USING (pubname)
+    WHERE pubname = %s AND pubinsert AND pubupdate AND pubdelete AND pubtruncate)
+OR name IN (SELECT nspname || '.' || relname
+    FROM pg_publication_rel AS part JOIN pg_publication AS whole ON whole.oid = prpubid
+    JOIN pg_class ON pg_class.oid = prrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE pubname = %s AND coalesce(to_jsonb(part) ->> 'prqual', to_jsonb(part) ->> 'prattrs') IS NOT NULL)
+ORDER BY 1"""
 _SLOT = """
 SELECT active, coalesce(wal_status, ''), pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint,
     pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint, active_pid
@@ -195,8 +203,13 @@ def publish(connection: "psycopg.Connection[Any]", publication: str, tables: lis
 
 
 def unpublished(connection: "psycopg.Connection[Any]", publication: str, tables: list[str]) -> list[str]:
-    """Return the tables that a publication has lost, as it loses one that is dropped: nobody hears of their changes."""
-    found = [str(name) for (name,) in connection.execute(_UNPUBLISHED, [tables, publication]).fetchall()]
+    """Return the tables of which nobody hears every change.
+
+    A publication loses a table that is dropped; others may have altered it, to leave out kinds of changes, rows or
+    columns.
+    """
+    values = [tables, publication, publication]
+    found = [str(name) for (name,) in connection.execute(_UNPUBLISHED, values).fetchall()]
     connection.rollback()
     return found
 

@@ -1,7 +1,14 @@
 """What a database says of the slot of a capture."""
 
+from typing import LiteralString
+
+import pytest
+
+from penstock.connect import postgres
 from penstock.connect.cdc import Capture, slot_status
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
+
+from support.postgres_driver import ask
 
 
 def test_a_slot_that_nobody_reads_holds_the_log_and_one_that_was_dropped_is_missing(
@@ -22,3 +29,29 @@ def test_a_slot_that_nobody_reads_holds_the_log_and_one_that_was_dropped_is_miss
     assert ["missing", "nobody reads it", "missing"] == [before.state, held.state, slot_status(capture).state]
     assert (held.wal_held_bytes or 0) >= (held.lag_bytes or 0) > 100_000
     assert ("unknown", True) == (away.state, "no-such" in away.problem)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SET (publish = 'insert, update, delete')",
+        "SET TABLE orders WHERE (id > 10)",
+        "SET TABLE orders (id)",
+        "DROP TABLE orders",
+    ],
+)
+def test_a_publication_that_was_altered_is_said_to_leave_changes_out(
+    logical_postgres: RunningPostgres, change: LiteralString
+) -> None:
+    server = logical_postgres.database("altered")
+    ask(server, "CREATE TABLE orders (id int PRIMARY KEY, n int, twice int GENERATED ALWAYS AS (n * 2) STORED)")
+    ask(server, "CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    ask(server, "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (9)")
+    capture = Capture(name="altered", server=server, tables=["public.orders", "public.parts"])
+    with server.connect() as connection:
+        postgres.publish(connection, capture.slot, capture.tables)
+    before = slot_status(capture)
+    ask(server, "ALTER PUBLICATION penstock_altered " + change)
+
+    assert [] == before.not_captured
+    assert "public.orders" in slot_status(capture).not_captured
