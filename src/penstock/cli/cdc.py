@@ -137,6 +137,11 @@ def status(
                 " lost it, as it does when a table is dropped and recreated, or was altered, so that it leaves changes"
                 f" out. Run: penstock cdc remove {row['name']}; then add it"
             )
+        if row["slot"] in {"missing", "lost"} and row["snapshot"] == "complete":  # a snapshot that restarts has none
+            say(
+                f"the replication slot of '{row['name']}' is {row['slot']}, and what changed since is not captured."
+                f" Run: penstock cdc remove {row['name']}; then add it"
+            )
     with suppress(PenstockError):  # that Kafka is away is in the rows
         for each in found:
             _warn_of_forgetful_topics(context, each)
