@@ -29,7 +29,8 @@ from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.operate import repair
 
 from conftest import Cli, RunningKafka
-from support.pipelines import Lab, dying
+from support.debezium import change
+from support.pipelines import SCHEMA, Lab, dying
 from support.waiting import until
 
 
@@ -172,6 +173,31 @@ def test_a_skip_that_dies_half_way_is_run_again_and_skips_what_was_gone_and_no_m
     )
     assert {(0, 4, 7), (1, 1, 2)} == {(gap.partition, gap.start, gap.end) for gap in gaps.read(lab.home(topic).folder)}
     assert 2 == len(gaps.read(lab.home(topic).folder))
+
+
+def test_a_mirror_is_said_to_keep_rows_that_were_deleted_in_a_topic_which_is_gone(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("mirrored")
+    parts: dict[str, Any] = {
+        "decode": {"type": "raw"},
+        "steps": [{"cdc": "state", "schema": SCHEMA}],
+        "sinks": [{"type": "delta", "path": str(lab.table), "key": ["id"]}],
+    }
+    spec, file = lab.spec(topic, **parts), lab.written(topic, **parts)
+    lab.send(topic, *(change("r", {"id": number, "name": "ada"}) for number in (1, 2)))
+    lab.run(spec)
+    recreate(lab.kafka, topic)
+    lab.send(topic, change("r", {"id": 1, "name": "bob"}))  # a snapshot, after the other row was deleted
+    done = cli("pipeline", "skip-gap", file, "--yes", home=lab.kafka.home)
+    lab.run(spec)
+    at_first = lab.ids()
+    emptied = lab.folder / "emptied"
+    parts["sinks"][0]["path"] = str(emptied)
+    rebuilt = cli("pipeline", "rebuild", lab.written(topic, **parts), "--yes", home=lab.kafka.home)
+    lab.run(lab.spec(topic, **parts))
+
+    assert [1, 2] == at_first
+    assert f"let the sink write to an empty table, then run: penstock pipeline rebuild {topic}" in done.err
+    assert (0, [1]) == (rebuilt.code, lab.ids(emptied))
 
 
 def test_a_skip_that_is_killed_over_a_recreated_topic_is_run_again_and_completes(lab: Lab, cli: Cli) -> None:

@@ -76,6 +76,12 @@ def skip_gap(context: typer.Context, which: Which, yes: Yes = False, as_json: Js
             raise BadInput("a real-time pipeline has no gaps: use `penstock pipeline rebuild`")
         planned = repair.planned_gaps(runner)
         print_rows(planned, as_json=as_json, empty="there is no gap")
+        if planned and runner.spec.has_changes:
+            say(
+                "rows that were deleted in what is gone stay in the mirror. To have the table as it is, capture it"
+                " again, let the sink write to an empty table, then run: penstock pipeline rebuild"
+                f" {runner.spec.name}"
+            )
         if planned:
             confirm("Continue without these?", yes=yes)
             repair.skip_gaps(runner)
