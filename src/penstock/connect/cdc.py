@@ -125,7 +125,17 @@ class Captures:
                 f"there is no capture '{name}'",
                 fix=(f"Did you mean '{close}'? " if close else "") + "List captures with: penstock cdc status",
             ) from None
-        return Capture.model_validate(content)
+        return self._with_password(Capture.model_validate(content))
+
+    def _with_password(self, capture: Capture) -> Capture:
+        """Return it with the worker's copy of the password if what was named is gone, as a variable with its shell."""
+        try:
+            if capture.server.password is not None:
+                capture.server.password.reveal()
+        except PenstockError:
+            if self._password_file(capture).exists():
+                return capture.model_copy(update={"server": self._as_the_worker_does(capture)})
+        return capture
 
     def require_new(self, name: str) -> None:
         """Raise `Conflict` if there is a capture of this name."""
