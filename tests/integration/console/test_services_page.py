@@ -1,5 +1,6 @@
 """Schemas and connectors by clicking, on a real registry and a real Connect; and a console that gives no files away."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from support.waiting import until
 SUBJECT = "clicked-value"
 AS_TEXT = "org.apache.kafka.connect.storage.StringConverter"
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,26 @@ def test_a_connector_is_paused_resumed_and_started_again(
         client.remove(topic)
 
     assert ([b"one"], [b"one", b"two"], []) == (while_paused, values(), complaints)
+
+
+def test_how_often_a_connector_failed_and_was_started_again_is_shown(
+    browser: Browser, connect: ServiceAddress, kafka: RunningKafka, tmp_path: Path
+) -> None:
+    topic, client = kafka.topic("written"), ConnectClient(connect)
+    client.put(topic, {"connector.class": FILE_SINK, "file": str(tmp_path / "none" / "out.txt"), "topics": topic})
+    try:
+        browser.open("/")
+        browser.shows(f"Connector '{topic}' has failed: ", "NoSuchFileException")
+        browser.open("/connectors")
+        browser.shows("Restarts", "Couldn't find or create file")
+        browser.click(topic)
+        browser.shows("Restarts", "Failed last at", "NoSuchFileException")
+        until(lambda: re.search(r"[1-9]\d*\nRestarts", browser.text) is not None)
+        complaints = browser.complaints
+    finally:
+        client.remove(topic)
+
+    assert [] == complaints
 
 
 def test_a_console_that_gives_no_files_away_offers_none(browser: Browser, kafka: RunningKafka) -> None:

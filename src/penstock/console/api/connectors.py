@@ -5,9 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
-from penstock.config.local_services import local_service
+from penstock.config.local_services import folder_of, local_service
+from penstock.connect import restarts
 from penstock.connect.cdc import Captures, SlotStatus
 from penstock.connect.client import ConnectClient, Connector, Task
+from penstock.connect.restarts import Restarts
 from penstock.console.actions import ActionRoute
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.service import Console
@@ -16,6 +18,12 @@ from penstock.secret import holds_secret, is_url_with_login
 
 router = APIRouter(prefix="/connectors", tags=["connectors"], route_class=ActionRoute)
 Name = Annotated[str, Path(max_length=249, description="The connector's name.")]
+
+
+class ConnectorRow(Connector, frozen=True):
+    """One line of the list of connectors."""
+
+    restarts: int = Field(description="How often it was started again because it, or a task of it, had failed.")
 
 
 class ConnectorSetting(BaseModel, frozen=True):
@@ -30,6 +38,7 @@ class ConnectorDetail(BaseModel, frozen=True):
 
     connector: Connector = Field(description="How it is.")
     tasks: list[Task] = Field(description="Its tasks.")
+    restarts: Restarts | None = Field(description="How often it was started again, and why; none if it never failed.")
     settings: list[ConnectorSetting] = Field(description="Its settings, by name.")
     is_capture: bool = Field(description="Whether it captures changes, as `penstock cdc add` has it: it has a slot.")
 
@@ -38,10 +47,15 @@ def _client(console: Console) -> ConnectClient:
     return ConnectClient(local_service(console.settings.home, "connect"))
 
 
+def _restarts(console: Console) -> dict[str, Restarts]:
+    return restarts.load(folder_of(console.settings.home, "connect"))
+
+
 @router.get("", summary="List connectors", dependencies=NEEDS["viewer"])
-def list_connectors(console: FromConsole) -> list[Connector]:
-    """Return all connectors by name, with what those say that have failed."""
-    return _client(console).connectors()
+def list_connectors(console: FromConsole) -> list[ConnectorRow]:
+    """Return all connectors by name, with what those say that have failed, and how often they were started again."""
+    counts = {name: each.count for name, each in _restarts(console).items()}
+    return [ConnectorRow(**vars(each), restarts=counts.get(each.name, 0)) for each in _client(console).connectors()]
 
 
 @router.get("/{name}", summary="One connector", dependencies=NEEDS["viewer"])
@@ -51,6 +65,7 @@ def get_connector(console: FromConsole, name: Name) -> ConnectorDetail:
     return ConnectorDetail(
         connector=client.connector(name),
         tasks=client.tasks(name),
+        restarts=_restarts(console).get(name),
         settings=[
             ConnectorSetting(name=key, value=None if holds_secret(key) or is_url_with_login(value) else value)
             for key, value in sorted(client.config(name).items())

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from penstock.config import local_services
 from penstock.config.service_names import SERVICE_NAMES
+from penstock.connect import restarts
 from penstock.console.api.pipelines import PipelineRow, states_of_all, with_rate
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.rates import Point
@@ -68,6 +69,7 @@ def overview(console: FromConsole) -> Overview:
     concerns += _of_letters(console.open_counts.of_pipelines())
     services = _services(console)
     concerns += [each for service in services for each in _of_service(service)]
+    concerns += _of_connectors(console, services)
     points = [Point(at=at, records_per_s=rate) for at, rate in console.own.rates.history()]
     return Overview(
         concerns=sorted(concerns, key=lambda each: each.level),
@@ -136,6 +138,18 @@ def _of_service(service: ServiceRow) -> list[Concern]:
     level: Literal["error", "warning"] = "error" if service.state == "crashed" else "warning"
     what = f"service '{service.service}' is {service.state}: {service.reason}"
     return [Concern(level=level, what=what, fix="Start it with: penstock up", about=f"service:{service.service}")]
+
+
+def _of_connectors(console: Console, services: list[ServiceRow]) -> list[Concern]:
+    """Name connectors that have failed and wait to be started again, as far as there is a worker for them."""
+    if ("connect", "running") not in {(each.service, each.state) for each in services}:
+        return []
+    known = restarts.load(local_services.folder_of(console.settings.home, "connect"))
+    return [
+        Concern(level="error", what=f"connector '{name}' has failed: {each.reason}", about=f"connector:{name}")
+        for name, each in known.items()
+        if each.again_at is not None
+    ]
 
 
 def _named(partitions: list[str]) -> str:

@@ -4,17 +4,18 @@ from typing import Any
 
 from nicegui import ui
 
-from penstock.console.pages.cells import LINK, STATE
+from penstock.console.pages.cells import LINK, NUMBER, STATE
 from penstock.console.pages.client import Failed
 from penstock.console.pages.frame import Frame, figures_in, heading
 from penstock.console.pages.paths import connector_path
-from penstock.console.pages.wording import size
+from penstock.console.pages.wording import count, exactly, moment, size
 
 _CONNECTORS = [
     {"name": "name", "label": "Connector", "field": "name", "align": "left", "sortable": True},
     {"name": "state", "label": "State", "field": "state", "align": "left", "sortable": True},
     {"name": "type", "label": "Type", "field": "type", "align": "left"},
     {"name": "tasks", "label": "Tasks that run", "field": "tasks", "align": "right"},
+    {"name": "restarts", "label": "Restarts", "field": "restarts", "align": "right", ":format": NUMBER},
     {"name": "said", "label": "What it says", "field": "said", "align": "left", "classes": "mono"},
 ]
 _TASKS = [
@@ -104,6 +105,7 @@ class _Connector:
                     again.props("outline color=primary no-caps")
         self.figures = ui.element("section").classes("figures")
         self.trace = ui.element("div")
+        self.restarts = ui.label().classes("soft")
         with ui.element("section").classes("part") as self.of_slot:
             heading("Replication slot", 2)
             self.slot = ui.element("div").classes("figures")
@@ -125,9 +127,17 @@ class _Connector:
         """Ask for everything."""
         found = await self.frame.client.get(self.path)
         connector = found["connector"]
+        failed = found["restarts"] or {"count": 0}
         figures_in(
-            self.figures, [("State", _words(connector)), ("Type", connector["type"]), ("Tasks", connector["tasks"])]
+            self.figures,
+            [
+                ("State", _words(connector)),
+                ("Type", connector["type"]),
+                ("Tasks that run", connector["tasks"]),
+                ("Restarts", count(failed["count"])),
+            ],
         )
+        self._show_restarts(failed, is_meant_to_run=connector["state"] in {"RUNNING", "FAILED"})
         self.trace.clear()
         if connector["trace"]:
             with self.trace, ui.element("div").classes("concern error"):
@@ -143,6 +153,16 @@ class _Connector:
         if self.frame.may("operator"):
             self.pause.set_visibility(connector["state"] == "RUNNING")
             self.resume.set_visibility(connector["state"] in {"PAUSED", "STOPPED"})
+
+    def _show_restarts(self, failed: dict[str, Any], *, is_meant_to_run: bool) -> None:
+        """Say when it failed last and why, whether or not it runs again by now; one that was paused stays as it is."""
+        self.restarts.set_visibility("failed_at" in failed)
+        if "failed_at" in failed:
+            zone = self.frame.zone
+            is_due = is_meant_to_run and failed["again_at"]
+            again = f". It is started again at {moment(failed['again_at'], zone)[11:]}" if is_due else ""
+            self.restarts.text = f"Failed last at {moment(failed['failed_at'], zone)}: {failed['reason']}{again}"
+            self.restarts.props["title"] = exactly(failed["failed_at"])
 
     async def load_slot(self) -> None:
         """Ask how the slot is, apart from all else: a database that is away takes its time."""

@@ -8,7 +8,7 @@ from nicegui import ui
 from penstock.console.pages.cells import NUMBER, STATE
 from penstock.console.pages.charts import rate_chart, show_rate
 from penstock.console.pages.frame import Frame, figures_in, heading
-from penstock.console.pages.paths import pipeline_path, topic_path
+from penstock.console.pages.paths import connector_path, pipeline_path, topic_path
 from penstock.console.pages.pipelines import pipeline_row, pipeline_table
 from penstock.console.pages.wording import count, rate
 
@@ -71,7 +71,8 @@ def _path(about: str) -> str:
     kind, _, name = about.partition(":")
     if kind == "dead-letters":
         return f"/dead-letters?{urlencode({'pipeline': name})}"
-    return {"cluster": "/nodes", "pipeline": pipeline_path(name), "topic": topic_path(name)}.get(kind, "")
+    paths = {"pipeline": pipeline_path(name), "topic": topic_path(name), "connector": connector_path(name)}
+    return {"cluster": "/nodes", **paths}.get(kind, "")
 
 
 def _show_figures(place: Any, found: dict[str, Any]) -> None:
