@@ -82,6 +82,17 @@ def test_a_graph_that_is_not_there_does_not_stay_loading(browser: Browser) -> No
     until(lambda: "Loading" not in browser.text)
 
 
+def test_a_graph_ends_at_a_time_that_is_chosen_and_the_address_says_which(browser: Browser) -> None:
+    browser.open(f"/lineage?of=dataset:1&since={SINCE}&until=2025-01-02")
+    browser.shows("2025-01-02", "0 edges")
+    browser.click_field("Until")
+    browser.click("Until a week ago")
+    until(lambda: "until=7d" in browser.driver.current_url)
+    browser.shows("Until a week ago", " edge")
+
+    until(lambda: "0 edges" not in browser.text)
+
+
 def test_a_job_leads_to_its_run_that_to_its_operation_with_its_sql_and_all_lead_back(browser: Browser) -> None:
     browser.open("/lineage?list=jobs")
     browser.write("Search jobs", SPARK_JOB)

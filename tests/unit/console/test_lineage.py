@@ -51,6 +51,18 @@ def test_what_is_found_by_name_has_a_graph_around_it(ask: Asked) -> None:
     assert {each["key"] for each in graph["nodes"]} >= {graph["edges"][0]["source"], graph["edges"][0]["target"]}
 
 
+def test_a_graph_is_of_a_time_that_may_have_an_end(ask: Asked) -> None:
+    (found,) = ask("GET", "/lineage/search", words="raw").json()["items"]
+    of, end = found["key"], "2026-03-01T11:00Z"
+    before = ask("GET", "/lineage/graph", of=of, since=SINCE, until=end).json()
+    after = ask("GET", "/lineage/graph", of=of, since=end, until="2026-03-01T13:00Z").json()
+    wrong = ask("GET", "/lineage/graph", of=of, since=SINCE, until=SINCE)
+
+    assert (0, 2) == (len(before["edges"]), len(after["edges"]))
+    assert "until=2026-03-01T13%3A00Z" in after["svg"]
+    assert (422, "bad_input") == (wrong.status_code, wrong.json()["error"]["code"])
+
+
 def test_names_are_only_text_in_the_picture_and_columns_are_told(ask: Asked) -> None:
     target = next(each for each in ask("GET", "/lineage/datasets").json()["items"] if each["data"]["name"] == MARKUP)
     graph = ask("GET", "/lineage/graph", of=f"dataset:{target['id']}", since=SINCE).json()

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from penstock.console.api.lineage_lists import MOST_LISTED, Page, Size
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.lineage_store import moment, questions
+from penstock.errors import BadInput
 from penstock.lineage.shapes.parameters import SearchParameters, SearchQuery
 from penstock.lineage.subjects import Level
 
@@ -97,6 +98,7 @@ def graph(
     depth: Annotated[int, Query(ge=1, le=10, description="Steps, from a dataset to a reader or writer or back.")] = 4,
     by: Annotated[Level, Query(description="What is shown between datasets; dataset shows them alone.")] = "job",
     since: Annotated[str, Query(max_length=64, description="What happened since: 30d, or a time.")] = "30d",
+    until: Annotated[str, Query(max_length=64, description="And until: 7d for a week ago, or a time; else now.")] = "",
 ) -> LineageGraph:
     """Return nodes, edges and a picture. What nobody has reported in this time is left out."""
     from penstock.lineage.graph import graph_of
@@ -107,11 +109,14 @@ def graph(
     found = subject_of(of)
     level = level_of(found, by)
     is_dataset = found.kind == "DATASET"
-    wanted = {"direction": direction.upper(), "depth": depth, "since": moment(since)}
+    begin, end = moment(since), moment(until) if until else None
+    if end is not None and begin >= end:
+        raise BadInput(f"nothing happened since {since} and until {until}: that ends before it begins")
+    wanted = {"direction": direction.upper(), "depth": depth, "since": begin, "until": end}
     with questions(console) as asked:
         lineage = asked.lineage(query_of(found, level, include_column_lineage=is_dataset, **wanted))
     drawn = graph_of(lineage, level)
-    kept = {"direction": direction, "depth": depth, "by": by, "since": since}
+    kept = {"direction": direction, "depth": depth, "by": by, "since": since, **({"until": until} if until else {})}
     start = drawn.nodes.get(found.key)
     return LineageGraph(
         of=of,

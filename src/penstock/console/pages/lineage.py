@@ -7,8 +7,8 @@ from nicegui import ui
 from penstock.console.pages.frame import Frame, heading
 from penstock.console.pages.lineage_details import Details
 from penstock.console.pages.lineage_lists import draw_lists
-from penstock.console.pages.lineage_words import SINCE, defaults, graph_path, list_path
-from penstock.console.pages.wording import count
+from penstock.console.pages.lineage_words import SINCE, UNTIL, defaults, graph_path, list_path
+from penstock.wording import plural
 
 _COLUMNS = [
     {"name": "column", "label": "Column", "field": "column", "align": "left", "sortable": True},
@@ -56,6 +56,7 @@ async def _draw_graph(frame: Frame) -> None:
             select("by", _LEVELS, "By")
             select("depth", _DEPTHS, "Depth")
             select("since", SINCE, "Since")
+            select("until", UNTIL, "Until")
     details.draw_facts()
     summary = frame.loading_label().classes("soft number").props('role="status"')
     picture = ui.html("", sanitize=False).classes("panel lineage").props('tabindex="0" aria-label="The graph"')
@@ -70,7 +71,7 @@ async def _draw_graph(frame: Frame) -> None:
         await details.load()
         found = await frame.client.get("/lineage/graph", of=of, **chosen)
         title.text = details.title or found["name"]
-        summary.text = f"{count(len(found['nodes']))} nodes, {count(len(found['edges']))} edges"
+        summary.text = f"{plural(len(found['nodes']), 'node')}, {plural(len(found['edges']), 'edge')}"
         if not found["nodes"]:
             summary.text = "Nothing is known about it in this time."
         if picture.content != found["svg"]:

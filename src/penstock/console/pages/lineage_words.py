@@ -8,8 +8,9 @@ from penstock.clock import clock
 from penstock.console.pages.wording import count, exactly, moment, size
 from penstock.lineage.keys import written
 
-_DEFAULTS = {"direction": "both", "depth": "4", "by": "job", "since": "30d"}
+_DEFAULTS = {"direction": "both", "depth": "4", "by": "job", "since": "30d", "until": ""}
 SINCE = {"1d": "Last day", "7d": "Last week", "30d": "Last 30 days", "365d": "Last year"}
+UNTIL = {"": "Until now", "1d": "Until a day ago", "7d": "Until a week ago", "30d": "Until 30 days ago"}
 LOOKS = {"SUCCEEDED": "good", "FAILED": "bad", "KILLED": "warn"}
 
 _COLUMNS_SHOWN = 8
@@ -24,7 +25,8 @@ def list_path(kind: str, **chosen: Any) -> str:
 def graph_path(of: str, at: str | None = None, **chosen: Any) -> str:
     """Return where the graph around something is; `at`: when it happened, which the graph has to reach back to."""
     since = {"since": reaching(at)} if at else {}
-    return f"/lineage?{urlencode({'of': of, **defaults(of), **since, **chosen})}"
+    given = {name: value for name, value in {"of": of, **defaults(of), **since, **chosen}.items() if value != ""}
+    return f"/lineage?{urlencode(given)}"
 
 
 def defaults(of: str) -> dict[str, str]:
