@@ -1,5 +1,6 @@
 """Landed tables: the list; one with its columns, versions and first rows, and the record of each."""
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ from penstock.console.pages.paths import pipeline_path, record_path, table_path
 from penstock.console.pages.wording import count, moment_of_text, size
 
 _SHORT = 120
+_NEWEST = "Newest version"
 _TABLES = [
     {"name": "table", "label": "Table", "field": "table", "align": "left", "sortable": True},
     {"name": "format", "label": "Format", "field": "format", "align": "left", "sortable": True},
@@ -61,51 +63,81 @@ async def draw_list(frame: Frame) -> None:
 
 async def draw(frame: Frame, table: str) -> None:
     """Draw one table."""
+    page = _Table(frame, table)
     frame.draw_bar("Tables")
     with frame.main():
-        heading(table, 1)
-        figures = ui.element("section").classes("figures")
-        writers = ui.element("div").classes("tools")
+        page.draw()
+    page.reload = frame.keep_fresh(page.load)
+
+
+class _Table:
+    """The parts of one open page, and what they show."""
+
+    def __init__(self, frame: Frame, table: str) -> None:
+        self.frame, self.table = frame, table
+        self.reload: Callable[[], Any]
+        self.shown: tuple[str, str] | None = None
+        """The newest version when the page was loaded, and the one whose rows are shown."""
+
+    def draw(self) -> None:
+        """Draw the name, figures, rows of one version, columns and versions."""
+        frame, asked = self.frame, self.frame.query.get("version", "")
+        heading(self.table, 1)
+        self.figures = ui.element("section").classes("figures")
+        self.writers = ui.element("div").classes("tools")
         with ui.element("section").classes("part"):
-            heading("First rows", 2)
-            rows = frame.table([], "id", "No rows", rows_per_page=10)
-            rows.add_slot("body-cell-origin", _ORIGIN)
+            with ui.element("div").classes("head"):
+                heading("First rows", 2)
+                options = {"": _NEWEST, **({asked: _named(asked)} if asked else {})}
+                self.version = ui.select(options, value=asked, on_change=self.choose)
+                self.version.props('outlined dense options-dense aria-label="Version"')
+            self.rows = frame.table([], "id", "No rows", rows_per_page=10)
+            self.rows.add_slot("body-cell-origin", _ORIGIN)
         with ui.element("div").classes("columns"):
             with ui.element("section").classes("part"):
                 heading("Columns", 2)
-                columns = frame.table(_COLUMNS, "name", "No columns", rows_per_page=25)
+                self.columns = frame.table(_COLUMNS, "name", "No columns", rows_per_page=25)
             with ui.element("section").classes("part"):
                 heading("Versions", 2)
-                versions = frame.table(_VERSIONS, "version", "No commit yet", rows_per_page=10)
-                versions.add_slot("body-cell-at", TIME)
-    shown = {"version": ""}
+                self.versions = frame.table(_VERSIONS, "version", "No commit yet", rows_per_page=10)
+                self.versions.add_slot("body-cell-at", TIME)
 
-    async def load() -> None:
-        found = await frame.client.get("/tables/detail", table=table)
-        if found["version"] == shown["version"]:
-            return  # nothing was committed since
-        figures_in(
-            figures,
-            [
-                ("Rows", count(found["rows"])),
-                ("Files", count(found["files"])),
-                ("On disk", size(found["bytes"])),
-                ("Version", _short(found["version"])),
-                ("Format", found["format"].capitalize()),
-            ],
+    async def choose(self) -> None:
+        """Show the rows of the version that was chosen."""
+        self.frame.keep_address(table_path(self.table), version=self.version.value)
+        await self.reload()
+
+    async def load(self) -> None:
+        """Ask for everything, if anything was committed or chosen since."""
+        found = await self.frame.client.get("/tables/detail", table=self.table)
+        if self.shown == (found["version"], self.version.value):
+            return
+        self._show(found)
+        some = await self.frame.client.get("/tables/rows", table=self.table, version=self.version.value)
+        self.rows.columns = _row_columns(
+            list(some[0]["values"]) if some else [], has_origins=any(each["origin"] for each in some)
         )
-        _show_writers(writers, found)
-        columns.rows = [{**each, "null": "yes" if each["is_nullable"] else "no"} for each in found["columns"]]
-        versions.rows = [
-            {**each, "at": moment_of_text(each["at"], frame.zone), "exactly": each["at"]} for each in found["versions"]
-        ]
-        some = await frame.client.get("/tables/rows", table=table)
-        own = [each["name"] for each in found["columns"] if some and each["name"] in some[0]["values"]]
-        rows.columns = _row_columns(own, has_origins=any(each["origin"] for each in some))
-        rows.rows = [_row(number, each) for number, each in enumerate(some)]
-        shown["version"] = found["version"]
+        self.rows.rows = [_row(number, each) for number, each in enumerate(some)]
+        self.shown = found["version"], self.version.value
 
-    frame.keep_fresh(load)
+    def _show(self, found: dict[str, Any]) -> None:
+        zone = self.frame.zone
+        shown = [
+            ("Rows", count(found["rows"])),
+            ("Files", count(found["files"])),
+            ("On disk", size(found["bytes"])),
+            ("Version", _short(found["version"])),
+            ("Format", found["format"].capitalize()),
+        ]
+        figures_in(self.figures, shown)
+        _show_writers(self.writers, found)
+        self.columns.rows = [{**each, "null": "yes" if each["is_nullable"] else "no"} for each in found["columns"]]
+        self.versions.rows = [
+            {**each, "at": moment_of_text(each["at"], zone), "exactly": each["at"]} for each in found["versions"]
+        ]
+        older = {each["version"]: f"{_named(each['version'])}, {each['at']}" for each in self.versions.rows[1:]}
+        chosen = self.version.value
+        self.version.set_options({"": _NEWEST, **({chosen: _named(chosen)} if chosen else {}), **older}, value=chosen)
 
 
 def _show_writers(place: Any, found: dict[str, Any]) -> None:
@@ -142,6 +174,10 @@ def _cell(value: Any) -> str:
         return "null"
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def _named(version: str) -> str:
+    return f"Version {_short(version)}"
 
 
 def _short(version: str) -> str:
