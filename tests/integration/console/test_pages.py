@@ -120,24 +120,29 @@ def test_records_are_sent_searched_and_shown_as_text_whatever_is_in_them(browser
 
 
 def test_a_group_is_moved_by_clicking_once_its_plan_was_shown(browser: Browser, kafka: RunningKafka) -> None:
-    topic = kafka.topic("moved")
+    topic = kafka.topic("moved", partitions=2)
     with Producer(kafka.connection) as producer:
-        for _ in range(3):
-            producer.send(topic, "{}")
-    groups.commit(kafka.admin(), topic, {(topic, 0): 3})
+        for number in range(6):
+            producer.send(topic, "{}", partition=number % 2)
+    groups.commit(kafka.admin(), topic, {(topic, 0): 3, (topic, 1): 3})
     browser.open(f"/groups/{topic}")
     browser.shows("Move", "Nobody is in it now")
     browser.click("Move")
     browser.write("To", "earliest")
     browser.click("Show the plan")
     browser.shows("reads again")
+    # A plan of something else is none.
+    browser.write("Partition", "1")
+    until(lambda: "reads again" not in browser.text)
+    browser.click("Show the plan")
+    browser.shows("reads again")
 
-    assert {(topic, 0): 3} == groups.committed(kafka.admin(), topic)
+    assert {(topic, 0): 3, (topic, 1): 3} == groups.committed(kafka.admin(), topic)
 
     browser.click("Move")
     browser.shows(f"Group '{topic}' moved")
 
-    assert {(topic, 0): 0} == groups.committed(kafka.admin(), topic)
+    assert {(topic, 0): 3, (topic, 1): 0} == groups.committed(kafka.admin(), topic)
 
 
 def test_the_theme_is_kept(browser: Browser) -> None:

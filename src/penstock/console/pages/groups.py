@@ -10,7 +10,7 @@ from penstock.console.pages.cells import LINK, NUMBER, STATE, TIME
 from penstock.console.pages.charts import group_chart, show_group
 from penstock.console.pages.frame import Frame, figures_in, heading
 from penstock.console.pages.paging import Paging
-from penstock.console.pages.paths import group_path
+from penstock.console.pages.paths import group_path, topic_path
 from penstock.console.pages.wording import count, exactly, in_zone, moment
 
 _SIZE = 50
@@ -105,6 +105,7 @@ async def draw(frame: Frame, group: str) -> None:
         with ui.element("section").classes("part"):
             heading("Partitions", 2)
             partitions = frame.table(_PARTITIONS, "id", "No positions yet")
+            partitions.add_slot("body-cell-topic", LINK)
         with ui.element("section").classes("part"):
             heading("Members", 2)
             members = frame.table(_MEMBERS, "member_id", "Nobody is in it now")
@@ -115,7 +116,14 @@ async def draw(frame: Frame, group: str) -> None:
 
     async def load() -> None:
         found = await frame.client.get(group_path(group))
-        partitions.rows = [{**each, "id": f"{each['topic']}/{each['partition']}"} for each in found["partitions"]]
+        partitions.rows = [
+            {
+                **each,
+                "id": f"{each['topic']}/{each['partition']}",
+                "path": frame.address(topic_path(each["topic"])),
+            }
+            for each in found["partitions"]
+        ]
         members.rows = [{**each, "partitions": ", ".join(each["partitions"])} for each in found["members"]]
         shown = [
             ("Lag", count(found["lag"])),
@@ -148,24 +156,34 @@ def _move(frame: Frame, group: str, reload: Callable[[], Any]) -> None:
         hint = ui.label().classes("soft small")
         hint.bind_text_from(how, "value", _HINTS.__getitem__)
         topic = ui.input("Topic", placeholder="all of the group's").props("outlined dense")
+        partition = ui.number("Partition", placeholder="all", min=0, precision=0).props("outlined dense")
         plan = ui.table(columns=_STEPS, rows=[], pagination=10).props("flat dense")
         plan.set_visibility(False)
+        planned: dict[str, Any] = {}  # what the plan is of, and so what is done
 
-        def body(confirm: str | None) -> dict[str, Any]:
-            named = [topic.value.strip()] if topic.value else []
-            return {how.value: in_zone(to.value or "", frame.zone), "topics": named, "confirm": confirm}
+        def forget() -> None:
+            plan.set_visibility(False)
+            do.set_visibility(False)
+
+        for each in (how, to, topic, partition):
+            each.on_value_change(forget)
 
         async def show() -> None:
-            path = f"{group_path(group)}/reset"
-            found = await frame.act(lambda: frame.client.act("POST", path, body(None)), "")
+            path, part = f"{group_path(group)}/reset", partition.value
+            body: dict[str, Any] = {how.value: in_zone(to.value or "", frame.zone)}
+            body["topics"] = [topic.value.strip()] if topic.value else []
+            body["partition"] = None if part is None else int(part)
+            found = await frame.act(lambda: frame.client.act("POST", path, body), "")
             if found is not None:
+                planned.clear()
+                planned.update(body)
                 plan.rows = found["steps"]
                 plan.set_visibility(True)
                 do.set_visibility(True)
 
         async def carry_out() -> None:
-            path, done = f"{group_path(group)}/reset", f"Group '{group}' moved"
-            moved = await frame.act(lambda: frame.client.act("POST", path, body(group), action_id=action_id), done)
+            path, done, body = f"{group_path(group)}/reset", f"Group '{group}' moved", {**planned, "confirm": group}
+            moved = await frame.act(lambda: frame.client.act("POST", path, body, action_id=action_id), done)
             if moved is not None:
                 dialog.close()
                 await reload()
