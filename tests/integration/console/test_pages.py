@@ -1,11 +1,13 @@
 """The pages of a console in a real browser, over a real broker: one browser and one console for all."""
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from penstock.console.pages.frame import THEME_COOKIE
 from penstock.errors import NotFound
 from penstock.kafka import groups, topics
 from penstock.kafka.producer import Producer
@@ -158,6 +160,50 @@ def test_the_theme_is_kept(browser: Browser) -> None:
     browser.open("/topics")
     browser.shows("Topics")
     until(lambda: is_dark() is not before)
+
+
+def test_a_dark_system_is_followed_until_the_other_theme_is_chosen(browser: Browser) -> None:
+    def is_dark() -> bool:
+        colour = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        return str(colour) == "rgb(19, 21, 25)"
+
+    browser.driver.delete_cookie(THEME_COOKIE)
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    try:
+        browser.open("/sign-in")
+        until(is_dark)
+        browser.open("/nodes")
+        browser.shows("Every partition has a leader")
+        until(is_dark)
+        browser.field("Light or dark").click()
+        until(lambda: not is_dark())
+        until(lambda: browser.driver.get_cookie(THEME_COOKIE) is not None)
+        browser.open("/sign-in")
+        until(lambda: not is_dark())
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_what_closes_a_complaint_is_as_readable_as_its_words(browser: Browser) -> None:
+    browser.open("/pipelines/nosuch")
+    browser.shows("Close")
+    script = "return getComputedStyle(document.querySelector(arguments[0])).color"
+    words, button = (browser.driver.execute_script(script, f".q-notification{each}") for each in ("", " .q-btn"))
+
+    assert words == button
+
+
+def test_a_tab_is_named_after_what_it_shows(browser: Browser, kafka: RunningKafka) -> None:
+    topic, group = kafka.topic("named"), f"</title>{MARKUP}"
+    groups.commit(kafka.admin(), group, {(topic, 0): 0})
+
+    browser.open(f"/topics/{topic}/messages")
+    until(lambda: browser.driver.title == f"{topic} · Messages · Penstock")
+    browser.open(f"/groups/{quote(group, safe='')}")
+    until(lambda: browser.driver.title == f"{group} · Group · Penstock")
+
+    assert [] == browser.driver.find_elements(By.CSS_SELECTOR, "img[src=x]")
 
 
 def test_whoever_signs_out_by_clicking_is_sent_to_the_sign_in(browser: Browser) -> None:

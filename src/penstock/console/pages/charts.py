@@ -11,6 +11,7 @@ from penstock.console.pages.wording import moment
 _SOFT = "#8a909c"
 _ACCENT = "#3b7be0"
 _WARN = "#c98a1b"
+_EMPTY = "Nothing to show yet"
 
 
 def rate_chart() -> Any:
@@ -59,7 +60,7 @@ def _chart(series: list[dict[str, Any]]) -> Any:
         },
         "yAxis": [_axis(each["name"]) for each in series],
         "series": drawn,
-        "graphic": [],
+        "graphic": [_words(_EMPTY)],
     }
     if len(series) > 1:
         options["legend"] = {"left": "center", "top": 8, "textStyle": {"color": _SOFT}}
@@ -83,16 +84,14 @@ def _put(chart: Any, times: list[str], *values: Sequence[float | None]) -> None:
     for series, shown in zip(chart.options["series"], values, strict=True):
         series["data"] = shown
         series["showSymbol"] = len(times) == 1  # one point makes no line
-    chart.options["graphic"] = [
-        {
-            "id": "empty",
-            "type": "text",
-            "left": "center",
-            "top": "middle",
-            "style": {"text": "" if times else "Nothing to show yet", "fill": _SOFT},
-        }
-    ]  # it stays, without words: what is merely left out of new options stays as it was
+    # It stays, without words: what is merely left out of new options stays as it was.
+    chart.options["graphic"] = [_words("" if times else _EMPTY)]
     chart.update()
+
+
+def _words(text: str) -> dict[str, Any]:
+    style = {"text": text, "fill": _SOFT}
+    return {"id": "empty", "type": "text", "left": "center", "top": "middle", "style": style}
 
 
 def show_rate(chart: Any, points: list[dict[str, float]], zone: datetime.tzinfo) -> None:

@@ -101,8 +101,8 @@ class Frame:
                 with leave, ui.element("button").classes("open who").props('type="submit"'):
                     ui.label("Sign out")
 
-            def turn() -> None:
-                theme.value = not theme.value
+            async def turn() -> None:
+                theme.value = not await self.is_dark()  # it may be the system's until now
                 ui.run_javascript(_KEEP_THEME.format("dark" if theme.value else "light"))
                 for each in self.on_theme:
                     each(bool(theme.value))
@@ -255,6 +255,8 @@ def register(
         asker = recognise(app.state.console, request.cookies.get(SESSION_COOKIE))
         if asker is None:
             return RedirectResponse("/sign-in", status_code=303)
+        if named := "".join(request.path_params.values()):
+            ui.page_title(f"{named} · {title} · Penstock")
         await draw(Frame(app, request, asker, of_cluster=of_cluster), **request.path_params)
         return None
 

@@ -39,11 +39,12 @@ _SIGN_IN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>
 <span class="h1">Penstock</span><form method="post" action="/sign-in" style="display:contents">{problem}
 <label>User<input name="user" autocomplete="username" required autofocus></label>
 <label>Password<input name="password" type="password" autocomplete="current-password" required></label>
-<button>Sign in</button></form></main></body></html>"""
+<button>Sign in</button></form></main><script src="/static/theme.js"></script></body></html>"""
 _NO_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>No such page · Penstock</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/static/console.css"></head><body><main class="panel signin">
-<span class="h1">There is no such page</span><a href="/">Overview</a></main></body></html>"""
+<span class="h1">There is no such page</span><a href="/">Overview</a></main>
+<script src="/static/theme.js"></script></body></html>"""
 _PROBLEM = '<div class="concern error" role="alert">{}</div>'
 
 
