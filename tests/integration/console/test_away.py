@@ -28,10 +28,14 @@ def test_a_kafka_that_goes_away_is_shown_as_such_and_comes_back_without_a_reload
             browser.open("/nodes/1")
             browser.shows("Not known for now")
             node = browser.text
+            browser.open("/topics/orders/messages")
+            browser.shows("no Kafka answers", "Not known for now")
+            messages = browser.text
     finally:
         cli("down", home=home)
 
     assert (0, 0) == (up.code, made.code)
     assert "Error" not in text
     assert ("Every partition has" in nodes, "Everything is as" in node) == (False, False)
+    assert "No records here" not in messages
     assert "once" == opened

@@ -58,13 +58,22 @@ def test_a_topic_is_kept_for_less_grown_and_purged(browser: Browser, kafka: Runn
     browser.shows(f"Topic '{topic}' has 4 partitions")
     change(browser, topic, "Purge records")
     browser.shows("3 records at most")
+    browser.write("Partition", "0")
+    browser.write("Only before offset", "2")
+    browser.shows("2 records at most")
+    browser.write(f"Type {topic} to confirm", topic)
+    browser.click("Purge")
+    browser.shows("Purge records: done")
+    left = values(kafka, topic)
+    change(browser, topic, "Purge records")
+    browser.shows("1 record at most")
     browser.write(f"Type {topic} to confirm", topic)
     browser.click("Purge")
     browser.shows("Purge records: done")
 
     retention, is_own = topics.config(kafka.admin(), topic)["retention.ms"]
     assert ("172800000", True, 4) == (retention, is_own, topics.partition_count(kafka.admin(), topic))
-    assert [] == values(kafka, topic)
+    assert ([b'{"id": 2}'], []) == (left, values(kafka, topic))
     assert [] == browser.complaints
 
 
@@ -82,7 +91,7 @@ def test_a_record_is_copied_and_what_arrives_is_watched(browser: Browser, kafka:
     browser.shows("Waiting for records", "Stop watching")
     with Producer(kafka.connection) as producer:
         producer.send(topic, b'{"id": 7}')
-    browser.shows("The newest 1 records", '{"id": 7}')
+    browser.shows("The newest 1 record", '{"id": 7}')
     browser.click("Stop watching")
     browser.shows("Watch live")
 
@@ -149,7 +158,7 @@ def test_a_record_is_sent_with_headers_and_a_tombstone_without_a_value(browser: 
     browser.write("Value", "v")
     browser.write("Headers", "trace: a:b", Keys.ENTER, "empty:")
     browser.click("Send")
-    browser.shows("1 records")
+    browser.shows("1 record")
     browser.click("Send a record")
     browser.write("Key", "k")
     browser.press(".q-dialog .q-checkbox", " ")
@@ -159,6 +168,19 @@ def test_a_record_is_sent_with_headers_and_a_tombstone_without_a_value(browser: 
 
     assert (b"k", b"v", [("trace", b"a:b"), ("empty", b"")]) == (first.key(), first.value(), first.headers())
     assert (b"k", None, None) == (second.key(), second.value(), second.headers())
+
+
+def test_more_records_than_at_first_are_shown_when_asked_for(browser: Browser, kafka: RunningKafka) -> None:
+    topic = filled(kafka, "more", 120)
+    browser.open(f"/topics/{topic}/messages")
+    browser.shows("50 records, and more", '{"id": 119}')
+    browser.click_field("How many")
+    browser.click("200 records")
+    browser.click("Show")
+    browser.shows("1-50 of 120")
+    until(lambda: "and more" not in browser.text)
+    browser.open(browser.driver.current_url.removeprefix(browser.address))
+    browser.shows("120 records", "1-50 of 120")
 
 
 def test_what_is_shown_is_in_the_address_and_times_are_those_of_the_reader(

@@ -10,12 +10,14 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from penstock.console.pages.dialogs import ask, ends
-from penstock.console.pages.frame import Frame, heading
+from penstock.console.pages.frame import UNKNOWN, Frame, heading
 from penstock.console.pages.indented import indented
 from penstock.console.pages.paths import topic_path
 from penstock.console.pages.wording import count, exactly, in_zone, moment
+from penstock.wording import plural
 
 _SHORT = 160
+_NONE = "No records here"
 _LOOK_EVERY_S = 0.5
 _MOST_LIVE = 200
 _COLUMNS = [
@@ -41,6 +43,7 @@ _ROWS = """
 """
 _STARTS = {"latest": "Newest", "earliest": "Oldest", "offset": "From offset", "time": "From time"}
 _HINTS = {"offset": "42", "time": "2026-01-31T12:00 or 15m"}
+_COUNTS = {number: f"{number} records" for number in (50, 200, 500)}
 _DOWNLOADED, _MOST_DOWNLOADED = 10_000, 100_000
 _IN = {"value": "Value", "key": "Key", "header": "Header", "json_path": "JSON field = text"}
 
@@ -87,6 +90,9 @@ class _Messages:
             known = int(partition) if partition.isdecimal() else None
             self.partition = ui.number(placeholder="All partitions", value=known, min=0, precision=0)
             self.partition.props('outlined dense clearable aria-label="Partition"')
+            asked = self.frame.query.get("count", "")
+            most = next((each for each in _COUNTS if str(each) == asked), min(_COUNTS))
+            self.count = ui.select(_COUNTS, value=most).props('outlined dense aria-label="How many"')
             ui.button("Show", on_click=self.browse).props("unelevated color=primary no-caps")
             self.live = ui.button("Watch live", on_click=self.turn_live).props("outline color=primary no-caps")
         self.place.on("keydown.enter", self.browse)
@@ -110,12 +116,13 @@ class _Messages:
 
     def draw_table(self) -> None:
         """Draw the records; each opens by a click or by Enter."""
-        self.table = self.frame.table(_COLUMNS, "id", "No records here")
+        self.table = self.frame.table(_COLUMNS, "id", _NONE)
         self.table.classes("records").add_slot("body", _ROWS)
         self.table.on("copy", lambda event: _copy(self.frame, self.topic, event.args))
 
-    def show(self, records: list[dict[str, Any]]) -> None:
-        """Put records into the table."""
+    def show(self, records: list[dict[str, Any]], empty: str = _NONE) -> None:
+        """Put records into the table, or say why there are none."""
+        self.frame.when_empty(self.table, empty)
         self.table.rows = [_row(each, self.frame) for each in records]
         self.frame.is_loaded()
 
@@ -134,19 +141,21 @@ class _Messages:
 
     def _keep_address(self, **searched: Any) -> None:
         begin, partition = "" if self._begin == "latest" else self._begin, _whole(self.partition.value)
-        chosen = {"start": begin, "partition": None if partition is None else str(partition), **searched}
-        self.frame.keep_address(f"{self.path}/messages", **chosen)
+        count_asked = None if self.count.value == min(_COUNTS) else self.count.value
+        chosen = {"start": begin, "partition": None if partition is None else str(partition), "count": count_asked}
+        self.frame.keep_address(f"{self.path}/messages", **chosen, **searched)
 
     async def browse(self) -> None:
         """Show records from where it says."""
         self.table.props("loading")
         self._keep_address()
-        asked = {"start": self._begin, "partition": _whole(self.partition.value)}
+        asked = {"start": self._begin, "partition": _whole(self.partition.value), "count": self.count.value}
         found = await self.frame.act(lambda: self.frame.client.get(f"{self.path}/messages", **asked), "")
         records = found["records"] if found else []
-        self.show(records[::-1] if self.start.value == "latest" else records)
+        shown = records[::-1] if self.start.value == "latest" else records
+        self.show(shown, UNKNOWN if found is None else _NONE)
         more = "" if found is None or found["is_whole"] else ", and more"
-        self.summary.text = "" if found is None else f"{count(len(records))} records{more}"
+        self.summary.text = "" if found is None else f"{plural(len(records), 'record')}{more}"
 
     async def turn_live(self) -> None:
         """Watch records as they arrive, or watch no longer."""
@@ -173,7 +182,7 @@ class _Messages:
         newest = [_row(each, self.frame) for each in came["records"][::-1]]
         self.table.rows = [*newest, *self.table.rows][:_MOST_LIVE]
         passed = f", {count(self.skipped)} went by too fast to be shown" if self.skipped else ""
-        self.summary.text = came["problem"] or f"The newest {count(len(self.table.rows))} records{passed}"
+        self.summary.text = came["problem"] or f"The newest {plural(len(self.table.rows), 'record')}{passed}"
 
     def _watching(self, *, is_on: bool) -> None:
         self.tail.active = is_on
@@ -199,10 +208,8 @@ class _Messages:
         if found is not None:
             self.show(found["found"])
             problem = f": {found['problem']}" if found["problem"] else ""
-            self.summary.text = (
-                f"{count(len(found['found']))} found in {count(found['looked_at'])} of {count(found['total'])} records,"
-                f" {found['state']}{problem}"
-            )
+            seen = f"{count(found['looked_at'])} of {plural(found['total'], 'record')}"
+            self.summary.text = f"{count(len(found['found']))} found in {seen}, {found['state']}{problem}"
         if found is None or found["state"] != "running":
             self._searching(is_on=False)
 

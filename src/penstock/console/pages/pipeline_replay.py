@@ -8,7 +8,8 @@ from penstock.console.pages.cells import NUMBER
 from penstock.console.pages.command_output import CommandOutput
 from penstock.console.pages.dialogs import ask
 from penstock.console.pages.frame import Frame
-from penstock.console.pages.wording import count, in_zone
+from penstock.console.pages.wording import in_zone
+from penstock.wording import plural
 
 _PARTS = [
     {"name": "topic", "label": "Topic", "field": "topic", "align": "left"},
@@ -51,7 +52,7 @@ class ReplayDialog:
         if found is None:
             return
         self._replay = found["replay"]
-        self._status.text = f"{count(found['offsets'])} offsets"
+        self._status.text = plural(found["offsets"], "offset")
         self._plan.rows = found["parts"]
         for each in (self._plan, self._typed, self._do):
             each.set_visibility(True)

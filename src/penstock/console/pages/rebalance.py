@@ -9,7 +9,7 @@ from nicegui import ui
 from penstock.console.pages.command_output import CommandOutput
 from penstock.console.pages.dialogs import ask
 from penstock.console.pages.frame import Frame
-from penstock.console.pages.wording import count
+from penstock.wording import plural
 
 _MOVES = [
     {"name": "topic", "label": "Topic", "field": "topic", "align": "left", "sortable": True},
@@ -48,7 +48,9 @@ class RebalanceDialog:
             self._status.text = "There is no plan."
             return
         self._count = len(found["moves"])
-        self._status.text = f"{count(self._count)} partitions move" if self._count else "Every node is evenly used."
+        self._status.text = (
+            plural(self._count, "partition moves", "partitions move") if self._count else "Every node is evenly used."
+        )
         self._plan.rows = [
             {**each, "now": ", ".join(map(str, each["replicas"])), "then": ", ".join(map(str, each["target"]))}
             for each in found["moves"]

@@ -12,7 +12,9 @@ from penstock.console.pages.dialogs import ask, ends
 from penstock.console.pages.frame import Frame, figures_in, heading
 from penstock.console.pages.paths import group_path, pipeline_path, topic_path
 from penstock.console.pages.wording import count, size
+from penstock.wording import plural
 
+_FOR_GOOD, _COUNTING = "It cannot be undone.", "Counting …"
 _PARTITIONS = [
     {"name": "partition", "label": "Partition", "field": "partition", "align": "right", "sortable": True},
     {"name": "leader", "label": "Leader", "field": "leader", "align": "right", "sortable": True},
@@ -140,11 +142,11 @@ def _what_goes(retention: dict[str, Any]) -> str:
         return "Retention deletes nothing: records are kept for ever."
     if retention["keeps_ms"] is None:
         return f"Retention deletes the oldest records of a partition beyond {size(retention['keeps_bytes'])}."
-    due, later = count(retention["due"]), count(retention["due_within_day"])
+    due, later = plural(retention["due"], "record"), retention["due_within_day"]
     also = f", or beyond {size(retention['keeps_bytes'])} a partition" if retention["keeps_bytes"] is not None else ""
     if not retention["due"]:
-        return f"Retention deletes nothing yet, and {later} records within a day{also}."
-    return f"Retention deletes {due} records next, and {later} more within a day{also}."
+        return f"Retention deletes nothing yet, and {plural(later, 'record')} within a day{also}."
+    return f"Retention deletes {due} next, and {count(later)} more within a day{also}."
 
 
 def _kept(retention_ms: str) -> str:
@@ -217,48 +219,62 @@ def _set(frame: Frame, topic: str, known: list[dict[str, Any]], reload: Callable
 
 
 def _purge(frame: Frame, topic: str, reload: Callable[[], Any]) -> None:
-    _deleting(frame, topic, "Purge records", "Purge", "POST", f"{topic_path(topic)}/purge", after=reload)
+    """Ask which records, count them, then have the name typed."""
+    action_id, path = secrets.token_hex(16), f"{topic_path(topic)}/purge"
+    dialog, card = ask("Purge records", _FOR_GOOD)
+    with card:
+        partition = ui.number("Partition", placeholder="all", min=0, precision=0)
+        before = ui.number("Only before offset", placeholder="all of them", min=0, precision=0)
+        for each in (partition, before):
+            each.props("outlined dense stack-label clearable debounce=300")
+        before.bind_visibility_from(partition, "value", lambda value: value is not None)
+        counted = ui.label(_COUNTING).classes("number")
+        typed = ui.input(f"Type {topic} to confirm").props("outlined dense autocomplete=off")
+
+        async def send(confirm: str | None, action_id: str = "") -> Any:
+            part = _whole(partition.value)
+            body = {"partition": part, "before": None if part is None else _whole(before.value), "confirm": confirm}
+            return await frame.client.act("POST", path, body, action_id=action_id)
+
+        async def count_first() -> None:
+            counted.text = _counted(await frame.act(lambda: send(None), ""))
+
+        async def do() -> None:
+            if await frame.act(lambda: send(typed.value or "-", action_id), "Purge records: done") is not None:
+                dialog.close()
+                await reload()
+
+        ends(dialog, "Purge", do, deletes=True)
+        for each in (partition, before):
+            each.on_value_change(count_first)
+        ui.timer(0, count_first, once=True)
 
 
 def _delete(frame: Frame, topic: str) -> None:
-    _deleting(
-        frame,
-        topic,
-        "Delete topic",
-        "Delete",
-        "DELETE",
-        topic_path(topic),
-        after=lambda: ui.navigate.to(frame.address("/topics")),
-    )
-
-
-def _deleting(
-    frame: Frame, topic: str, title: str, name: str, method: str, path: str, *, after: Callable[[], Any]
-) -> None:
     """Count first, then have the name typed."""
-    action_id = secrets.token_hex(16)
-    dialog, card = ask(title, "It cannot be undone.")
-
-    async def send(confirm: str | None) -> Any:
-        given = action_id if confirm is not None else ""
-        if method == "POST":
-            return await frame.client.act(method, path, {"confirm": confirm}, action_id=given)
-        return await frame.client.act(method, path, action_id=given, confirm=confirm)
-
+    action_id, path = secrets.token_hex(16), topic_path(topic)
+    dialog, card = ask("Delete topic", _FOR_GOOD)
     with card:
-        counted = ui.label("Counting …").classes("number")
+        counted = ui.label(_COUNTING).classes("number")
         typed = ui.input(f"Type {topic} to confirm").props("outlined dense autofocus autocomplete=off")
 
         async def count_first() -> None:
-            found = await frame.act(lambda: send(None), "")
-            counted.text = f"{count(found['records'])} records at most" if found else "They could not be counted"
+            counted.text = _counted(await frame.act(lambda: frame.client.act("DELETE", path), ""))
 
         async def do() -> None:
-            if await frame.act(lambda: send(typed.value or "-"), f"{title}: done") is not None:
+            confirm, done = typed.value or "-", "Delete topic: done"
+            sent = lambda: frame.client.act("DELETE", path, action_id=action_id, confirm=confirm)  # noqa: E731 - asked once
+            if await frame.act(sent, done) is not None:
                 dialog.close()
-                outcome = after()
-                if outcome is not None:
-                    await outcome
+                ui.navigate.to(frame.address("/topics"))
 
-        ends(dialog, name, do, deletes=True)
+        ends(dialog, "Delete", do, deletes=True)
         ui.timer(0, count_first, once=True)
+
+
+def _counted(found: dict[str, Any] | None) -> str:
+    return f"{plural(found['records'], 'record')} at most" if found else "They could not be counted"
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
