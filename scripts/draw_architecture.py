@@ -5,7 +5,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-WIDTH, HEIGHT = 1200, 590
+WIDTH, HEIGHT = 1200, 666
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
 
@@ -139,7 +139,7 @@ def _pipeline(picture: Drawing) -> None:
     picture.box(502, 54, 398, 62, "driver: a loop of Spark jobs, one a batch", "plan offsets → run the job → commit")
     picture.text(518, 144, "Spark tasks, one for each partition", anchor="start", quiet=True)
     for number, (words, more) in enumerate(
-        [("read", "librdkafka"), ("decode", "JSON, text"), ("steps", "SQL, Python"), ("expect", "rules")]
+        [("read", "librdkafka"), ("decode", "JSON, Avro"), ("steps", "SQL, Python"), ("expect", "rules")]
     ):
         left = 502 + 101 * number
         picture.box(left, 156, 94, 56, words, more, edge=colours.spark)
@@ -156,8 +156,9 @@ def _sinks(picture: Drawing) -> None:
     colours = picture.palette
     picture.area(966, 14, 226, 350, "Sinks", colours.sink)
     picture.text(1079, 66, "rows and position, one commit", quiet=True)
-    for number, words in enumerate(["Delta Lake table", "JSON files", "PostgreSQL table", "Kafka topic"]):
-        picture.box(982, 80 + 48 * number, 194, 38, words, edge=colours.sink)
+    kinds = ["Delta Lake table", "Iceberg table", "PostgreSQL table", "JSON files", "Kafka topic"]
+    for number, words in enumerate(kinds):
+        picture.box(982, 78 + 40 * number, 194, 34, words, edge=colours.sink)
     picture.text(1079, 292, "at least once", quiet=True)
     picture.box(982, 302, 194, 46, "console, Spark formats", dashed=True)
     picture.arrow((916, 184), (966, 184), colour=colours.sink)
@@ -169,16 +170,21 @@ def _sinks(picture: Drawing) -> None:
 
 def _tools(picture: Drawing) -> None:
     picture.text(8, 490, "Around it", anchor="start", bold=True)
-    for number, (words, more) in enumerate(
-        [
-            ("pipeline check, start", "status, logs, replay, rebuild"),
-            ("lag as a consumer group", "Prometheus metrics"),
-            ("table show, history", "and compact"),
-            ("penstock.testing", "a pipeline over a list, no broker"),
-            ("sim, scenario, drill, bench", "the lab: games, faults, figures"),
-        ]
-    ):
-        picture.box(8 + 239 * number, 506, 228, 66, words, more)
+    tools = [
+        ("pipeline check, start", "status, logs, replay, rebuild"),
+        ("lag as a consumer group", "Prometheus metrics"),
+        ("table show, history", "and compact"),
+        ("penstock.testing", "a pipeline over a list, no broker"),
+        ("sim, scenario, drill, bench", "the lab: games, faults, figures"),
+        ("penstock up", "all parts, from one file"),
+        ("penstock console", "all of it in a browser"),
+        ("schema registry", "Avro, Protobuf, JSON Schema"),
+        ("Kafka Connect, cdc", "a database, change by change"),
+        ("lineage", "from a row back to its record"),
+    ]
+    for number, (words, more) in enumerate(tools):
+        row, column = divmod(number, 5)
+        picture.box(8 + 239 * column, 506 + 76 * row, 228, 66, words, more)
 
 
 if __name__ == "__main__":
