@@ -82,7 +82,7 @@ def test_a_record_is_copied_and_what_arrives_is_watched(browser: Browser, kafka:
     browser.open(f"/topics/{topic}/messages")
     browser.shows('{"id": 0}')
     browser.press("tr[tabindex]", Keys.ENTER)
-    browser.click("Copy")
+    browser.click("Copy to a topic")
     browser.write("To the topic", Keys.BACKSPACE * len(topic), other)
     browser.click("Copy")
     browser.shows(f"Topic '{other}' has the record")

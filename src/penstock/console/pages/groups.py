@@ -155,8 +155,8 @@ def _move(frame: Frame, group: str, reload: Callable[[], Any]) -> None:
         to.bind_label_from(how, "value", _ASKED.__getitem__)
         hint = ui.label().classes("soft small")
         hint.bind_text_from(how, "value", _HINTS.__getitem__)
-        topic = ui.input("Topic", placeholder="all of the group's").props("outlined dense")
-        partition = ui.number("Partition", placeholder="all", min=0, precision=0).props("outlined dense")
+        topic = ui.input("Topic", placeholder="all of the group's").props("outlined dense stack-label")
+        partition = ui.number("Partition", placeholder="all", min=0, precision=0).props("outlined dense stack-label")
         plan = ui.table(columns=_STEPS, rows=[], pagination=10).props("flat dense")
         plan.set_visibility(False)
         planned: dict[str, Any] = {}  # what the plan is of, and so what is done

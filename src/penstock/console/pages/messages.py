@@ -38,7 +38,8 @@ _ROWS = """
   <div class="soft small">Key</div><pre>{{ props.row.whole_key }}</pre>
   <div class="soft small">Value, {{ props.row.bytes }}</div><pre>{{ props.row.whole_value }}</pre>
   <template v-if="props.row.headers"><div class="soft small">Headers</div><pre>{{ props.row.headers }}</pre></template>
-  <button v-if="props.row.may_copy" class="open" @click="() => $parent.$emit('copy', props.row)">Copy</button>
+  <button v-if="props.row.may_copy" class="open" @click="() => $parent.$emit('copy', props.row)">
+  Copy to a topic</button>
 </q-td></q-tr>
 """
 _STARTS = {"latest": "Newest", "earliest": "Oldest", "offset": "From offset", "time": "From time"}
