@@ -251,7 +251,8 @@ def status(
     """Show nodes, controller, replicas and every part of the project; exit code 4 unless everything is up."""
     current = session(context)
     if watch:
-        live.watch(parts.WATCHED, lambda: parts.watched(current), as_json=as_json)
+        # The pipeline that fills the lineage store has the name of the service that answers from it.
+        live.watch(parts.WATCHED, lambda: parts.watched(current), known_by=2, as_json=as_json)
     nodes = parts.nodes(current)
     try:
         from penstock.kafka import cluster as kafka_cluster

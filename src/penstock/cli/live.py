@@ -21,27 +21,33 @@ def watch(
     look: Callable[[], Rows],
     *,
     is_over: Callable[[Rows], bool] = lambda _rows: False,
+    known_by: int = 1,
     as_json: bool = False,
 ) -> None:
-    """Show rows, known by their first column, until it is over or Ctrl-C."""
+    """Show rows, known by so many of their first columns, until it is over or Ctrl-C."""
     if sys.stdout.isatty() and not as_json:
         _redraw(columns, look, is_over)
         return
-    seen: dict[Any, list[Any]] = {}
+    seen: dict[tuple[Any, ...], list[Any]] = {}
     if not as_json:
         print_lines(["\t".join(columns)])
     while True:
         rows = look()
         for row in rows:
-            if seen.get(row[0]) != row:
-                seen[row[0]] = row
+            key = tuple(row[:known_by])
+            if seen.get(key) != row:
+                seen[key] = row
                 if as_json:
                     print_json_line(dict(zip(columns, row, strict=True)))
                 else:
-                    print_lines(["\t".join(str(value).replace("\n", " ") for value in row)])
+                    print_lines(["\t".join(map(_written, row))])
         if is_over(rows):
             return
         time.sleep(_LOOK_EVERY_S)
+
+
+def _written(value: Any) -> str:
+    return "-" if value is None else str(value).replace("\n", " ")
 
 
 def _redraw(columns: list[str], look: Callable[[], Rows], is_over: Callable[[Rows], bool]) -> None:

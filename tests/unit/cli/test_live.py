@@ -31,6 +31,19 @@ def test_a_pipe_gets_each_change_once_and_the_last_one_too(monkeypatch: pytest.M
         assert ["name\tstate", "orders\tstarting", "orders\trunning", "orders\tstopped"] == lines
 
 
+def test_two_of_one_name_that_stay_as_they_are_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_LOOK_EVERY_S", 0)
+    pipe = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe))
+    overs = iter([False, False, True])
+    rows: live.Rows = [["lineage", "service", "http://here"], ["lineage", "pipeline", None]]
+
+    live.watch(["part", "kind", "where"], lambda: rows, is_over=lambda _rows: next(overs), known_by=2)
+
+    shown = ["part\tkind\twhere", "lineage\tservice\thttp://here", "lineage\tpipeline\t-"]
+    assert shown == pipe.getvalue().decode().splitlines()
+
+
 def test_a_log_is_followed_across_a_roll_and_after_it_was_emptied(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
