@@ -105,13 +105,17 @@ class Browser:
         until(lambda: self._is_clicked(name))
 
     def _is_clicked(self, name: str) -> bool:
-        """Try once: a page that loads draws its elements anew, and a dialog that opens lies above them for a moment."""
+        """Try once: a page that loads draws elements anew or hides them, and a dialog that opens lies above them."""
         try:
             found = self.driver.find_elements(By.CSS_SELECTOR, "button, a, .q-item")
             named = [each for each in found if each.is_displayed() and each.text.strip().endswith(name)]
             if named:
                 named[-1].click()
-        except (StaleElementReferenceException, ElementClickInterceptedException):
+        except (
+            ElementClickInterceptedException,
+            ElementNotInteractableException,
+            StaleElementReferenceException,
+        ):
             return False
         return bool(named)
 
