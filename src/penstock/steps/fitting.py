@@ -5,7 +5,8 @@ Guarantee: a value of a user's function is in its column exactly as it was given
 
 import datetime
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any
 
@@ -60,8 +61,7 @@ def _of_type(kind: pa.DataType) -> Complaint | None:
     if pa.types.is_map(kind):
         return _of_map(_of_field(kind.item_field))
     if pa.types.is_list(kind):
-        item = _of_field(kind.value_field)
-        return None if item is None else lambda value: _first(map(item, value))
+        return _of_list(_of_field(kind.value_field))
     return _of_struct(kind) if pa.types.is_struct(kind) else None
 
 
@@ -93,10 +93,34 @@ def _of_map(item: Complaint | None) -> Complaint:
     return complain
 
 
-def _of_struct(kind: pa.StructType) -> Complaint | None:
+def _of_list(item: Complaint | None) -> Complaint:
+    def complain(value: Any) -> str:
+        if not isinstance(value, Collection) or isinstance(value, str | bytes | bytearray | memoryview | Mapping):
+            return f"{type(value).__name__}, and a list belongs there"
+        return "" if item is None else _first(map(item, value))
+
+    return complain
+
+
+def _of_struct(kind: pa.StructType) -> Complaint:
     complaints = [(field.name, _of_field(field)) for field in kind]
     listed = [(name, complaint) for name, complaint in complaints if complaint is not None]
-    return (lambda value: _first(complaint(value.get(name)) for name, complaint in listed)) if listed else None
+    names = {field.name for field in kind}
+
+    def complain(value: Any) -> str:
+        if isinstance(value, Mapping) and (wrong := _misnamed(value.keys(), names)):
+            return wrong
+        return _first(complaint(value.get(name)) for name, complaint in listed)
+
+    return complain
+
+
+def _misnamed(given: AbstractSet[Any], names: AbstractSet[Any]) -> str:
+    """Complain of a field that is nowhere, while another one is missing: a typo would make nulls."""
+    unknown, missing = given - names, names - given
+    if not unknown or not missing:
+        return ""
+    return f"{min(map(repr, unknown))} is none of its fields, and it lacks {', '.join(sorted(missing))}"
 
 
 def cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -104,31 +128,56 @@ def cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
     A number becomes the nearest that a `float` has, a time without a zone is UTC, and text is read as Arrow reads it.
     """
+    for field, before in zip(schema, table.columns, strict=True):
+        if wrong := _misnamed_in(before.type, field.type):
+            raise SchemaMismatch(f"{field.name}: {wrong}")
     made = table.cast(schema)
     for field, before, after in zip(schema, table.columns, made.columns, strict=True):
-        if before.type != field.type and not all(map(_is_same, _leaves(before), _leaves(after))):
+        if before.type != field.type and not _are_same(before.combine_chunks(), after.combine_chunks()):
             raise SchemaMismatch(f"{field.name}: a value of {before.type} that {field.type} cannot hold")
     return made
 
 
-def _leaves(values: pa.ChunkedArray | pa.Array) -> Iterator[pa.Array]:
-    """Return the plain columns that a column is made of."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if pa.types.is_map(values.type):
-        first, last = (values.offsets[at].as_py() for at in (0, -1))
-        parts = [each.slice(first, last - first) for each in (values.keys, values.items)]
-    elif pa.types.is_struct(values.type):
-        parts = values.flatten()
-    elif pa.types.is_nested(values.type):
-        parts = [values.flatten()]
+def _misnamed_in(given: pa.DataType, wanted: pa.DataType) -> str:
+    """Complain of a struct, at any depth, that lacks a field and has one that is nowhere."""
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        parts = {field.name: field.type for field in given}
+        return _misnamed(parts.keys(), {field.name for field in wanted}) or _first(
+            _misnamed_in(parts[field.name], field.type) for field in wanted if field.name in parts
+        )
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        return _misnamed_in(given.item_type, wanted.item_type)
+    if _is_list(given) and _is_list(wanted):
+        return _misnamed_in(given.value_type, wanted.value_type)
+    return ""
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _are_same(before: pa.Array, after: pa.Array) -> bool:
+    """Compare the plain columns that two columns are made of."""
+    if pa.types.is_dictionary(before.type):
+        before = before.dictionary_decode()
+    if pa.types.is_null(before.type):
+        return True
+    if pa.types.is_map(after.type):
+        pairs = list(zip(_entries(before), _entries(after), strict=True))
+    elif pa.types.is_struct(after.type):
+        parts = dict(zip((field.name for field in before.type), before.flatten(), strict=True))
+        named = zip((field.name for field in after.type), after.flatten(), strict=True)
+        pairs = [(parts[name], part) for name, part in named if name in parts]
+    elif pa.types.is_nested(after.type):
+        pairs = [(before.flatten(), after.flatten())]
     else:
-        yield values
-        return
-    for each in parts:
-        yield from _leaves(each)
+        return _is_same(before, after)
+    return all(_are_same(was, now) for was, now in pairs)
+
+
+def _entries(values: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    first, last = (values.offsets[at].as_py() for at in (0, -1))
+    return values.keys.slice(first, last - first), values.items.slice(first, last - first)
 
 
 def _is_same(before: pa.Array, after: pa.Array) -> bool:

@@ -230,7 +230,12 @@ def test_a_row_that_is_no_dictionary_fails_its_record(run: Run, result: str) -> 
         ("array<int>", "[1, 1.5]"),
         ("array<int>", "[object()]"),
         ("array<int>", "5"),
+        ("array<int>", "b'ab'"),
+        ("array<string>", "'red'"),
+        ("array<string>", "uuid.UUID(int=1)"),
         ("struct<x: int>", "{'x': 'y'}"),
+        ("struct<x: int, y: string>", "{'x': 1, 'z': 'q'}"),
+        ("array<struct<x: int>>", "[{'xx': 1}]"),
         ("struct<x: int>", "{'x': 1.5}"),
         ("struct<x: int NOT NULL>", "{}"),
         ("map<string, int>", "{'x': 'y'}"),
@@ -239,7 +244,7 @@ def test_a_row_that_is_no_dictionary_fails_its_record(run: Run, result: str) -> 
     ],
 )
 def test_a_value_that_does_not_fit_its_column_fails_its_record(run: Run, kind: str, result: str) -> None:
-    code = "import pandas\nfrom datetime import datetime, timedelta, timezone\nfrom decimal import Decimal\n"
+    code = "import pandas, uuid\nfrom datetime import datetime, timedelta, timezone\nfrom decimal import Decimal\n"
     code += f"def f(row):\n    return {{'r': {result} if row['s'] == 'y' else None}}\n"
 
     actual = run(code, THREE, returns=f"r {kind}")
@@ -257,6 +262,9 @@ def test_a_value_that_does_not_fit_its_column_fails_its_record(run: Run, kind: s
         ("float", "float('inf')", float("inf")),
         ("date", "datetime(2026, 1, 31)", datetime.date(2026, 1, 31)),
         ("array<int>", "[1.0, None]", [1, None]),
+        ("array<string>", "('a', 'b')", ["a", "b"]),
+        ("struct<x: int, y: int>", "{'x': 1}", {"x": 1, "y": None}),
+        ("struct<x: int>", "{'x': 1, 'more': 2}", {"x": 1}),
         ("map<string, int>", "[('a', 1)]", {"a": 1}),
     ],
 )
@@ -304,6 +312,29 @@ def test_a_value_of_many_that_its_column_cannot_hold_fails_its_record_alone(
 
     assert [(101, "SchemaMismatch")] == errors(actual)
     assert users(actual)[0] == users(actual)[2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "expected"),
+    [
+        ("struct<x: bigint, y: string>", "{'y': 'q', 'x': 1}", {"x": 1, "y": "q"}),
+        ("struct<x: double>", "{'x': 1, 'more': 'q'}", {"x": 1.0}),
+        ("struct<x: bigint, y: string>", "{'x': 1, 'z': 'q'}", None),
+        ("array<struct<x: bigint>>", "[{'xx': 1}]", None),
+        ("map<string, struct<x: bigint>>", "[('k', {'xx': 1})]", None),
+    ],
+)
+def test_fields_of_tables_are_found_by_name_and_a_misnamed_one_is_no_null(
+    run: Run, kind: str, made: str, expected: Any
+) -> None:
+    as_map = ", pyarrow.map_('string', pyarrow.struct({'xx': pyarrow.int64()}))" if kind.startswith("map") else ""
+    column = f"pyarrow.array([{made}] * len(table){as_map})"
+    code = f"import pyarrow\ndef f(table):\n    return pyarrow.table({{'r': {column}}})\n"
+
+    actual = run(code, THREE, on="arrow", returns=f"r {kind}")
+
+    fails = [] if expected is not None else [(100 + number, "SchemaMismatch") for number in range(3)]
+    assert (fails, [(expected,)] * 3) == (errors(actual), users(actual))
 
 
 @pytest.mark.parametrize("on", EVERY)
