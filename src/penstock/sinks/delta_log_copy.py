@@ -84,7 +84,10 @@ def _put_in_place(path: Path, copy: Path) -> Iterator[Path]:
 
 
 def _in_place(path: Path, commit: Path) -> Iterator[Path]:
-    """Return the new files that were written through links. Of some names the log and the disk have their own."""
+    """Return the new files that were written through links. Of some names the log and the disk have their own.
+
+    The one in the log is the longer one, and may be too long for a disk.
+    """
     actions = [orjson.loads(line) for line in commit.read_bytes().splitlines() if line.strip()]
     for file in (each["add"]["path"] for each in actions if "add" in each):
-        yield from (path / each for each in {file, unquote(file)} if (path / each).exists())
+        yield from (path / each for each in {file, unquote(file)} if os.path.exists(path / each))  # noqa: PTH110 - as said

@@ -155,6 +155,23 @@ def _fail(*_: object, **__: object) -> None:
     raise OSError("no room")
 
 
+def test_a_partition_whose_name_is_longer_in_the_log_than_on_a_disk_is_compacted_too(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
+    model = {"path": tmp_path, "coordinates": False, "partition_by": ["city"], "compact": {"every": 2}}
+    sink = DeltaSink(Delta.model_validate(model), "delta", "orders")
+    sink.open(schema)
+
+    for number in range(2):
+        offset_range = OffsetRange(A, number, number + 1)
+        stager = sink.stager()(offset_range)
+        stager.write(pa.RecordBatch.from_pylist([{"id": number, "city": "é" * 40}], schema), pa.array([number]))
+        sink.prepare([Staged(offset_range, 1, stager.finish())], {A: number or None})
+        sink.commit()
+        sink.maintain()
+
+    assert (1, 1, [0, 1]) == (operations(tmp_path).count("OPTIMIZE"), files(tmp_path), ids(tmp_path))
+
+
 def test_results_are_compacted_too(tmp_path: Path) -> None:
     sink = Delta.model_validate({"path": tmp_path, "key": ["id"], "compact": {"every": 2}}).open_merge(
         MergeContext("delta", "totals")
