@@ -280,6 +280,7 @@ class DeltaSink(Sink):
                 else:
                     self._staging.clear()
                     self._compaction.count()
+                    self._know_newest()
                     return
         raise SinkUnavailable(f"the table {self.path} is being changed too often for a commit to get in between")
 
@@ -332,7 +333,13 @@ class DeltaSink(Sink):
 
     def maintain(self) -> None:
         """Compact the table, if that is due."""
-        self._compaction.run_if_due(self._table)
+        if self._compaction.run_if_due(self._table):
+            self._know_newest()
+
+    def _know_newest(self) -> None:
+        """Take note of what was committed here: put back by somebody later on, the log is known not to be the same."""
+        if self._log is not None:
+            self._log.update(self._table)
 
     def close(self) -> None:
         """Remove what was staged, and let go of the log's folder."""

@@ -53,13 +53,13 @@ class DeltaCompaction:
         """Take note of a batch that was committed."""
         self._batches += 1
 
-    def run_if_due(self, table: Any) -> None:
-        """Compact the table if it has had enough batches since the last time.
+    def run_if_due(self, table: Any) -> bool:
+        """Compact the table if it has had enough batches since the last time; return whether it had.
 
         One that fails is not tried again before as many more: events come first.
         """
         if self._wanted is None or self._batches < self._wanted.every:
-            return
+            return False
         self._batches = 0
         crash_point("compacting", self._sink)
         with table_lock(self._path):
@@ -67,6 +67,7 @@ class DeltaCompaction:
             compact(table, self._path, self._wanted.target)
             crash_point("compacted", self._sink)
             vacuum(table, self._path, self._wanted.keep)
+        return True
 
 
 def compact(table: Any, path: Path, target: int | None) -> None:

@@ -76,14 +76,26 @@ class DeltaLog:
 
         A commit is the file with the next number. That may be gone again only behind a newer checkpoint.
         """
-        self._require_same_folder()
-        self._require_same_commit(table.version())
+        self._require_same()
         checkpoint = _identity(self._path / _LOG / "_last_checkpoint")
         if self._checkpoint_seen != checkpoint or _commit_file(self._path, table.version() + 1).exists():
             with readable(self._path):
                 table.update_incremental()
             self._checkpoint_seen = checkpoint
         require_newest_commit(table, self._path, self._pipeline)
+        self._note(table)
+
+    def compare(self, table: Any) -> None:
+        """Raise if the log that this table was just read from is not the one that was read before."""
+        self._require_same()
+        if _commit_file(self._path, table.version()).exists():
+            self._note(table)
+
+    def _require_same(self) -> None:
+        self._require_same_folder()
+        self._require_same_commit()
+
+    def _note(self, table: Any) -> None:
         if self._read is None or self._read[0] != table.version():
             commit = _commit_file(self._path, table.version())
             self._read = (table.version(), _identity(commit) or (0, 0, 0), _digest(commit))
@@ -101,12 +113,13 @@ class DeltaLog:
                 fix=f"To fill it again from the source's start, run: penstock pipeline rebuild {self._pipeline}",
             )
 
-    def _require_same_commit(self, version: int) -> None:
-        if self._read is None or self._read[0] != version:
+    def _require_same_commit(self) -> None:
+        if self._read is None:
             return
+        version, identity, digest = self._read
         commit = _commit_file(self._path, version)
         found = _identity(commit)
-        if found == self._read[1] or (found is not None and _digest(commit) == self._read[2]):
+        if found == identity or (found is not None and _digest(commit) == digest):
             return
         if found is None and self._checkpointed_version() >= version:
             return  # cleaned up, as is told of by the checkpoint

@@ -13,7 +13,7 @@ from penstock.sinks.delta_columns import holds, never
 from penstock.sinks.delta_compaction import DeltaCompaction
 from penstock.sinks.delta_demands import require_plain
 from penstock.sinks.delta_format import mark_as_ours, require_understood
-from penstock.sinks.delta_log import load_table, require_newest_commit
+from penstock.sinks.delta_log import DeltaLog, load_table, require_newest_commit
 from penstock.sinks.delta_partitions import require_named
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.delta_stats import library_settings
@@ -35,9 +35,19 @@ class DeltaMerge(MergingSink):
         self._restores = Restores(spec.path, context.pipeline, context.name)
         self._compaction = DeltaCompaction(spec.path, context.name, spec.compact)
         self._app = self._restores.app(STATE.topic_id, STATE.partition)
+        self._log: DeltaLog | None = None
 
     def _table(self) -> Any:
-        return load_table(self._spec.path) if is_table(self._spec.path) else None
+        if not is_table(self._spec.path):
+            return None
+        table = load_table(self._spec.path)
+        self._compare(table)
+        return table
+
+    def _compare(self, table: Any) -> None:
+        """Raise if somebody has put the log back: positions that were found before would not be true of it."""
+        self._log = self._log or DeltaLog(self._spec.path, self.name, self._pipeline)
+        self._log.compare(table)
 
     def require_fitting(self, schema: pa.Schema) -> SchemaChange | None:
         """Compare the columns of a table that is there."""
@@ -130,5 +140,13 @@ class DeltaMerge(MergingSink):
                 raise SinkUnavailable(
                     f"the table {self._spec.path} is being changed too often for a commit to get in between"
                 )
+        self._compare(table)
         self._compaction.open(table.version())
-        self._compaction.run_if_due(table)
+        if self._compaction.run_if_due(table):
+            self._compare(table)
+
+    def close(self) -> None:
+        """Let go of the log's folder."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None

@@ -2,11 +2,12 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from penstock.errors import Conflict
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
@@ -16,14 +17,17 @@ from penstock.sinks.sink import Staged
 
 TP = SourcePartition("orders", "Ab-_9", 0)
 SCHEMA = pa.schema([("id", pa.int64())])
+COORDINATES = pa.schema([("_topic_id", pa.string()), ("_partition", pa.int32()), ("_offset", pa.int64())])
 
 
 class Driver:
     """A sink that is written to as the engine does."""
 
-    def __init__(self, path: Path) -> None:
-        self.sink = DeltaSink(Delta(path=path, coordinates=False), "delta", "combat")
-        self.sink.open(SCHEMA)
+    def __init__(self, path: Path, **options: Any) -> None:
+        given = {"path": path, "coordinates": False, **options}
+        self.sink = DeltaSink(Delta.model_validate(given), "delta", "combat")
+        self._schema = pa.schema([*SCHEMA, *COORDINATES]) if given["coordinates"] else SCHEMA
+        self.sink.open(self._schema)
 
     @property
     def positions(self) -> Positions:
@@ -33,9 +37,10 @@ class Driver:
         """Write a row for each offset from where the sink stands to an end."""
         start = self.positions.get(TP)
         offset_range = OffsetRange(TP, start or 0, end)
-        numbers = pa.array(range(offset_range.start, end), pa.int64())
+        numbers = list(range(offset_range.start, end))
+        rows = [{"id": each, "_topic_id": TP.topic_id, "_partition": 0, "_offset": each} for each in numbers]
         stager = self.sink.stager()(offset_range)
-        assert [] == stager.write(pa.record_batch([numbers], schema=SCHEMA), numbers)
+        assert [] == stager.write(pa.RecordBatch.from_pylist(rows, self._schema), pa.array(numbers))
         self.sink.prepare([Staged(offset_range, len(numbers), stager.finish())], {TP: start})
         self.sink.commit()
 
@@ -47,6 +52,12 @@ def ids(path: Path) -> list[int]:
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     return tmp_path / "table"
+
+
+def add(path: Path, number: int) -> None:
+    """Append a row as somebody else does."""
+    schema = pa.schema(DeltaTable(str(path)).schema().to_arrow())
+    write_deltalake(str(path), pa.Table.from_pylist([{"id": number}], schema), mode="append")
 
 
 def put_back(copy: Path, log: Path) -> None:
@@ -93,6 +104,62 @@ def test_a_log_put_back_that_has_other_commits_since_is_not_taken_for_the_one_th
     with pytest.raises(Conflict, match="was put back"):
         driver.write(7)
     assert list(range(6)) == ids(table)
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3])
+@pytest.mark.parametrize("key", [[], ["id"]], ids=["appended", "merged"])
+def test_a_log_put_back_right_after_a_batch_is_not_taken_for_the_one_with_it_however_many_commits_come(
+    table: Path, tmp_path: Path, key: list[str], commits: int
+) -> None:
+    driver = Driver(table, key=key, coordinates=True)
+    driver.write(1)
+    shutil.copytree(table / "_delta_log", tmp_path / "log")
+    driver.write(2)
+    driver.write(3)
+    put_back(tmp_path / "log", table / "_delta_log")
+    for number in range(commits):
+        add(table, 100 + number)
+
+    with pytest.raises(Conflict, match="was put back"):
+        driver.write(4)
+    Driver(table, key=key, coordinates=True).write(4)
+
+    assert [0, 1, 2, 3, *range(100, 100 + commits)] == ids(table)
+
+
+def test_a_log_put_back_after_a_compaction_is_not_taken_for_the_one_with_it(table: Path, tmp_path: Path) -> None:
+    driver = Driver(table, compact={"every": 3})
+    for end in (1, 2):
+        driver.write(end)
+    shutil.copytree(table / "_delta_log", tmp_path / "log")
+    driver.write(3)
+    driver.sink.maintain()
+    put_back(tmp_path / "log", table / "_delta_log")
+    for number in (100, 101):
+        add(table, number)
+
+    with pytest.raises(Conflict, match="was put back"):
+        driver.write(4)
+    Driver(table).write(4)
+
+    assert [0, 1, 2, 3, 100, 101] == ids(table)
+
+
+def test_results_are_not_merged_into_a_log_that_was_put_back(table: Path, tmp_path: Path) -> None:
+    sink = Delta(path=table, key=["id"], coordinates=False).open_merge(MergeContext("totals", "combat"))
+    for number in (1, 2):
+        sink.merge(ds.dataset(pa.table({"id": pa.array([number], pa.int64())})), number - 1 or None, number)
+        if number == 1:
+            shutil.copytree(table / "_delta_log", tmp_path / "log")
+    put_back(tmp_path / "log", table / "_delta_log")
+
+    with pytest.raises(Conflict, match="was put back"):
+        sink.merge(ds.dataset(pa.table({"id": pa.array([3], pa.int64())})), 2, 3)
+    with pytest.raises(Conflict, match="was put back"):
+        sink.position()
+    following = Delta(path=table, key=["id"], coordinates=False).open_merge(MergeContext("totals", "combat"))
+
+    assert ([1], 1) == (ids(table), following.position())
 
 
 def test_the_same_log_copied_over_itself_is_nothing_to_end_for(table: Path, tmp_path: Path) -> None:
