@@ -362,6 +362,7 @@ class PostgresSink(Sink):
             self._session.begin(connection)
             for former in formers:
                 self._positions.succeed(connection, former)
+            self._positions.name_rows(connection)
             connection.commit()
 
     def commit(self) -> None:

@@ -75,6 +75,9 @@ FROM {positions} AS former
 WHERE (at.pipeline, at.sink) = (%s, %s) AND (former.pipeline, former.sink) = (at.pipeline, %s)
     AND (at.topic_id, at.partition, at.next_offset, at.table_oid, at.table_files)
     = (former.topic_id, former.partition, former.next_offset, former.table_oid, former.table_files)"""
+_NAME = f"""
+UPDATE {{positions}} SET row_topic_id = %s, row_partition = %s, row_offset = %s, row_batch = %s
+WHERE {_KEY}"""
 _LEAVE = "DELETE FROM {positions} WHERE (pipeline, sink, table_oid, table_files) = (%s, %s, %s::oid, %s)"
 _NEXT_BATCH = "SELECT coalesce(max(row_batch), 0) + 1 FROM {positions} WHERE pipeline = %s AND sink = %s"
 _SHARERS = """
@@ -272,6 +275,21 @@ class PostgresPositions:
             pipeline, _ = self._owner
             connection.execute(self._sql(_TAKE_ROWS), [*self._owner, former])
             connection.execute(self._sql(_LEAVE), [pipeline, former, table.oid, table.files])
+
+    def name_rows(self, connection: "psycopg.Connection[Any]") -> None:
+        """Know the table by the last rows that it has, where no row is named.
+
+        Of two sinks that exchange their names, the first to move takes the place of the position that names a row of
+        the other's.
+        """
+        table = self.rows.look(connection)
+        if table is None or not self._has_coordinates:
+            return
+        for each in self._all(connection):
+            if each.row is None and each.belongs_to(table):
+                last = self.rows.last_before(connection, *each.key, each.next_offset)
+                if last is not None:
+                    connection.execute(self._sql(_NAME), [*each.key, last, self._batch, *self._owner, *each.key])
 
     def recover(self, connection: "psycopg.Connection[Any]", source_partitions: Iterable[SourcePartition]) -> bool:
         """Replace positions of a table that is gone: each goes on behind the last row that this table has before it.

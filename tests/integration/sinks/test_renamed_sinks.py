@@ -230,6 +230,27 @@ def test_a_table_of_postgresql_is_known_by_its_rows_under_the_new_name_too(
     assert list(range(6)) == orders.ids
 
 
+@pytest.mark.parametrize("truncated", ["orders", "other"])
+def test_tables_of_postgresql_whose_sinks_exchanged_their_names_are_known_by_their_rows(
+    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres, truncated: str
+) -> None:
+    topic, places = lab.kafka.topic("exchanged"), {name: place("postgres", name) for name in ("orders", "other")}
+    lab.send_ids(topic, range(3))
+    run(lab, topic, places["orders"].named("a"), places["other"].named("b"))
+    swapped = [places["orders"].named("b"), places["other"].named("a")]
+    run(lab, topic, *swapped)
+    with postgres.connect(places["orders"].sink["server"]["database"]) as connection:
+        connection.execute(f"TRUNCATE {truncated}")
+    lab.send_ids(topic, range(3, 6))
+
+    with pytest.raises(PositionLost):
+        run(lab, topic, *swapped)
+    rebuild(lab, topic, *swapped)
+    run(lab, topic, *swapped)
+
+    assert list(range(6)) == places["orders"].ids == places["other"].ids
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_name_that_another_table_was_to_get_goes_back_to_the_one_that_it_had_and_nothing_comes_twice(
     lab: Lab, place: Callable[[str, str], Place], kind: str
