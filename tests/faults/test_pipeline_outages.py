@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from penstock.config.project import LocalCluster
 from penstock.errors import CheckpointLost, PositionsMoved
@@ -87,6 +88,23 @@ def test_a_checkpoint_is_rebuilt_at_once_although_a_killed_driver_left_a_transac
 
     assert 0 == rebuilt.code, rebuilt.err
     assert 0 == other.wait(), other.said
+    assert [] == chain.faults()
+
+
+def test_a_sink_gets_another_name_at_once_although_a_killed_driver_left_dead_letters_open(
+    kafka: RunningKafka, tmp_path: Path
+) -> None:
+    chain = make_chain(["delta"], kafka, None, tmp_path)
+    chain.journal.send(1000)
+
+    killed = chain.drive(PENSTOCK_CRASH_AT="in_commit:dead")
+    assert -9 == killed.wait(), killed.said
+    document = yaml.safe_load(chain.file.read_text())
+    document["sinks"][0]["name"] = "renamed"
+    chain.file.write_text(yaml.safe_dump(document))
+    following = chain.drive()
+
+    assert 0 == following.wait(), following.said
     assert [] == chain.faults()
 
 

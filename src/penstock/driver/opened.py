@@ -5,7 +5,7 @@ pipeline opens it, too, and runs no batch.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.available_range import AvailableRange
-from penstock.record.positions import OffsetRange, SourcePartition
+from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.sink import Sink, SinkContext
 from penstock.sources.range import Range, RangeSource
 from penstock.sources.replay import ReplaySource
@@ -237,11 +237,13 @@ class OpenedPipeline:
     def continued(self, committed: Committed) -> Committed:
         """Let sinks that have got another name go on where they stand under the former one."""
         by_name = {sink.name: sink for sink in self.sinks}
-        committed = renamed.continued(
-            self.checkpoint, committed, self.targets, by_name, self._opened_as, self.dead.positions
-        )
+        committed = renamed.continued(self.checkpoint, committed, self.targets, by_name, self._opened_as, self._judged)
         self.dead.called_now = committed.called_now
         return committed
+
+    def _judged(self, source_partitions: Iterable[SourcePartition]) -> Positions:
+        self.dead.take_over()  # what a killed driver has left open there would be waited for
+        return self.dead.positions(source_partitions)
 
     def _require_unread(self, topic_ids: Mapping[str, str]) -> None:
         """Raise if a topic is another one than a pipeline without a checkpoint has read: its unread rest is a gap."""
