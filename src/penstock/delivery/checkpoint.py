@@ -6,6 +6,7 @@ written; the checkpoint is there to notice what positions alone cannot show: a t
 topic, a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
 """
 
+import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,9 @@ DRIVER_LOCK = "driver.lock"
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Rows = list[tuple[str, str, _Count, _Count]]
 _Part = TypeVar("_Part")
+
+_OUSTED = "~"
+"""Stands behind the name, and before a number, of a sink that was taken out and whose name another one has got."""
 
 
 class _StoredMove(msgspec.Struct):
@@ -120,12 +124,14 @@ class Committed:
     def formers(self, targets: Mapping[str, str]) -> dict[str, list[str]]:
         """Name, for each sink of the file that is new to its target, those that wrote there and do not any more.
 
-        They are the same sink by another name. If there are several, those count that the last batch was for.
+        They are the same sink by another name. If there are several, those count that the last batch was for; ousted
+        ones only if there are no others, and not for a sink that gets the name back.
         """
         left = [name for name, target in self.targets.items() if targets.get(name) != target]
         found = {}
         for name, target in targets.items():
-            same = [each for each in left if self.targets[each] == target]
+            same = [each for each in left if self.targets[each] == target and ousted_name(each) != name]
+            same = [each for each in same if ousted_name(each) is None] or same
             if same and self.targets.get(name) != target:
                 found[name] = [each for each in same if each in self.ran] or same
         return found
@@ -144,10 +150,12 @@ class Committed:
     ) -> "Committed":
         """Put sinks by another name in the place of those that they were, after records were `judged` up to there.
 
-        A former name that the file, with these `names`, has for a sink of another target stays: it is missed there.
+        A former name that the file, with these `names`, has for a sink of another target stays: it is missed there. A
+        sink that was taken out, and whose name one of them gets, is an ousted one from here on.
         """
         new = {former: name for name, move in moves.items() for former in move.formers}
         gone = {*moves, *(former for former in new if former not in names)}
+        ousted = {name: self._ousted(name) for name in moves.keys() & {*self.sinks, *self.targets} if name not in new}
         formerly = {
             name: {
                 was: until
@@ -155,7 +163,8 @@ class Committed:
                 for was, until in {**self.formerly.get(former, {}), former: judged}.items()
             }
             for name, move in moves.items()
-        }
+        } | {another: {**self.formerly.get(name, {}), name: judged} for name, another in ousted.items()}
+        there = {ousted[name]: self.targets[name] for name in ousted if name in self.targets}
 
         def moved(part: Mapping[str, _Part]) -> dict[str, _Part]:
             left = {name: each for name, each in part.items() if name not in gone}
@@ -172,11 +181,15 @@ class Committed:
             sinks={**sinks, **{name: {**sinks.get(name, {}), **move.positions} for name, move in moves.items()}},
             begins=moved(self.begins),
             target_ids=moved(self.target_ids),
-            targets={**untouched(self.targets), **{name: targets[name] for name in moves}},
+            targets={**untouched(self.targets), **there, **{name: targets[name] for name in moves}},
             formerly={**untouched(self.formerly), **formerly},
             ran=tuple(dict.fromkeys(new.get(each, each) for each in self.ran)),
             moves={**moved(self.moves), **moves},
         )
+
+    def _ousted(self, name: str) -> str:
+        numbered = (f"{name}{_OUSTED}{number}" for number in itertools.count(1))
+        return next(each for each in numbered if each not in {*self.targets, *self.formerly})
 
     def without(self, is_gone: Callable[[SourcePartition], bool]) -> "Committed":
         """Leave partitions out."""
@@ -193,6 +206,12 @@ class Committed:
         }
         starts, epochs = left(self.starts), left(self.epochs)
         return replace(self, starts=starts, sinks=sinks, epochs=epochs, begins=begins, moves=moves, formerly=formerly)
+
+
+def ousted_name(name: str) -> str | None:
+    """Return what a sink was called that was taken out, and whose name is another's now; None if it is none such."""
+    was, mark, _ = name.partition(_OUSTED)
+    return was if mark else None
 
 
 class Checkpoint:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from penstock.delivery.checkpoint import Checkpoint, Committed, Move
+from penstock.delivery.checkpoint import Checkpoint, Committed, Move, ousted_name
 from penstock.delivery.dead_letters import SINK_NAME
 from penstock.errors import Conflict
 from penstock.record.positions import Positions, SourcePartition
@@ -35,6 +35,7 @@ def continued(
     How far records were `judged` is asked for if there are any others.
     """
     formers = committed.formers(targets)
+    _require_known(formers)
     strange = targets.keys() - committed.sinks.keys() - formers.keys()
     formers |= _wrote(committed, sorted(strange), sinks, open_as)
     if formers:
@@ -53,6 +54,18 @@ def continued(
         committed = replace(committed, moves=left)
         checkpoint.commit(committed)
     return committed
+
+
+def _require_known(formers: Mapping[str, Sequence[str]]) -> None:
+    """Raise if a sink was taken out, and comes back by another name after another sink has got the one that it had."""
+    for name, listed in formers.items():
+        if was := next(filter(None, map(ousted_name, listed)), None):
+            raise Conflict(
+                f"sink '{name}' writes to where one called '{was}' wrote, which was taken out of the file, and another"
+                " sink has got that name since: where to go on is not known",
+                safe="Nothing was written",
+                fix=f"Give it the name '{was}' again, and the other sink another one; or let it write elsewhere",
+            )
 
 
 def _wrote(

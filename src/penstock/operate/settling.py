@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.delivery.checkpoint import Checkpoint, Committed
+from penstock.delivery.checkpoint import Checkpoint, Committed, ousted_name
 from penstock.delivery.dead_letter import DeadLetter
 from penstock.delivery.dead_letters import SINK_NAME
 from penstock.delivery.ledger import Replay
@@ -84,6 +84,15 @@ def require_same_sinks(settings: "Settings", spec: PipelineSpec, letters: Iterab
     for letter, name in _renamed_since(live, letters):
         written = dict(zip(spec.sink_names, spec.sinks, strict=True)).get(str(letter.sink))
         target = written.target() if written is not None else None
+        if ousted_name(name) is not None:
+            if str(target) == live.targets.get(str(letter.sink)):
+                raise BadInput(
+                    f"a dead letter of sink '{letter.sink}' was made for another sink of that name, which was taken out"
+                    " of the file before this one got the name",
+                    safe="Nothing was replayed",
+                    fix="Discard it: penstock dead discard",
+                )
+            continue
         if target is not None and str(target) != live.targets.get(name, str(target)):
             raise BadInput(
                 f"a dead letter of sink '{letter.sink}' was made before that was called '{name}', and '{letter.sink}'"
@@ -96,8 +105,16 @@ def require_same_sinks(settings: "Settings", spec: PipelineSpec, letters: Iterab
 def require_present_names(settings: "Settings", spec: PipelineSpec, letters: Iterable[DeadLetter]) -> None:
     """Raise if a range is replaced that has letters of a sink by a former name: they would bring its rows again."""
     for letter, name in _renamed_since(_live(settings, spec), letters):
+        place = f"{letter.topic}/{letter.partition} offset {letter.offset}"
+        if ousted_name(name) is not None:
+            raise Conflict(
+                f"a dead letter of this range, {place}, was made for another sink that was called '{letter.sink}',"
+                " which was taken out of the file before this one got the name",
+                safe="Nothing was changed",
+                fix=f"Discard it: penstock dead discard --pipeline {spec.name}",
+            )
         raise Conflict(
-            f"a dead letter of this range, {letter.topic}/{letter.partition} offset {letter.offset}, was made for sink"
+            f"a dead letter of this range, {place}, was made for sink"
             f" '{name}' when that was called '{letter.sink}': replayed later, it would bring its row a second time",
             safe="Nothing was changed",
             fix=f"First replay the letters of '{letter.sink}' with the sink under that name, or discard them; see them"

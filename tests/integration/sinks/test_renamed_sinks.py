@@ -425,3 +425,46 @@ def test_letters_of_a_sink_whose_name_another_one_has_by_now_are_not_sent_to_tha
     replay_letters(lab, topic, orders.named("a"), other.named("b"))
 
     assert [0, 1, 2] == orders.ids == other.ids
+
+
+def test_a_letter_of_a_sink_that_was_taken_out_is_none_of_the_sink_that_has_its_name_since(
+    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres
+) -> None:
+    topic, orders, other = lab.kafka.topic("taken-out"), place("postgres", "orders"), place("delta", "other")
+    run(lab, topic, orders.named("a"), other.named("b"))
+    odd_refused(postgres, orders, refused=True)
+    lab.send_ids(topic, range(3))
+    run(lab, topic, orders.named("a"), other.named("b"))
+
+    run(lab, topic, other.named("a"))
+    with pytest.raises(BadInput, match="was made for another sink of that name"):
+        replay_letters(lab, topic, other.named("a"))
+    begun = begin(lab, write(lab, lab.document(topic, sinks=[other.named("a")])), "0", "3")
+    with pytest.raises(Conflict, match="was made for another sink that was called 'a'"):
+        go_on(lab, begun)
+    with pytest.raises(Conflict, match="sink 'c' writes to where one called 'a' wrote, which was taken out"):
+        run(lab, topic, other.named("a"), orders.named("c"))
+    before = other.ids
+    shutil.rmtree(other.sink["path"])
+    rebuild(lab, topic, other.named("a"))
+    run(lab, topic, other.named("a"))
+
+    assert [0, 1, 2] == before == other.ids
+
+
+def test_a_sink_that_comes_back_gets_nothing_twice_once_another_has_got_its_name(
+    lab: Lab, place: Callable[[str, str], Place]
+) -> None:
+    topic, orders, other = lab.kafka.topic("ousted"), place("delta", "orders"), place("delta", "other")
+    run(lab, topic, orders.named("a"), other.named("b"))
+    lab.send_ids(topic, range(3))
+    with dying("sink_committed:a"):
+        run(lab, topic, orders.named("a"), other.named("b"))
+    with dying("prepared"):
+        run(lab, topic, other.named("a"))
+
+    with pytest.raises(Conflict, match="where to go on is not known"):
+        run(lab, topic, other.named("a"), orders.named("c"))
+    run(lab, topic, orders.named("a"), other.named("c"))
+
+    assert [0, 1, 2] == orders.ids == other.ids

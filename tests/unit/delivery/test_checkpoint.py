@@ -2,6 +2,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -290,3 +291,30 @@ def test_names_that_sinks_had_say_of_letters_whose_they_are_as_far_as_records_we
         back.called_now(each, TP, at) for each, at in [("a", 49), ("b", 49), ("a", 69), ("b", 69)]
     ]
     assert None is twice.called_now(None, TP, 0)
+
+
+def test_letters_of_a_sink_that_was_taken_out_are_none_of_the_one_that_has_its_name_since(
+    checkpoint: Checkpoint,
+) -> None:
+    targets = {"a": "topic one", "b": "topic two"}
+    committed = Committed(7, {TP: 0}, {"a": {TP: 42}, "b": {TP: 20}}, ran=("a", "b", "dead"), targets=targets)
+
+    once = committed.renamed({"a": Move(("b",), {TP: 20})}, {"a": "topic two"}, {"a"}, {TP: 50})
+    checkpoint.create(once)
+    twice = checkpoint.load().renamed({"c": Move(("a",), {TP: 60})}, {"c": "topic two"}, {"c"}, {TP: 70})
+
+    assert ["a~1", "a"] == [once.called_now("a", TP, at) for at in (49, 50)]
+    assert ["a~1", "c", "a"] == [twice.called_now("a", TP, at) for at in (49, 50, 70)]
+    assert ["a", "c"] == [each.called_now("b", TP, 49) for each in (once, twice)]
+
+
+def test_a_sink_whose_name_another_one_got_is_known_by_its_target_unless_it_gets_the_name_back() -> None:
+    targets = {"a": "topic one", "b": "topic two"}
+    committed = Committed(7, {TP: 0}, {"a": {TP: 42}, "b": {TP: 20}}, ran=("a", "b", "dead"), targets=targets)
+
+    ousted = committed.renamed({"a": Move(("b",), {TP: 20})}, {"a": "topic two"}, {"a"}, {TP: 50})
+    again = replace(ousted, targets={**ousted.targets, "a": "topic one", "c": "topic two"})
+
+    assert {"c": ["a~1"]} == ousted.formers({"a": "topic two", "c": "topic one"})
+    assert {"c": ["a"]} == ousted.formers({"a": "topic one", "c": "topic two"})
+    assert {"d": ["a"]} == again.formers({"d": "topic one", "c": "topic two"})
