@@ -42,9 +42,10 @@ class DeltaCompaction:
         for number in range(version, max(0, version - most), -1):
             try:
                 lines = (self._path / "_delta_log" / f"{number:020d}.json").read_bytes().splitlines()
-            except FileNotFoundError:
+                actions = [orjson.loads(line) for line in lines if line.strip()]
+            except (FileNotFoundError, orjson.JSONDecodeError):  # behind a checkpoint nobody needs it
                 return
-            found = (orjson.loads(line).get("commitInfo", {}).get("operation") for line in lines if line.strip())
+            found = (each.get("commitInfo", {}).get("operation") for each in actions)
             if _COMPACTED in found:
                 return
             yield number

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -44,9 +44,11 @@ def with_copied_log(path: Path) -> Iterator[Any]:
 def _copy_log(log: Path, copy: Path) -> None:
     """Link what a reader needs: the last checkpoint and the commits since."""
     first = ""
-    if (log / _LAST_CHECKPOINT).exists():
-        shutil.copy(log / _LAST_CHECKPOINT, copy)
-        first = f"{orjson.loads((copy / _LAST_CHECKPOINT).read_bytes())['version']:020d}"
+    # Readers do without a note that is damaged, and look for the checkpoint themselves.
+    with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        noted = (log / _LAST_CHECKPOINT).read_bytes()
+        first = f"{orjson.loads(noted)['version']:020d}"
+        (copy / _LAST_CHECKPOINT).write_bytes(noted)
     for each in log.iterdir():
         if each.is_dir():  # of checkpoints that are in parts
             (copy / each.name).symlink_to(each.resolve())

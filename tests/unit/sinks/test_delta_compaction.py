@@ -155,6 +155,22 @@ def _fail(*_: object, **__: object) -> None:
     raise OSError("no room")
 
 
+@pytest.mark.parametrize("file", [f"{1:020d}.json", "_last_checkpoint"])
+def test_what_readers_of_a_log_do_without_may_be_damaged(tmp_path: Path, file: str) -> None:
+    first = opened(tmp_path)
+    for number in range(2):
+        write(first, number)
+    DeltaTable(str(tmp_path)).create_checkpoint()
+    (tmp_path / "_delta_log" / file).write_text("{")
+
+    following = opened(tmp_path)
+    for number in range(2, 6):
+        write(following, number)
+
+    assert list(range(6)) == ids(tmp_path)
+    assert "OPTIMIZE" in [each["operation"] for each in DeltaTable(str(tmp_path)).history(3)]
+
+
 def test_a_partition_whose_name_is_longer_in_the_log_than_on_a_disk_is_compacted_too(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
     model = {"path": tmp_path, "coordinates": False, "partition_by": ["city"], "compact": {"every": 2}}
