@@ -38,6 +38,7 @@ from penstock.sinks.sink import (
     Sink,
     SinkContext,
     Staged,
+    overlaps,
     require_landed,
 )
 from penstock.sinks.staging import Staging
@@ -261,14 +262,14 @@ class IcebergSink(Sink):
         from penstock.sinks.iceberg_commit import Change
 
         moved = {self._key(each.offset_range.source_partition): each.offset_range.end for each in self._staged}
-        # Columns come with the first rows that have them.
-        columns = self._files if any(each.rows for each in self._staged) else None
-        change = Change(table, self._table, {**self._all(table), **moved}, columns)
-        if self._replaced is not None:
-            change.take_out(self._staged, self._replaced)
         files, replaced = self._staged_files(), list[Any]()
         if self._spec.key and files:
             files, replaced = self._merged(table)
+        elif self._replaced is not None:
+            left, replaced = self._left(table, self._replaced)
+            files += left
+        # Columns come with the first rows that have them.
+        change = Change(table, self._table, {**self._all(table), **moved}, self._files if files else None)
         change.begin(replaced)
         self._offers.offer([each["file"] for each in files], change.snapshot_id, change.commit_id)
         change.put_in(files)
@@ -283,6 +284,16 @@ class IcebergSink(Sink):
         upsert = Upsert(table, columns, self._staged_rows(), self._spec.key, f"the table {self._spec.path}")
         written = upsert.written(self._staging.path, self._table.file_schema, tuple(self._spec.partition_by))
         return written, upsert.replaced
+
+    def _left(self, table: Any, replaced: Replaced) -> tuple[list[dict[str, Any]], list[Any]]:
+        """Return files with the rows that stay, and those of the table that they take the place of."""
+        from penstock.sinks.iceberg_rewrite import Rest
+
+        ranges = [each.offset_range for each in self._staged]
+        records = [part for each in ranges for part in overlaps(replaced[each.source_partition], each)]
+        rest = Rest(table, self._table.changed(table.transaction()).table_metadata.schema(), records)
+        written = rest.written(self._staging.path, self._table.file_schema, tuple(self._spec.partition_by))
+        return written, rest.replaced
 
     def _require_all_staged(self) -> None:
         """Notice files that are gone: a table that names them could not be read any more."""

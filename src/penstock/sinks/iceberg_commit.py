@@ -5,10 +5,8 @@ the snapshot on top of what another writer has committed since, and try again wi
 """
 
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,7 +15,6 @@ import pyarrow.parquet as pq
 
 from penstock.errors import BatchAborted, Conflict, SinkUnavailable
 from penstock.record.formats import ICEBERG_TABLE
-from penstock.record.positions import OffsetRange
 from penstock.sinks.iceberg_catalog import UNSURE
 from penstock.sinks.iceberg_offers import DATA
 from penstock.sinks.iceberg_positions import in_property, in_summary
@@ -25,7 +22,6 @@ from penstock.sinks.iceberg_schema import arrow_schema
 from penstock.sinks.iceberg_stats import statistics_of
 from penstock.sinks.iceberg_table import FORMAT_PROPERTY
 from penstock.sinks.iceberg_vacuum import outdated
-from penstock.sinks.sink import Replaced, Staged, overlaps
 
 _RETRIES = "commit.retry.num-retries"
 _MOST_SNAPSHOTS = 1000
@@ -63,20 +59,6 @@ class Change:
     def _columns(self, names: list[str]) -> pa.Schema:
         there = arrow_schema(self._transaction.table_metadata.schema())
         return pa.schema([there.field(name) for name in names])
-
-    def take_out(self, staged: Sequence[Staged], replaced: Replaced) -> None:
-        """Take out the rows of the offset ranges' records."""
-        from pyiceberg.expressions import Or
-
-        conditions = [
-            _within(part)
-            for each in staged
-            for part in overlaps(replaced[each.offset_range.source_partition], each.offset_range)
-        ]
-        if conditions:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that there were no such rows
-                self._transaction.delete(reduce(Or, conditions))
 
     def begin(self, instead_of: Sequence[Any] = (), *, same_rows: bool = False) -> None:
         """Begin the snapshot that files are put into, instead of some of the table's: with the same rows, or others.
@@ -186,15 +168,4 @@ def _data_file(target: CommitTarget, metadata: Any, each: Mapping[str, Any]) -> 
         equality_ids=None,
         key_metadata=None,
         **statistics_of(pq.read_metadata(path), metadata),
-    )
-
-
-def _within(part: OffsetRange) -> Any:
-    from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
-
-    return And(
-        EqualTo("_topic_id", part.source_partition.topic_id),
-        EqualTo("_partition", part.source_partition.partition),
-        GreaterThanOrEqual("_offset", part.start),
-        LessThan("_offset", part.end),
     )

@@ -4,9 +4,10 @@ Guarantee: what takes the place of what is worked out on one snapshot, and becom
 snapshot, together with the positions.
 """
 
+import functools
 import math
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.delivery.durable import sync_all
+from penstock.record.columns import COORDINATES
+from penstock.record.positions import OffsetRange
 from penstock.sinks.iceberg_compaction import rows_of_file
 from penstock.sinks.iceberg_partitions import split
 from penstock.sinks.iceberg_schema import arrow_schema
@@ -41,7 +44,10 @@ class Rewrite:
 
         `columns` are Iceberg's columns that it will have after the commit.
         """
-        for task in files_with(table, self._rows, self._key, is_whole=is_whole):
+        self._look_at(table, columns, files_with(table, self._rows, self._key, is_whole=is_whole))
+
+    def _look_at(self, table: Any, columns: Any, tasks: Iterable[Any]) -> None:
+        for task in tasks:
             there = file_table(table, task, columns)
             going = self._going(there)
             if going:
@@ -83,6 +89,42 @@ class Rewrite:
         return files
 
 
+class Rest(Rewrite):
+    """What stays of the table's files without the rows of some records."""
+
+    def __init__(self, table: Any, columns: Any, records: Sequence[OffsetRange]) -> None:
+        from pyiceberg.expressions import Or
+
+        super().__init__(_plain_schema(columns).empty_table(), [])
+        self._records = records
+        if records:
+            tasks = table.scan(row_filter=functools.reduce(Or, map(_within, records))).plan_files()
+            self._look_at(table, columns, tasks)
+
+    def _going(self, there: pa.Table) -> set[int]:
+        topic_ids, partitions, offsets = (there.column(name) for name in COORDINATES)
+        is_of_them = np.zeros(there.num_rows, dtype=bool)
+        for each in self._records:
+            is_of_it = pc.and_(
+                pc.equal(topic_ids, each.source_partition.topic_id),
+                pc.equal(partitions, pa.scalar(each.source_partition.partition, partitions.type)),
+            )
+            is_within = pc.and_(pc.greater_equal(offsets, each.start), pc.less(offsets, each.end))
+            is_of_them |= pc.and_(is_of_it, is_within).fill_null(False).to_numpy()  # noqa: FBT003
+        return set(np.flatnonzero(is_of_them).tolist())
+
+
+def _within(part: OffsetRange) -> Any:
+    from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
+
+    return And(
+        EqualTo("_topic_id", part.source_partition.topic_id),
+        EqualTo("_partition", part.source_partition.partition),
+        GreaterThanOrEqual("_offset", part.start),
+        LessThan("_offset", part.end),
+    )
+
+
 def keys_of(rows: pa.Table, key: list[str]) -> Iterator[Key]:
     """Return the key of each row. NaN, which is not equal to itself, is one key, as it is to Spark."""
     return zip(*(_values(rows.column(name)) for name in key), strict=True)
@@ -95,9 +137,13 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return [math.nan if each != each else each for each in values] if pa.types.is_floating(column.type) else values  # noqa: PLR0124 - NaN alone is not itself
 
 
+def _plain_schema(columns: Any) -> pa.Schema:
+    return pa.schema([each.remove_metadata() for each in arrow_schema(columns)])
+
+
 def file_table(table: Any, task: Any, columns: Any) -> pa.Table:
     """Read one of a table's files whole, in these columns of Iceberg's."""
-    schema = pa.schema([each.remove_metadata() for each in arrow_schema(columns)])
+    schema = _plain_schema(columns)
     return pa.Table.from_batches((each.cast(schema) for each in rows_of_file(table, task, columns)), schema)
 
 
