@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.requests import HTTPConnection
 
 from penstock.console.errors import ApiError, ErrorAnswer
 from penstock.console.kafka_side import KafkaSide
@@ -45,7 +46,7 @@ def recognise(console: Console, token: str | None) -> Asker | None:
     return None if account is None or account != claims.get("account") else Asker(user, users.role(user))
 
 
-def token_of(request: Request) -> str | None:
+def token_of(request: HTTPConnection) -> str | None:
     """Return the token that a request shows: in its head, or in the cookie of a browser."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     return given if scheme.lower() == "bearer" else request.cookies.get(SESSION_COOKIE)

@@ -4,8 +4,12 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
+from starlette.requests import HTTPConnection
+
 from penstock.console.actions import SAFE_METHODS
+from penstock.console.asking import recognise, token_of
 from penstock.console.errors import ErrorBody, answer
+from penstock.console.service import Console
 from penstock.loopback import host_name, is_loopback
 
 _Scope = MutableMapping[str, Any]
@@ -14,6 +18,8 @@ _Send = Callable[[Any], Awaitable[None]]
 _App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 
 MOST_BODY_BYTES = 2 * 2**20
+MOST_OF_STRANGERS_BYTES = 16 * 2**10
+"""Of those who have not signed in, who send a name and a password: many may send all that they can at the same time."""
 _POLICY_VIOLATION = 1008
 _OWN_SITE = {b"same-origin", b"none"}
 _EVERYWHERE = [
@@ -37,9 +43,9 @@ class Guard:
     here, and do what its reader may do.
     """
 
-    def __init__(self, app: _App, *, only_loopback: bool) -> None:
+    def __init__(self, app: _App, console: Console) -> None:
         self._app = app
-        self._only_loopback = only_loopback
+        self._console = console
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         """Handle one request."""
@@ -60,7 +66,7 @@ class Guard:
         is_api = scope["path"].startswith("/api/")
         policy = _API_POLICY if is_api else _PAGE_POLICY
         extra = [*_EVERYWHERE, (b"content-security-policy", policy), *([(b"cache-control", b"no-store")] * is_api)]
-        read, is_answered = 0, False
+        read, most, is_answered = 0, self._most_bytes(scope), False
 
         async def send_with_headers(message: Any) -> None:
             nonlocal is_answered
@@ -73,21 +79,31 @@ class Guard:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > MOST_BODY_BYTES:
+            if read > most:
                 raise _TooLargeError
             return message
 
+        body = ErrorBody(code="too_large", message=f"the body is larger than {most:,} bytes")
+        too_large = answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, body)
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if length.isdigit() and int(length) > most:  # where a route reads it by itself, it would say less
+            await too_large(scope, receive, send_with_headers)
+            return
         try:
             await self._app(scope, receive_within_limit, send_with_headers)
         except _TooLargeError:
             if is_answered:
                 raise
-            body = ErrorBody(code="too_large", message=f"the body is larger than {MOST_BODY_BYTES:,} bytes")
-            await answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, body)(scope, receive, send_with_headers)
+            await too_large(scope, receive, send_with_headers)
+
+    def _most_bytes(self, scope: _Scope) -> int:
+        if scope["method"] in SAFE_METHODS or recognise(self._console, token_of(HTTPConnection(scope))) is not None:
+            return MOST_BODY_BYTES
+        return MOST_OF_STRANGERS_BYTES
 
     def _refusal(self, scope: _Scope, headers: dict[bytes, bytes]) -> str | None:
         host = headers.get(b"host", b"")
-        if self._only_loopback and not is_loopback(host_name(host.decode("latin-1"))):
+        if self._console.sign_in is None and not is_loopback(host_name(host.decode("latin-1"))):
             return "without sign-in only this machine is answered"
         origin = headers.get(b"origin")
         if origin is not None and origin.partition(b"://")[2] != host:

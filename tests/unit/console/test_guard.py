@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from penstock.console.actions import ActionRoute
-from penstock.console.guard import MOST_BODY_BYTES
+from penstock.console.guard import MOST_BODY_BYTES, MOST_OF_STRANGERS_BYTES
 
 from support.consoles import ADDRESS, PASSWORD, Asked, open_console, signed_in
 
@@ -61,6 +61,17 @@ def test_a_body_beyond_the_limit_is_not_read_to_its_end(tmp_path: Path) -> None:
     said = open_console(tmp_path, UNREACHABLE)("POST", "/topics", {"topic": "x" * MOST_BODY_BYTES})
 
     assert (413, "too_large") == (said.status_code, said.json()["error"]["code"])
+
+
+@pytest.mark.parametrize("path", ["/api/v1/sign-in", "/api/v1/topics", "/sign-in"])
+def test_whoever_has_not_signed_in_sends_no_more_than_a_name_and_a_password(tmp_path: Path, path: str) -> None:
+    client, people = signed_in(tmp_path, UNREACHABLE)
+    large = "x" * MOST_OF_STRANGERS_BYTES
+    stranger = client.post(path, json={"user": large}, headers={"X-Action-Id": "too-large"})
+    known = people["admin"]("POST", "/topics", {"topic": large})
+
+    assert (413, "too_large") == (stranger.status_code, stranger.json()["error"]["code"])
+    assert (422, "bad_input") == (known.status_code, known.json()["error"]["code"])
 
 
 def test_a_password_gives_a_session_and_wrong_ones_have_to_wait(tmp_path: Path) -> None:

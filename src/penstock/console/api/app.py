@@ -101,5 +101,5 @@ def make_app(console: Console) -> FastAPI:
         v1.include_router(resource.router)
     app.include_router(v1, prefix=PREFIX)  # not in the router: FastAPI then builds every route twice, to see its path
     app.add_middleware(SignInGate, console=console)
-    app.add_middleware(Guard, only_loopback=console.sign_in is None)
+    app.add_middleware(Guard, console=console)
     return app
