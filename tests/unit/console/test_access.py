@@ -1,13 +1,18 @@
 """Users, rules and quotas of Kafka where there are none, and what is kept of a request that has a password."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import Request
 
+from penstock.console.asking import Asker
 from penstock.console.audit import Entry
+from penstock.console.pages.client import Failed
+from penstock.console.pages.frame import Frame
 
 from support.consoles import Asked, open_console
 
@@ -150,3 +155,16 @@ def test_the_audit_tells_names_with_line_breaks_from_those_without(tmp_path: Pat
     ask("DELETE", "/topics/or%0Aders")
 
     assert ["DELETE /topics/or\nders"] == [each.action for each in noted]
+
+
+def test_the_audit_has_the_address_of_whoever_does_something_on_a_page(tmp_path: Path) -> None:
+    ask = open_console(tmp_path, UNREACHABLE)
+    noted = audited(ask)
+    seen: dict[str, Any] = {"type": "http", "client": ("192.0.2.7", 40_000), "headers": [], "query_string": b""}
+    page = Frame(ask.client.app, Request(seen), Asker("anonymous", "admin"))  # type: ignore[arg-type]
+    method, path, body = CHANGES[1]
+
+    with pytest.raises(Failed, match="not secure"):
+        asyncio.run(page.client.act(method, path, body))
+
+    assert ["192.0.2.7"] == [each.address for each in noted]

@@ -21,8 +21,9 @@ class Failed(Exception):
 class Client:
     """Asks for one page."""
 
-    def __init__(self, app: FastAPI, token: str | None, cluster: str = "") -> None:
-        self._transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    def __init__(self, app: FastAPI, token: str | None, cluster: str = "", address: tuple[str, int] = ("", 0)) -> None:
+        # With the address of the browser: the audit says where somebody asked from.
+        self._transport = httpx.ASGITransport(app=app, raise_app_exceptions=False, client=address)
         self._cluster = cluster
         """The cluster that the page is about; empty for the project's own."""
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}

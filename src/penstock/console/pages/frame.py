@@ -52,7 +52,8 @@ class Frame:
         self.cluster = self.query.get("cluster", "")
         """The cluster that is chosen; empty for the project's own."""
         self._of_cluster = of_cluster
-        self.client = Client(app, request.cookies.get(SESSION_COOKIE), self.cluster if of_cluster else "")
+        chosen, address = self.cluster if of_cluster else "", request.client or ("", 0)
+        self.client = Client(app, request.cookies.get(SESSION_COOKIE), chosen, (address[0], address[1]))
         self._clusters: list[str] = sorted(app.state.console.clusters)
         self.zone: datetime.tzinfo = datetime.UTC
         self._theme = _THEMES.get(request.cookies.get(THEME_COOKIE, ""))
