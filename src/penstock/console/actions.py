@@ -112,12 +112,13 @@ class ActionRoute(APIRoute):
             if not _ACTION_ID.fullmatch(action_id):
                 message = f"the head needs {HEADER}: 8 to 64 letters, digits and . _ -, new for each action"
                 raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad_input", message)
-            body = await asyncio.to_thread(self.digest, await request.body(), action_id)
-            asked = f"{request.method} {_path(request)}?{request.url.query} {body}"
+            content = await request.body()
             actions: Actions = request.app.state.actions
             note = partial(_note, self.path, request, asker, action_id)
             try:
                 if all(asker.may(role) for role in needed):
+                    body = await asyncio.to_thread(self.digest, content, action_id)  # not for all: it may take long
+                    asked = f"{request.method} {_path(request)}?{request.url.query} {body}"
                     answer = await actions.once(
                         asker.name, action_id, asked, partial(handle, request), keeps_answer=self.keeps_answers
                     )

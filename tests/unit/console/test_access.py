@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from fastapi import Request
 
+from penstock.console.actions import SecretActionRoute
 from penstock.console.asking import Asker
 from penstock.console.audit import Entry
 from penstock.console.pages.client import Failed
 from penstock.console.pages.frame import Frame
 
-from support.consoles import Asked, open_console
+from support.consoles import Asked, open_console, signed_in
 
 UNREACHABLE = "127.0.0.1:1"
 WORD = "canary-Secret-7"
@@ -168,3 +169,20 @@ def test_the_audit_has_the_address_of_whoever_does_something_on_a_page(tmp_path:
         asyncio.run(page.client.act(method, path, body))
 
     assert ["192.0.2.7"] == [each.address for each in noted]
+
+
+def test_a_password_of_somebody_who_may_not_set_it_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, people = signed_in(tmp_path, UNREACHABLE)
+    hashed: list[bytes] = []
+
+    def digest(_route: SecretActionRoute, body: bytes, _action_id: str) -> str:
+        hashed.append(body)
+        return "hashed"
+
+    monkeypatch.setattr(SecretActionRoute, "digest", digest)
+    said = [people[each]("PUT", "/access/users", {"user": "ann", "password": WORD}) for each in ("viewer", "admin")]
+
+    assert [403, 409] == [each.status_code for each in said]
+    assert 1 == len(hashed)
