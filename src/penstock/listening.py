@@ -12,6 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.errors import BadInput, Conflict
+from penstock.loopback import neighbourhood
 from penstock.port_holder import port_holder, shown
 
 HEAD_S = 10.0
@@ -41,9 +42,10 @@ class BoundedConnection(H11Protocol):
         self._wait(HEAD_S)
 
     def _neighbours(self) -> int:
-        """Count the connections of the same address, this one among them."""
+        """Count the connections of the same client, this one among them: it can choose from several addresses."""
         clients = [getattr(each, "client", None) for each in self.connections]
-        return sum(self.client is not None and each is not None and each[0] == self.client[0] for each in clients)
+        own = neighbourhood(self.client[0]) if self.client is not None else None
+        return sum(each is not None and neighbourhood(each[0]) == own for each in clients)
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes; how long for the rest of the request depends on what part of it they are."""

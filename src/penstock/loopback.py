@@ -1,5 +1,6 @@
 """Whether a server is on this machine, as its name says; and which addresses are one client's."""
 
+import functools
 import ipaddress
 
 _NETWORK = 64
@@ -21,6 +22,7 @@ def host_name(server: str) -> str:
     return server.rpartition(":")[0] or server
 
 
+@functools.lru_cache(maxsize=10_000)  # each new connection asks for those of all others
 def neighbourhood(address: str) -> str:
     """Return what stands for all addresses that one client can take: those of this machine, or its network of IPv6."""
     try:

@@ -55,8 +55,8 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     thread.join()
 
 
-def _opened(port: int, sent: bytes = b"") -> socket.socket:
-    opened = socket.create_connection(("127.0.0.1", port), timeout=120)
+def _opened(port: int, sent: bytes = b"", address: str = "127.0.0.1") -> socket.socket:
+    opened = socket.create_connection(("127.0.0.1", port), timeout=120, source_address=(address, 0))
     opened.sendall(sent)
     return opened
 
@@ -108,9 +108,12 @@ def _trickle(opened: socket.socket, goes_on: Callable[[], bool]) -> None:
             pass
 
 
-def test_one_address_leaves_half_of_the_connections_to_others(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("addresses", [1, _AT_ONCE])
+def test_one_client_leaves_half_of_the_connections_to_others_whatever_addresses_it_takes(
+    port: int, addresses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(listening, "HEAD_S", 300)
-    silent = [_opened(port) for _ in range(_AT_ONCE)]
+    silent = [_opened(port, address=f"127.0.0.{1 + number % addresses}") for number in range(_AT_ONCE)]
 
     def closed() -> int:
         found = 0
