@@ -131,7 +131,13 @@ def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
 
 
 def moment(seconds: float | None) -> str:
-    """Show a time, given in seconds since 1970, in UTC; nothing for none. Options take it back as it is shown."""
+    """Show a time, given in seconds since 1970, in UTC; nothing for none. Options take it back as it is shown.
+
+    One that no calendar has, as of a record with nanoseconds where milliseconds belong, is shown as its number.
+    """
     if seconds is None:
         return ""
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:.0f} s since 1970"

@@ -22,3 +22,8 @@ def test_a_time_that_is_shown_is_the_same_time_when_it_is_typed_back_in_any_zone
 
     assert Position("timestamp", 1_800_000_000_000) == actual
     assert "2027-01-15 08:00:00Z" == shown
+
+
+@pytest.mark.parametrize("seconds", [1e15, -1e15])
+def test_a_time_that_no_calendar_has_is_shown_as_its_number(seconds: float) -> None:
+    assert f"{seconds:.0f} s since 1970" == moment(seconds)
