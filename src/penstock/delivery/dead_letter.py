@@ -1,7 +1,7 @@
 """Dead letters as they are read back. Sending them is elsewhere, so that reading imports little."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from confluent_kafka import Message
@@ -12,13 +12,21 @@ from penstock.errors import FormatNotUnderstood
 from penstock.kafka.connection import Connection
 from penstock.kafka.reader import Reader
 
+_LONGEST = 4_096
+"""Characters of what names something, a file's path included. No letter of ours has more, and anybody may write one."""
+_LONGEST_SAID = 1_000
+_LONGEST_LIST = 65_536
+_SAID = {"message", "line"}
+Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""A number that Kafka could have: no larger one can be divided, or be shown as a time."""
+
 
 class DeadLetter(BaseModel, frozen=True):
     """A failed record, as its topic holds it."""
 
     dead_topic: str = Field(description="The dead-letter topic.")
-    dead_partition: int = Field(description="Partition there.")
-    dead_offset: int = Field(description="Offset there.")
+    dead_partition: Number = Field(description="Partition there.")
+    dead_offset: Number = Field(description="Offset there.")
     pipeline: str = Field(description="The pipeline that failed on it.")
     stage: str = Field(description="decode, step, handler, sql, expect, where or sink.")
     error: str = Field(description="Class of the error.")
@@ -28,16 +36,16 @@ class DeadLetter(BaseModel, frozen=True):
     sinks: list[str] = Field(default=[], description="All sinks that the pipeline had when it failed.")
     topic: str = Field(description="The topic it came from.")
     topic_id: str = Field(description="That topic's id.")
-    partition: int = Field(description="Partition it came from.")
-    offset: int = Field(description="Offset it came from.")
+    partition: Number = Field(description="Partition it came from.")
+    offset: Number = Field(description="Offset it came from.")
     source_id: str = Field(description="What was being read: the topic's id, or a replay's.")
-    at_partition: int = Field(description="Partition of what was being read.")
-    at: int = Field(description="Offset there.")
-    attempt: int = Field(description="How many times it has failed.")
-    failed_ms: int = Field(description="When it failed, in milliseconds since 1970.")
-    timestamp_ms: int = Field(description="The record's own timestamp, as Kafka had it.")
+    at_partition: Number = Field(description="Partition of what was being read.")
+    at: Number = Field(description="Offset there.")
+    attempt: Number = Field(description="How many times it has failed.")
+    failed_ms: Number = Field(description="When it failed, in milliseconds since 1970.")
+    timestamp_ms: Number = Field(description="The record's own timestamp, as Kafka had it.")
     stub: str | None = Field(None, description="Why the record itself is not in the letter; none if it is.")
-    value_bytes: int | None = Field(None, description="Size of the value, if that is not in the letter.")
+    value_bytes: Number | None = Field(None, description="Size of the value, if that is not in the letter.")
     value_sha256: str | None = Field(None, description="SHA-256 of the value, if that is not in the letter.")
 
 
@@ -45,7 +53,7 @@ def understand(message: Message) -> DeadLetter | None:
     """Read the envelope; None if this is no dead letter of Penstock. Raise `FormatNotUnderstood` if it is another's."""
     listed: Any = message.headers() or ()
     try:
-        fields = envelope(listed, f"{message.topic()}/{message.partition()} offset {message.offset()}")
+        fields = _bounded(envelope(listed, f"{message.topic()}/{message.partition()} offset {message.offset()}"))
         return DeadLetter(
             dead_topic=str(message.topic()),
             dead_partition=int(message.partition() or 0),
@@ -73,6 +81,14 @@ def understand(message: Message) -> DeadLetter | None:
         )
     except (KeyError, ValueError):
         return None
+
+
+def _bounded(fields: dict[str, str]) -> dict[str, str]:
+    """Cut what a letter says; raise `ValueError` for a name that is too long: many letters are held at a time."""
+    for name, text in fields.items():
+        if name not in _SAID and len(text) > (_LONGEST_LIST if name == "sinks" else _LONGEST):
+            raise ValueError(f"no dead letter of ours has so long a {name}")
+    return {name: text[:_LONGEST_SAID] if name in _SAID else text for name, text in fields.items()}
 
 
 def read(

@@ -16,6 +16,7 @@ from penstock.kafka.positions import Position
 
 DEAD = ".dead"
 """How the names of dead-letter topics end, unless a pipeline says otherwise."""
+_MOST_REASONS = 1_000
 
 
 class Filter(BaseModel, frozen=True, extra="forbid"):
@@ -96,17 +97,27 @@ def dead_topics(connection: Connection) -> list[str]:
 
 
 def reasons(letters: Iterable[DeadLetter]) -> list[Reason]:
-    """Count letters by reason, most frequent first."""
+    """Count letters by reason, most frequent first; what comes after a thousand reasons is counted together, last.
+
+    What a letter says is the word of whoever may write to its topic, and each may say something else.
+    """
     counts: Counter[tuple[str, str, str, str]] = Counter()
     examples: dict[tuple[str, str, str, str], str] = {}
+    others = 0
     for letter in letters:
         key = (letter.pipeline, letter.stage, letter.error, letter.dead_topic)
+        if key not in counts and len(counts) >= _MOST_REASONS:
+            others += 1
+            continue
         counts[key] += 1
         examples.setdefault(key, letter.message + (f" ({letter.line})" if letter.line else ""))
-    return [
+    found = [
         Reason(pipeline=key[0], stage=key[1], error=key[2], letters=count, example=examples[key], topic=key[3])
         for key, count in counts.most_common()
     ]
+    more = f"reasons beyond the first {_MOST_REASONS:,}, which are not told apart"
+    rest = Reason(pipeline="", stage="", error="", letters=others, example=more, topic="")
+    return [*found, rest] if others else found
 
 
 def only_pipeline(letters: Iterable[DeadLetter]) -> str:

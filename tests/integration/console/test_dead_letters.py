@@ -7,6 +7,7 @@ import pytest
 
 from penstock.console.commands import Commands
 from penstock.console.open_counts import OpenCounts
+from penstock.delivery import selection
 from penstock.delivery.dead_envelope import ENVELOPE, enveloped
 from penstock.delivery.selection import Filter
 from penstock.kafka.producer import Producer
@@ -99,13 +100,38 @@ def place_of(letter: dict[str, Any]) -> dict[str, Any]:
     return {name: letter[f"dead_{name}"] for name in ("topic", "partition", "offset")}
 
 
+def forged(pipeline: str, **more: Any) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a dead letter that nobody's pipeline has written."""
+    said: dict[str, Any] = dict.fromkeys(ENVELOPE, 0)
+    said |= {"pipeline": pipeline, "stage": "decode", "error": "ValueError", "sinks": "[]", "message": "no number"}
+    said |= {"topic": "orders", "line": "", "sink": "", "stub": "", "value_bytes": "", "format": DEAD_LETTER, **more}
+    return enveloped(said)
+
+
+def test_letters_of_somebody_else_s_making_take_no_more_room_than_ours(
+    kafka: RunningKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "_MOST_REASONS", 10)
+    name = kafka.topic("forged")
+    with Producer(kafka.connection) as producer:
+        for number in range(20):
+            producer.send(name, b"{}", headers=forged(f"p{number}", error=f"E{number}", message="x" * 500_000))
+        producer.send(name, b"{}", headers=forged("p", error="E" * 5_000))
+        producer.send(name, b"{}", headers=forged("p", failed_ms=10**400))
+    ask = open_console(tmp_path, kafka.connection.bootstrap_servers)
+    counted = ask("GET", "/dead-letters", topic=name)
+    listed = ask("GET", "/dead-letters/letters", topic=name)
+
+    reasons = counted.json()["reasons"]
+    assert (20, 20) == (counted.json()["total"], len(listed.json()))  # the last two are none that Penstock writes
+    assert ([1] * 10 + [10], "") == ([each["letters"] for each in reasons], reasons[-1]["error"])
+    assert max(len(counted.content), len(listed.content)) < 100_000
+
+
 def test_what_rules_hide_is_not_told_by_the_reasons_of_letters(kafka: RunningKafka, tmp_path: Path) -> None:
     name = kafka.topic("failed")
-    said: dict[str, Any] = dict.fromkeys(ENVELOPE, 0)
-    said |= {"pipeline": name, "stage": "decode", "error": "ValueError", "sinks": "[]"}
-    said |= {"message": "no number: 4111", "topic": "orders", "line": "", "sink": "", "stub": "", "format": DEAD_LETTER}
     with Producer(kafka.connection) as producer:
-        producer.send(name, '{"id": "4111"}', headers=enveloped(said))
+        producer.send(name, '{"id": "4111"}', headers=forged(name, message="no number: 4111"))
     ask = open_console(tmp_path, kafka.connection.bootstrap_servers)
     before = ask("GET", "/dead-letters", topic=name).json()["reasons"]
     (tmp_path / "console").mkdir(exist_ok=True)

@@ -21,6 +21,7 @@ from penstock.wording import plural
 
 router = APIRouter(tags=["overview"])
 _MOST_NAMED = 5
+_MOST_PIPELINES = 20
 
 
 class Concern(BaseModel, frozen=True):
@@ -105,13 +106,15 @@ def _of_pipeline(found: Status) -> list[Concern]:
 
 
 def _of_letters(counts: dict[str, int]) -> list[Concern]:
-    """Name what is open: a letter that was replayed or discarded needs nobody any more, one of an earlier run does."""
-    return [
-        Concern(
-            level="warning", what=f"{plural(count, 'dead letter')} of pipeline '{name}'", about=f"dead-letters:{name}"
-        )
-        for name, count in sorted(counts.items())
-    ]
+    """Name what is open: a letter that was replayed or discarded needs nobody any more, one of an earlier run does.
+
+    Whose letter it is, is the word of whoever wrote it: the pipelines with the most are named, and others are counted.
+    """
+    known = sorted((name for name in counts if name), key=lambda name: (-counts[name], name))[:_MOST_PIPELINES]
+    others = sum(counts.values()) - sum(counts[name] for name in known)
+    told = [(f"{plural(counts[name], 'dead letter')} of pipeline '{name}'", name) for name in sorted(known)]
+    told += [(f"{plural(others, 'dead letter')} of further pipelines", "")] if others else []
+    return [Concern(level="warning", what=what, about=f"dead-letters:{name}") for what, name in told]
 
 
 def _services(console: Console) -> list[ServiceRow]:
