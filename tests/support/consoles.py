@@ -47,7 +47,7 @@ class Asked:
 
 def open_console(home: Path, bootstrap_servers: str, role: Role = "admin") -> Asked:
     """Return a console that everybody on this machine may use."""
-    console = Console(settings_of(home, bootstrap_servers), [], role=role)
+    console = Console(settings_of(home, bootstrap_servers), [], role=role, lets_all_in=True)
     return Asked(TestClient(make_app(console), base_url=ADDRESS, raise_server_exceptions=False))
 
 

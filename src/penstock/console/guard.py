@@ -111,7 +111,7 @@ class Guard:
         changes = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         if changes and headers.get(b"sec-fetch-site", b"none") not in _OWN_SITE:
             return "the request comes from a page of another site"
-        return None
+        return self._console.why_closed()
 
 
 class _TooLargeError(Exception):

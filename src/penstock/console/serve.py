@@ -66,7 +66,15 @@ def serve(
     listener = _listen(options, warn)
     scheme = "http" if options.certificate is None else "https"
     address = f"{scheme}://{options.host}:{listener.getsockname()[1]}"
-    app = make_app(Console(settings, root, sign_in=sign_in, role=options.role, has_downloads=options.downloads))
+    console = Console(
+        settings,
+        root,
+        sign_in=sign_in,
+        role=options.role,
+        has_downloads=options.downloads,
+        lets_all_in=options.sign_in is False,
+    )
+    app = make_app(console)
     add_pages(app)
     config = uvicorn.Config(
         app,

@@ -1,6 +1,7 @@
 """What the routes work with: the settings, the cluster, and who is let in."""
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fastapi import Request
@@ -26,7 +27,7 @@ from penstock.console.simulator import BackgroundGames
 from penstock.console.sizes import Sizes
 from penstock.console.slots import Slots
 from penstock.console.users import Role, Users
-from penstock.errors import Conflict, NotFound
+from penstock.errors import Conflict, NotFound, PenstockError
 from penstock.kafka.admin import Admin
 from penstock.kafka.connection import Connection
 from penstock.kafka.topic_spec import CONNECT_GROUP, connect_topics
@@ -58,12 +59,15 @@ class Console:
         sign_in: SignIn | None = None,
         role: Role = "admin",
         has_downloads: bool = True,
+        lets_all_in: bool = False,
     ) -> None:
         self.settings = settings
         self.root = root
         """The root options of the command line, for processes that must see the same settings."""
         self.sign_in = sign_in
         """None: everybody on this machine is let in, with the role below."""
+        self._lets_all_in = lets_all_in
+        """Whether somebody has said so, and it is not only that there was no login to act by."""
         self.role: Role = role
         self.has_downloads = has_downloads
         """Whether records can be taken away as a file."""
@@ -93,6 +97,18 @@ class Console:
         self.lab_runs = LabRuns(settings, self.lab_catalog)
         self.lab_clusters = RunClusters(settings.jars)
         self.games = BackgroundGames(settings, root, self.admin)
+
+    def why_closed(self) -> str | None:
+        """Return why it answers nobody; None if it does.
+
+        One that was started before a cluster was made secure would be its administrator for everybody on this machine.
+        """
+        if self.sign_in is not None or self._lets_all_in:
+            return None
+        with suppress(PenstockError):  # what cannot be read is told by whoever needs it
+            if self.settings.has_login or self.settings.has_logins_elsewhere:
+                return "since this console was started it has got a login: start it again, so that people sign in"
+        return None
 
     def connection(self) -> Connection:
         """Return the way into the cluster."""

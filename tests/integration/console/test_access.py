@@ -28,7 +28,9 @@ def settings_in(kafka: RunningKafka, jar_folder: Path, user: str | None = None) 
 
 
 def console_in(settings: Settings) -> Asked:
-    return Asked(TestClient(make_app(Console(settings, [])), base_url=ADDRESS, raise_server_exceptions=False))
+    return Asked(
+        TestClient(make_app(Console(settings, [], lets_all_in=True)), base_url=ADDRESS, raise_server_exceptions=False)
+    )
 
 
 @pytest.fixture

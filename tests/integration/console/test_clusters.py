@@ -29,7 +29,9 @@ def ask(kafka: RunningKafka, secure_kafka: RunningKafka, tmp_path: Path) -> Iter
         "away": ExternalCluster(bootstrap_servers="127.0.0.1:1"),
     }
     settings = replace(settings_of(tmp_path, kafka.connection.bootstrap_servers), project=Project(clusters=named))
-    with TestClient(make_app(Console(settings, [])), base_url=ADDRESS, raise_server_exceptions=False) as client:
+    with TestClient(
+        make_app(Console(settings, [], lets_all_in=True)), base_url=ADDRESS, raise_server_exceptions=False
+    ) as client:
         yield Asked(client)
 
 

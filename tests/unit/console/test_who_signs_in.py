@@ -3,13 +3,19 @@
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 from penstock.config import settings
 from penstock.config.cluster_state import ClusterState, NodeState
+from penstock.console.api.app import make_app
 from penstock.console.serve import ConsoleOptions, serve
+from penstock.console.service import Console
 from penstock.errors import BadInput, Conflict
 from penstock.listening import listen
 from penstock.services.context import ServiceContext
+
+from support.consoles import ADDRESS
 
 LOGIN = "{type: plain, username: u, password: env:SECRET}"
 AWAY = "cluster: {type: external, bootstrap_servers: '127.0.0.1:1'}\n"
@@ -95,3 +101,21 @@ def test_up_is_told_of_logins_elsewhere(tmp_path: Path, *, has_login: bool) -> N
     found = settings.load(project_file=tmp_path / "penstock.yaml", home=tmp_path / ".penstock")
 
     assert has_login is ServiceContext.of(found, []).has_logins_elsewhere
+
+
+@pytest.mark.parametrize("is_meant", [True, False])
+def test_a_console_that_has_got_a_login_since_it_was_started_answers_nobody_unless_it_is_meant_to(
+    tmp_path: Path, *, is_meant: bool
+) -> None:
+    (tmp_path / "penstock.yaml").write_text("{}")
+    found = settings.load(project_file=tmp_path / "penstock.yaml", home=tmp_path / ".penstock")
+    client = TestClient(make_app(Console(found, [], lets_all_in=is_meant)), base_url=ADDRESS)
+    before = client.get("/api/v1/me").status_code
+    local(tmp_path, secure=True)
+    after = client.get("/api/v1/me")
+
+    assert (200, 200 if is_meant else 403) == (before, after.status_code)
+    if not is_meant:
+        assert "start it again" in after.json()["error"]["message"]
+        with pytest.raises(WebSocketDisconnect), client.websocket_connect("/_nicegui_ws/"):
+            pass
