@@ -109,7 +109,9 @@ class Guard:
         if origin is not None and origin.partition(b"://")[2] != host:
             return "the request comes from a page of another site"
         changes = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
-        if changes and headers.get(b"sec-fetch-site", b"none") not in _OWN_SITE:
+        # Links lead here. Pictures and frames in other pages have no use, and each page that is drawn takes memory.
+        is_link = not changes and headers.get(b"sec-fetch-dest") == b"document"
+        if headers.get(b"sec-fetch-site", b"none") not in _OWN_SITE and not is_link:
             return "the request comes from a page of another site"
         return self._console.why_closed()
 

@@ -41,6 +41,18 @@ def test_pages_of_other_sites_reach_neither_actions_nor_the_socket(headers: dict
     assert refused.value.code == 1008
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(("what", "is_answered"), [("document", True), ("image", False), ("iframe", False)])
+def test_a_page_of_another_site_can_lead_here_and_show_nothing_of_it(
+    tmp_path: Path, site: str, what: str, *, is_answered: bool
+) -> None:
+    client = open_console(tmp_path, UNREACHABLE).client
+    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": what}
+    answers = [client.get(path, headers=headers).status_code for path in ("/api/v1/me", "/nothing")]
+
+    assert ([200, 404] if is_answered else [403, 403]) == answers
+
+
 def test_an_action_without_an_id_is_refused(tmp_path: Path) -> None:
     client = open_console(tmp_path, UNREACHABLE).client
     said = client.post("/api/v1/topics", json={"topic": "orders"})
