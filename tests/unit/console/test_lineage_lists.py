@@ -21,6 +21,8 @@ from support.lineage_samples import (
     SPARK_JOB,
     TASK,
     TASK_RUN,
+    event,
+    facet,
 )
 from support.lineage_stories import write_in_batches
 
@@ -112,6 +114,23 @@ def test_an_operation_tells_its_sql(ask: Asked) -> None:
     ]
 
     assert any("SELECT" in (each or "").upper() for each in queries)
+
+
+def test_lists_have_the_begin_of_long_texts_and_a_run_has_all_of_its_own(tmp_path: Path) -> None:
+    path = default_path(tmp_path)
+    path.parent.mkdir(parents=True)
+    address = StoreAddress(store=str(path))
+    migrate(address)
+    said = {"errorMessage": facet(message="x" * 500_000, programmingLanguage="JAVA")}
+    failed = event("FAIL", "2025-02-13T12:00:00Z", NOBODY, ("etl", "fails"), run_facets=said)
+    write_in_batches(address, [json.dumps(failed).encode()], 1)
+    ask = open_console(tmp_path, UNREACHABLE)
+    (run,) = listed(ask, "runs", since=SINCE)
+    (job,) = listed(ask, "jobs")
+    whole = ask("GET", f"/lineage/runs/{NOBODY}").json()
+
+    assert [f"{'x' * 1_000}…"] * 2 == [run["data"]["end_reason"], job["last_run"]["end_reason"]]
+    assert "x" * 500_000 == whole["run"]["data"]["end_reason"]
 
 
 def test_a_page_has_as_many_as_were_asked_for(ask: Asked) -> None:

@@ -20,10 +20,14 @@ from penstock.lineage.shapes.parameters import (
     SearchQuery,
 )
 from penstock.lineage.shapes.runs import JobDetailed, OperationDetailed, RunDetailed, Status
+from penstock.lineage.shapes.shape import Shape
 
 router = APIRouter(prefix="/lineage", tags=["lineage"])
 Item = TypeVar("Item")
+Data = TypeVar("Data", bound=Shape)
 MOST_LISTED = 50
+_LONGEST = 1_000
+"""Characters of a text in a list: what an event says may be as long as the event, and fifty of those are on a page."""
 BEFORE = datetime.timedelta(hours=1)
 """What a run did is on record under the hour in which that began, and clocks of producers differ."""
 Search = Annotated[SearchQuery | None, Query(description="Words that it has; each of them. Three letters at least.")]
@@ -95,7 +99,13 @@ def list_jobs(
         wanted = sorted({int(each.data.parent_job_id) for each in found.items if each.data.parent_job_id})
         parents = asked.jobs(JobsQuery(job_id=wanted, page_size=MOST_LISTED)).items if wanted else []
     names = {each.id: each.data.name for each in parents}
-    items = [JobRow(**dict(each), parent=names.get(each.data.parent_job_id or "")) for each in found.items]
+    items = [
+        JobRow(
+            **{**dict(each), "last_run": each.last_run and _cut(each.last_run)},
+            parent=names.get(each.data.parent_job_id or ""),
+        )
+        for each in found.items
+    ]
     return Listed(total=found.meta.total_count, items=items)
 
 
@@ -123,7 +133,10 @@ def list_runs(
     with questions(console) as asked:
         found = asked.runs(query)
         names = job_names(asked, {each.data.parent_run_id for each in found.items if each.data.parent_run_id})
-    items = [RunRow(**dict(each), parent=names.get(each.data.parent_run_id)) for each in found.items]
+    items = [
+        RunRow(**{**dict(each), "data": _cut(each.data)}, parent=names.get(each.data.parent_run_id))
+        for each in found.items
+    ]
     return Listed(total=found.meta.total_count, items=items)
 
 
@@ -134,14 +147,15 @@ def list_operations(
     page: Page = 0,
     size: Size = MOST_LISTED,
 ) -> Listed[OperationDetailed]:
-    """Return the operations of a run, the latest first, with their SQL and what each read and wrote in sum."""
+    """Return the operations of a run, the latest first, with the begin of their SQL and what each read and wrote."""
     with questions(console) as asked:
         known = asked.runs(RunsQuery(run_id=[run])).items
         if not known:
             return Listed(total=0, items=[])
         since = known[0].data.created_at - BEFORE
         found = asked.operations(OperationsQuery(run_id=[run], since=since, page=page + 1, page_size=size))
-    return Listed(total=found.meta.total_count, items=found.items)
+    items = [each.model_copy(update={"data": _cut(each.data)}) for each in found.items]
+    return Listed(total=found.meta.total_count, items=items)
 
 
 def job_names(asked: Any, run_ids: set[UUID]) -> dict[UUID | None, str]:
@@ -154,3 +168,8 @@ def job_names(asked: Any, run_ids: set[UUID]) -> dict[UUID | None, str]:
 
 def _one(value: Any) -> list[Any]:
     return [] if value is None else [value]
+
+
+def _cut(data: Data) -> Data:
+    long = {name: f"{text[:_LONGEST]}…" for name, text in data if isinstance(text, str) and len(text) > _LONGEST}
+    return data.model_copy(update=long) if long else data
