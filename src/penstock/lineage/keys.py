@@ -13,6 +13,7 @@ NO_RUN = UUID(int=0)
 """Stands for the run where a JobEvent says what a job reads and writes: none has done it."""
 _UUID7 = 7
 _REMEMBERED = 50_000
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _END_MS = 253_402_300_800_000  # the year 10000
 
 
@@ -58,7 +59,7 @@ def time_of(run_id: UUID) -> datetime.datetime | None:
     milliseconds = number >> 80
     if milliseconds >= _END_MS:
         return None
-    return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    return _EPOCH + datetime.timedelta(milliseconds=milliseconds)
 
 
 def in_utc(time: datetime.datetime) -> datetime.datetime | None:
