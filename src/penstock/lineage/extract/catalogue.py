@@ -14,9 +14,6 @@ from penstock.lineage.extract.producer import Producer
 from penstock.lineage.facts import DatasetSchema, DatasetTag, Job, JobDependency, JobTag, Run, Symlink
 from penstock.lineage.keys import DatasetKey, JobKey, time_of
 
-Tables = dict[tuple[str, str], DatasetKey]
-"""What the datasets of one event go by, by the namespace and name that the event has for them."""
-
 _LASTING = ("schema", "symlinks")
 """The facets that say what a dataset is: long, and the same in event after event."""
 _CLIENT_TAG = "openlineage_client_version"
@@ -46,6 +43,18 @@ class _Mention(msgspec.Struct, gc=False):
     seen: _Seen | None = None
 
 
+def _understood(said: events.Dataset, mention: _Mention | None, unknown: list[tuple[str, bytes]]) -> dict[str, Any]:
+    """Read what was not read for a former mention; return all that is understood, and add what is not to a list."""
+    found, known = said.facets or {}, {} if mention is None else mention.known.copy()
+    if len(found) > len(known):
+        understood.read(found, understood.DATASET, known, unknown)
+    if said.input_facets:
+        understood.read(said.input_facets, understood.INPUT, known, unknown)
+    if said.output_facets:
+        understood.read(said.output_facets, understood.OUTPUT, known, unknown)
+    return known
+
+
 class Catalogue:
     """Adds to `facts`; what is said of time only when it is told to `settle`."""
 
@@ -59,13 +68,12 @@ class Catalogue:
         self._versions: set[tuple[JobKey, str | None, str, str | None]] = set()
 
     def dataset(
-        self, said: events.Dataset, producer: Producer, time: datetime.datetime, tables: Tables
+        self, said: events.Dataset, producer: Producer, time: datetime.datetime
     ) -> tuple[DatasetKey, dict[str, Any]]:
         """Add a dataset with all that is said of it; return its key, and the facets that are understood.
 
-        Where the producer prefers names of a catalogue, the key is that table's; `tables` gets what it stands for.
+        Where the producer prefers names of a catalogue, the key is that table's.
         """
-        unknown: list[tuple[str, bytes]] = []
         found = said.facets or {}
         schema, symlinks = found.get("schema"), found.get("symlinks")
         words = (
@@ -76,25 +84,33 @@ class Catalogue:
             None if symlinks is None else bytes(symlinks),
         )
         mention = self._mentions.get(words)
-        known = {} if mention is None else mention.known.copy()
-        if len(found) > len(known):
-            understood.read(found, understood.DATASET, known, unknown)
-        if said.input_facets:
-            understood.read(said.input_facets, understood.INPUT, known, unknown)
-        if said.output_facets:
-            understood.read(said.output_facets, understood.OUTPUT, known, unknown)
-        if mention is None:
-            mention = self._mentions[words] = self._mentioned(said, producer, known, time)
-        dataset = tables[said.namespace, said.name] = mention.dataset
+        if mention is not None and len(found) == len(mention.known) and not (said.input_facets or said.output_facets):
+            known = mention.known  # and that is all
+        else:
+            unknown: list[tuple[str, bytes]] = []
+            known = _understood(said, mention, unknown)
+            if mention is None:
+                mention = self._mentions[words] = self._mentioned(said, producer, known, time)
+            self._more(mention.dataset, found, known, unknown, time)
         if mention.seen is not None:
             mention.seen.add(time)
+        return mention.dataset, known
+
+    def _more(
+        self,
+        dataset: DatasetKey,
+        found: events.Facets,
+        known: dict[str, Any],
+        unknown: list[tuple[str, bytes]],
+        time: datetime.datetime,
+    ) -> None:
+        """Add what else is said of a dataset: tags and unknown facets."""
         if "tags" in known:
             of_columns = self._dataset_tags(dataset, known["tags"])
             if of_columns and "tags" in found:
                 unknown.append(("tags", bytes(found["tags"])))  # those of columns have no other place
         for name, facet in unknown:
             put_facet(self.facts.dataset_facets, (dataset, name), time, facet)
-        return dataset, known
 
     def _dataset_tags(self, dataset: DatasetKey, tags: facets.Tags) -> bool:
         """Add the tags of a dataset; return whether there are some of its columns, too."""

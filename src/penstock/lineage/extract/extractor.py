@@ -8,15 +8,16 @@ from penstock.lineage import events
 from penstock.lineage.collected import Facts, put, put_facet
 from penstock.lineage.extract import facets, names, understood, writes
 from penstock.lineage.extract.airflow import Airflow
-from penstock.lineage.extract.catalogue import Catalogue, Tables
-from penstock.lineage.extract.columns import Relations, Schema
+from penstock.lineage.extract.catalogue import Catalogue
+from penstock.lineage.extract.columns import Relations
 from penstock.lineage.extract.dbt import Dbt
 from penstock.lineage.extract.flink import Flink
 from penstock.lineage.extract.hive import Hive
 from penstock.lineage.extract.penstock import Penstock
 from penstock.lineage.extract.producer import Enclosing, Producer, Reading, RunDetails
 from penstock.lineage.extract.spark import Spark
-from penstock.lineage.facts import ColumnLineage, Input, IoKey, Operation, Output, Run, Status
+from penstock.lineage.extract.using import Operations
+from penstock.lineage.facts import Operation, Run, Status
 from penstock.lineage.keys import NO_RUN, DatasetKey, declared_by, in_utc, time_of
 
 _HOUR = datetime.timedelta(hours=1)
@@ -44,6 +45,9 @@ class Extractor:
     def __init__(self) -> None:
         self._facts = Facts()
         self._catalogue = Catalogue(self._facts)
+        self._operations = Operations()
+        self._run_facets = understood.Remembered(understood.RUN)
+        self._job_facets = understood.Remembered(understood.JOB)
         self._ids: dict[int, UUID] = {}
         """Each id once: to find that two are the same object takes a tenth of comparing them."""
         self._enclosing: dict[tuple[int, str, str, str | None], Run] = {}
@@ -53,6 +57,7 @@ class Extractor:
     def facts(self) -> Facts:
         """All that was said so far."""
         self._catalogue.settle()
+        self._operations.settle(self._facts)
         return self._facts
 
     def add(self, event: events.Event) -> None:
@@ -62,14 +67,13 @@ class Extractor:
         elif event.job is not None:
             self._add_job_event(event, event.job)
         elif event.dataset is not None:
-            self._catalogue.dataset(event.dataset, _CUSTOM, event.event_time, {})
+            self._catalogue.dataset(event.dataset, _CUSTOM, event.event_time)
 
     def _add_job_event(self, event: events.Event, said: events.Job) -> None:
         """Add a job and what it is said to read and write. No run and no operation has done so."""
         time = event.event_time
-        reading = Reading(event, NO_RUN, said.namespace, said.name, {}, {})
-        unknown: list[tuple[str, bytes]] = []
-        understood.read(said.facets, understood.JOB, reading.job, unknown)
+        known, unknown = self._job_facets.read(said.facets)
+        reading = Reading(event, NO_RUN, said.namespace, said.name, {}, known)
         job = self._catalogue.job(said.namespace, said.name, _type(reading.job))
         self._catalogue.tags(job, reading.job.get("tags"))
         for name, facet in unknown:
@@ -80,12 +84,10 @@ class Extractor:
 
     def _add_run_event(self, event: events.Event, event_run: events.Run, event_job: events.Job) -> None:
         time, run_id = event.event_time, self._ids.setdefault(event_run.run_id.int, event_run.run_id)
-        reading = Reading(event, run_id, event_job.namespace, event_job.name, {}, {})
-        run_unknown: list[tuple[str, bytes]] = []
-        job_unknown: list[tuple[str, bytes]] = []
-        understood.read(event_run.facets, understood.RUN, reading.run, run_unknown)
-        understood.read(event_job.facets, understood.JOB, reading.job, job_unknown)
-        parent: facets.ParentRun | None = reading.run.get("parent")
+        run_known, run_unknown = self._run_facets.read(event_run.facets)
+        job_known, job_unknown = self._job_facets.read(event_job.facets)
+        reading = Reading(event, run_id, event_job.namespace, event_job.name, run_known, job_known)
+        parent: facets.ParentRun | None = run_known.get("parent")
         if parent is not None and parent.run.run_id != run_id:
             reading.parent = parent
         producer = _producer(reading.job, event_job.namespace)
@@ -95,13 +97,14 @@ class Extractor:
             run = self._own_run(reading, producer)
         else:
             run = self._enclosing_run(reading, producer, enclosing)
-            if "errorMessage" in reading.run and event_run.facets is not None:
-                run_unknown.append(("errorMessage", bytes(event_run.facets["errorMessage"])))  # is not the run's
+            if "errorMessage" in run_known and event_run.facets is not None:
+                error = ("errorMessage", bytes(event_run.facets["errorMessage"]))  # which is not the run's
+                run_unknown = [*run_unknown, error]
         job = run.job
-        self._catalogue.versions(job, reading.run.get("processing_engine"))
-        self._catalogue.tags(job, reading.run.get("tags"))
-        self._catalogue.tags(job, reading.job.get("tags"))
-        self._catalogue.dependencies(job, reading.run.get("jobDependencies"))
+        self._catalogue.versions(job, run_known.get("processing_engine"))
+        self._catalogue.tags(job, run_known.get("tags"))
+        self._catalogue.tags(job, job_known.get("tags"))
+        self._catalogue.dependencies(job, run_known.get("jobDependencies"))
         for name, facet in run_unknown:
             owner = run.id if name in producer.facets_of_run else run_id
             put_facet(self._facts.run_facets, (owner, name), time, facet)
@@ -150,11 +153,12 @@ class Extractor:
         parent_job = None if parent is None else self._catalogue.parent(parent, producer.parent_type, time)
         if parent is None and reading.parent is not None:
             self._catalogue.root(reading.parent, time)
-        created_at, details = time_of(enclosing.run_id), _details(reading, producer)
+        details = _details(reading, producer)
         said = (enclosing.run_id.int, enclosing.namespace, enclosing.job_name, enclosing.job_type)
-        is_bare = parent is None and enclosing.started_at is None and created_at is not None and not details
+        is_bare = parent is None and enclosing.started_at is None and not details
         if is_bare and (known := self._enclosing.get(said)) is not None:
             return known
+        created_at = time_of(enclosing.run_id)
         run = self._add_run(
             Run(
                 id=enclosing.run_id,
@@ -166,7 +170,7 @@ class Extractor:
                 **details,
             )
         )
-        if is_bare:
+        if is_bare and created_at is not None:
             self._enclosing[said] = run
         return run
 
@@ -188,93 +192,43 @@ class Extractor:
             sql=_sql(reading),
             **producer.operation_details(reading),
         )
-        put(self._facts.operations, operation.id, operation)
+        self._operations.add(operation)
         self._reads_and_writes(reading, producer, run, operation.sql, created_at)
 
     def _reads_and_writes(
         self, reading: Reading, producer: Producer, run: Run, sql: str | None, created_at: datetime.datetime | None
     ) -> None:
         """Add what the event's operation reads and writes, and of which columns that is made."""
-        event, tables = reading.event, Tables()
-        hour = _hour(created_at, event.event_time)
+        event = reading.event
+        datasets: list[tuple[events.Dataset, DatasetKey]] = []
+        hour = self._operations.hour(reading.run_id, _hour(created_at, event.event_time))
         for each in event.inputs or ():
-            self._input(each, reading, producer, run, hour, tables)
-        lineages = [self._output(each, reading, producer, run, sql, hour, tables) for each in event.outputs or ()]
-        for target, relations in lineages:
-            self._column_lineage(target, relations, reading, producer, run, hour, tables)
+            dataset, known = self._catalogue.dataset(each, producer, event.event_time)
+            datasets.append((each, dataset))
+            hour.reads(dataset, run, known.get("schema"), known.get("inputStatistics"))
+        related: list[tuple[DatasetKey, tuple[Relations, ...]]] = []
+        for each in event.outputs or ():
+            dataset, known = self._catalogue.dataset(each, producer, event.event_time)
+            datasets.append((each, dataset))
+            kinds = _kinds(known, reading, producer, sql)
+            hour.writes(dataset, run, kinds, known.get("schema"), known.get("outputStatistics"))
+            if "columnLineage" in known:
+                related.append((dataset, known["columnLineage"]))
+        tables = {(said.namespace, said.name): dataset for said, dataset in datasets} if related else {}
+        for target, relations in related:
+            for of_source in relations:
+                source = tables.get((of_source.namespace, of_source.name))
+                if source is None:
+                    source = self._catalogue.named(producer, of_source.namespace, of_source.name)
+                self._facts.column_relations[of_source.fingerprint] = of_source.relations
+                hour.relates(source, target, of_source, run)
 
-    def _input(
-        self,
-        said: events.Dataset,
-        reading: Reading,
-        producer: Producer,
-        run: Run,
-        hour: datetime.datetime,
-        tables: Tables,
-    ) -> None:
-        dataset, known = self._catalogue.dataset(said, producer, reading.event.event_time, tables)
-        counts: facets.Statistics | None = known.get("inputStatistics")
-        schema: Schema | None = known.get("schema")
-        key = IoKey(reading.run_id, dataset, hour)
-        made = Input(
-            key=key,
-            run_id=run.id,
-            job=run.job,
-            schema=None if schema is None else schema.digest,
-            num_bytes=None if counts is None else counts.size,
-            num_rows=None if counts is None else counts.row_count,
-            num_files=None if counts is None else counts.file_count,
-        )
-        put(self._facts.inputs, key, made)
 
-    def _output(
-        self,
-        said: events.Dataset,
-        reading: Reading,
-        producer: Producer,
-        run: Run,
-        sql: str | None,
-        hour: datetime.datetime,
-        tables: Tables,
-    ) -> tuple[DatasetKey, tuple[Relations, ...]]:
-        dataset, known = self._catalogue.dataset(said, producer, reading.event.event_time, tables)
-        counts: facets.Statistics | None = known.get("outputStatistics")
-        schema: Schema | None = known.get("schema")
-        change: facets.Lifecycle | None = known.get("lifecycleStateChange")
-        kinds = 0 if change is None else writes.of_state(change.lifecycle_state_change)
-        if not kinds:
-            kinds = (0 if sql is None else writes.of_sql(sql)) or producer.writes(reading)
-        key = IoKey(reading.run_id, dataset, hour)
-        made = Output(
-            key=key,
-            run_id=run.id,
-            job=run.job,
-            kinds=kinds,
-            schema=None if schema is None else schema.digest,
-            num_bytes=None if counts is None else counts.size,
-            num_rows=None if counts is None else counts.row_count,
-            num_files=None if counts is None else counts.file_count,
-        )
-        put(self._facts.outputs, key, made)
-        return dataset, known.get("columnLineage") or ()
-
-    def _column_lineage(
-        self,
-        target: DatasetKey,
-        relations: tuple[Relations, ...],
-        reading: Reading,
-        producer: Producer,
-        run: Run,
-        hour: datetime.datetime,
-        tables: Tables,
-    ) -> None:
-        for each in relations:
-            source = tables.get((each.namespace, each.name))
-            if source is None:
-                source = self._catalogue.named(producer, each.namespace, each.name)
-            lineage = ColumnLineage(reading.run_id, run.id, run.job, source, target, hour, each.fingerprint)
-            self._facts.column_lineage.add(lineage)
-            self._facts.column_relations[each.fingerprint] = each.relations
+def _kinds(known: dict[str, Any], reading: Reading, producer: Producer, sql: str | None) -> int:
+    """Return what a write did: as its facets say, or else the SQL, or else the producer."""
+    change: facets.Lifecycle | None = known.get("lifecycleStateChange")
+    kinds = 0 if change is None else writes.of_state(change.lifecycle_state_change)
+    return kinds or (0 if sql is None else writes.of_sql(sql)) or producer.writes(reading)
 
 
 def _details(reading: Reading, producer: Producer) -> RunDetails:
