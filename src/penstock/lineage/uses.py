@@ -1,12 +1,13 @@
-"""What operations read and wrote, as columns: the most of what events say, and all of one shape.
+"""Operations and what they read and wrote, as rows and columns: the most of what events say, and all of one shape.
 
-Only a use that says its own time is here: one in the first hour of an operation whose id is a UUIDv7, which holds that
-time. Any other stays a fact. Guarantee: `put_back` gives the very facts that `taken` took. To make objects of tens of
+Only what says its own time is here: an operation whose id is a UUIDv7, which holds that time, and its uses in the first
+hour. Any other stays a fact. Guarantee: `put_back` gives the very facts that `taken` took. To make objects of tens of
 thousands, and rows of those, takes a driver longer than all the rest; as columns they are numbered and sent.
 """
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from penstock.lineage import operation_rows
 from penstock.lineage.collected import Facts, put
 from penstock.lineage.facts import ColumnLineage, Input, IoKey, Output
 from penstock.lineage.keys import DatasetKey, JobKey, time_of
@@ -43,14 +45,34 @@ _KINDS = 4  # its place in a row
 _LINEAGE_KEY_BYTES = 40  # all but run and job
 
 
+class Operations(msgspec.Struct, array_like=True):
+    """The operations of one task, each once, as `operation_rows` has them."""
+
+    packed_ids: bytes
+    packed_sizes: bytes
+    packed_rows: bytes
+
+    @property
+    def ids(self) -> npt.NDArray[np.void]:
+        """Their ids."""
+        return np.frombuffer(self.packed_ids, "V16")
+
+    @property
+    def rows(self) -> list[bytes]:
+        """Their rows."""
+        ends = np.cumsum(np.frombuffer(self.packed_sizes, np.int64)).tolist()
+        return [self.packed_rows[begin:end] for begin, end in pairwise([0, *ends])]
+
+
 class Uses(msgspec.Struct, array_like=True):
-    """The uses of one task, each once. Datasets and jobs go by their place in the lists."""
+    """The operations of one task and their uses, each once. Datasets and jobs go by their place in the lists."""
 
     datasets: list[DatasetKey]
     jobs: list[JobKey]
     packed_inputs: bytes
     packed_outputs: bytes
     packed_lineage: bytes
+    done: Operations
 
     @property
     def inputs(self) -> Rows:
@@ -69,13 +91,12 @@ class Uses(msgspec.Struct, array_like=True):
 
     def operations(self) -> set[bytes]:
         """Return the ids of all operations."""
-        return {
-            each for rows in (self.inputs, self.outputs, self.column_lineage) for each in rows["operation"].tolist()
-        }
+        used = (self.inputs, self.outputs, self.column_lineage)
+        return {each for rows in used for each in rows["operation"].tolist()}.union(self.done.ids.tolist())
 
     def put_back(self, facts: Facts, ids: Collection[bytes]) -> "Uses":
         """Add what operations of these ids did to the facts; return the others."""
-        kept = []
+        kept: list[bytes] = []
         for rows, add in (
             (self.inputs, self._add_input),
             (self.outputs, self._add_output),
@@ -85,7 +106,15 @@ class Uses(msgspec.Struct, array_like=True):
             for row in rows[taken].tolist():
                 add(facts, row)
             kept.append(rows[~taken].tobytes())
-        return Uses(self.datasets, self.jobs, *kept)
+        done: dict[bytes, bytes] = {}
+        for id_, row in zip(self.done.ids.tolist(), self.done.rows, strict=True):
+            if id_ in ids:
+                operation = operation_rows.unpacked(row)
+                put(facts.operations, operation.id, operation)
+            else:
+                done[id_] = row
+        inputs, outputs, lineage = kept
+        return Uses(self.datasets, self.jobs, inputs, outputs, lineage, _operations(done))
 
     def _key(self, operation: bytes, dataset: int) -> IoKey:
         id_ = UUID(bytes=operation)
@@ -131,12 +160,16 @@ class Uses(msgspec.Struct, array_like=True):
         )
 
 
+def _operations(rows: Mapping[bytes, bytes]) -> Operations:
+    """Return rows by their ids."""
+    sizes = np.fromiter(map(len, rows.values()), np.int64, len(rows))
+    return Operations(b"".join(rows), sizes.tobytes(), b"".join(rows.values()))
+
+
 def taken(facts: Facts) -> tuple[Facts, Uses]:
-    """Split facts into those that stay, and uses."""
+    """Split facts into those that stay, and operations with their uses."""
     datasets: dict[DatasetKey, int] = {}
     jobs: dict[JobKey, int] = {}
-    inputs: list[bytes] = []
-    outputs: list[bytes] = []
 
     def packed(each: Input | Output, kinds: int) -> bytes:
         key, schema = each.key, each.schema
@@ -153,17 +186,36 @@ def taken(facts: Facts) -> tuple[Facts, Uses]:
             -1 if each.num_files is None else each.num_files,
         )
 
-    left = Facts(**{**msgspec.structs.asdict(facts), "inputs": {}, "outputs": {}, "column_lineage": set()})
+    emptied: dict[str, Any] = {"operations": {}, "inputs": {}, "outputs": {}, "column_lineage": set()}
+    left = Facts(**{**msgspec.structs.asdict(facts), **emptied})
+    done: dict[bytes, bytes] = {}
+    for id_, operation in facts.operations.items():
+        if time_of(id_) is None:
+            left.operations[id_] = operation
+        else:
+            done[id_.int.to_bytes(16)] = operation_rows.packed(operation)
+    inputs: list[bytes] = []
     for key, read in facts.inputs.items():
         if time_of(key.operation_id) == key.created_at:
             inputs.append(packed(read, 0))
         else:
             left.inputs[key] = read
+    outputs: list[bytes] = []
     for key, written in facts.outputs.items():
         if time_of(key.operation_id) == key.created_at:
             outputs.append(packed(written, written.kinds))
         else:
             left.outputs[key] = written
+    lineage = _taken_lineage(facts, left, datasets, jobs)
+    return left, Uses(
+        list(datasets), list(jobs), b"".join(inputs), b"".join(outputs), b"".join(lineage), _operations(done)
+    )
+
+
+def _taken_lineage(
+    facts: Facts, left: Facts, datasets: dict[DatasetKey, int], jobs: dict[JobKey, int]
+) -> Iterable[bytes]:
+    """Return the rows of column lineage, and leave what else there is."""
     rows: dict[bytes, bytes] = {}
     contradicted: set[bytes] = set()
     for each in facts.column_lineage:
@@ -180,10 +232,7 @@ def taken(facts: Facts) -> tuple[Facts, Uses]:
         )
         if rows.setdefault(row[:_LINEAGE_KEY_BYTES], row) is not row:
             contradicted.add(row[:16])  # events name two runs or jobs for one use: which counts, facts know
-    uses = Uses(list(datasets), list(jobs), b"".join(inputs), b"".join(outputs), b"".join(rows.values()))
-    if contradicted:
-        left.column_lineage |= {
-            each for each in facts.column_lineage if each.operation_id.int.to_bytes(16) in contradicted
-        }
-        uses.packed_lineage = b"".join([row for row in rows.values() if row[:16] not in contradicted])
-    return left, uses
+    if not contradicted:
+        return rows.values()
+    left.column_lineage |= {each for each in facts.column_lineage if each.operation_id.int.to_bytes(16) in contradicted}
+    return [row for row in rows.values() if row[:16] not in contradicted]

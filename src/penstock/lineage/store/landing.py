@@ -19,7 +19,7 @@ from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.database import explained, open_or_make
 from penstock.lineage.store.partitions import Partitions
 from penstock.lineage.store.sessions import PostgresSession, Session, open_session
-from penstock.lineage.store.using import moments
+from penstock.lineage.store.using import moments, operation_moments
 from penstock.lineage.store.writing import Writer
 from penstock.lineage.uses import Uses
 from penstock.record.positions import Positions, SourcePartition, require_unmoved
@@ -146,7 +146,7 @@ class LineageSink(Sink):
         now = clock().now()
         times = {
             tables.run: {each.created_at for each in facts.runs.values()},
-            tables.operation: {each.created_at for each in facts.operations.values()},
+            tables.operation: {each.created_at for each in facts.operations.values()} | operation_moments(uses),
             tables.input_: {each.created_at for each in facts.inputs},
             tables.output: {each.created_at for each in facts.outputs},
             tables.column_lineage: {each.created_at for each in facts.column_lineage},

@@ -1,14 +1,17 @@
-"""Rows of a table by their columns, in the bytes that PostgreSQL's COPY takes: made all at once, and not one by one."""
+"""Rows of a table in the bytes that PostgreSQL's COPY takes, made all at once or by tasks, and not one by one."""
 
 import datetime
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.lineage.facts import Operation
+from penstock.lineage.operation_rows import COLUMNS, unpacked
 from penstock.lineage.store.columns import from_us
 
 Array = npt.NDArray[Any]
@@ -18,29 +21,34 @@ _EPOCH_US = 946_684_800_000_000
 """PostgreSQL counts from the year 2000."""
 _ID_BYTES = 16
 _TIME_BYTES = 6
+_FIELDS = {"sql_query": "sql"}
+"""What a fact calls a column that it has another name for."""
 
 
 @dataclass(frozen=True)
-class RowColumns:
-    """Columns of equal length: times of creation and ids first, then the others in the order of the table.
-
-    An array has numbers in the size of its column, or UUIDs as 16 bytes; a mask says where there is no value.
-    """
+class TimedRows(ABC):
+    """Rows whose time of creation is that of their id."""
 
     created_us: Array
     """Since 1970."""
     ids: Array
-    others: Sequence[tuple[Array, Array | None]]
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, which: Array) -> "RowColumns":
+    @abstractmethod
+    def take(self, which: Array) -> Self:
         """Return some of the rows, by their places or by a mask."""
-        others = [(values[which], None if missing is None else missing[which]) for values, missing in self.others]
-        return RowColumns(self.created_us[which], self.ids[which], others)
 
-    def by_month(self) -> "list[RowColumns]":
+    @abstractmethod
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows as tuples."""
+
+    @abstractmethod
+    def as_copy(self) -> bytes:
+        """Return the rows as COPY takes them in binary."""
+
+    def by_month(self) -> list[Self]:
         """Return the rows of each month, in the order of time."""
         rows = self.take(np.argsort(self.created_us, kind="stable"))
         months = rows.created_us.astype("M8[us]").astype("M8[M]")
@@ -54,6 +62,44 @@ class RowColumns:
     def span(self) -> tuple[datetime.datetime, datetime.datetime]:
         """Return the first and the last time."""
         return from_us(int(self.created_us.min())), from_us(int(self.created_us.max()))
+
+
+@dataclass(frozen=True)
+class PackedRows(TimedRows):
+    """Operations, each as `operation_rows` packs it."""
+
+    packed: Array
+
+    def take(self, which: Array) -> Self:
+        """Return some of the rows, by their places or by a mask."""
+        return replace(self, created_us=self.created_us[which], ids=self.ids[which], packed=self.packed[which])
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows as tuples."""
+        return [_operation_row(unpacked(each)) for each in self.packed.tolist()]
+
+    def as_copy(self) -> bytes:
+        """Return the rows as they are."""
+        return b"".join([_HEADER, *self.packed.tolist(), _TRAILER])
+
+
+def _operation_row(operation: Operation) -> tuple[Any, ...]:
+    return tuple(getattr(operation, _FIELDS.get(each, each)) for each in COLUMNS)
+
+
+@dataclass(frozen=True)
+class RowColumns(TimedRows):
+    """Columns of equal length: times of creation and ids first, then the others in the order of the table.
+
+    An array has numbers in the size of its column, or UUIDs as 16 bytes; a mask says where there is no value.
+    """
+
+    others: Sequence[tuple[Array, Array | None]]
+
+    def take(self, which: Array) -> Self:
+        """Return some of the rows, by their places or by a mask."""
+        others = [(values[which], None if missing is None else missing[which]) for values, missing in self.others]
+        return replace(self, created_us=self.created_us[which], ids=self.ids[which], others=others)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows as tuples."""

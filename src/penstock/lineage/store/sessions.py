@@ -22,7 +22,7 @@ from penstock.lineage.keys import time_of
 from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.columns import from_us, to_us
 from penstock.lineage.store.database import connect_postgres, connect_sqlite
-from penstock.lineage.store.row_columns import RowColumns
+from penstock.lineage.store.row_columns import TimedRows
 from penstock.lineage.store.statements import Dialect, make_staged, quoted, staged
 from penstock.sinks.postgres_server import Server
 
@@ -62,8 +62,8 @@ class Session(Protocol):
     def insert(self, parts: Iterable[History]) -> list[History]:
         """Put rows into their tables, unless that may have one of the same key; return those, to be merged."""
 
-    def insert_columns(self, parts: Iterable[tuple[Table, RowColumns]]) -> list[History]:
-        """As `insert`, for rows whose time is that of their id, by column."""
+    def insert_columns(self, parts: Iterable[tuple[Table, TimedRows]]) -> list[History]:
+        """As `insert`, for rows whose time is that of their id, and that are in a form to be copied."""
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement with `?` for values; return its rows, if it gives any."""
@@ -187,8 +187,8 @@ class PostgresSession:
         find = _THERE.format(column=table.columns.keys()[1], table=table.name)
         return {id_ for (id_,) in self.run(find, [ids, first, last])}
 
-    def insert_columns(self, parts: Iterable[tuple[Table, RowColumns]]) -> list[History]:
-        """Copy what is new, month by month, as its columns have it."""
+    def insert_columns(self, parts: Iterable[tuple[Table, TimedRows]]) -> list[History]:
+        """Copy what is new, month by month, as it is."""
         left: list[History] = []
         for table, columns in parts:
             for month in columns.by_month():
@@ -272,12 +272,17 @@ class SqliteSession:
         """Leave all to be merged: a file is asked for a row in next to no time."""
         return list(parts)
 
-    def insert_columns(self, parts: Iterable[tuple[Table, RowColumns]]) -> list[History]:
+    def insert_columns(self, parts: Iterable[tuple[Table, TimedRows]]) -> list[History]:
         """Leave all to be merged."""
         return [(table, list(map(self._in_own_form, columns.rows()))) for table, columns in parts]
 
     def _in_own_form(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(self.uuid(each) if isinstance(each, UUID) else each for each in (self.time(row[0]), *row[1:]))
+        return tuple(map(self._own_form, row))
+
+    def _own_form(self, value: Any) -> Any:
+        if isinstance(value, UUID):
+            return self.uuid(value)
+        return self.time(value) if isinstance(value, datetime.datetime) else value
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement."""

@@ -1,4 +1,4 @@
-"""Rows of what operations read and wrote, made of the columns that tasks have staged."""
+"""Rows of operations and of what they read and wrote, made of what tasks have staged."""
 
 import datetime
 from collections import Counter
@@ -11,7 +11,7 @@ from penstock.lineage.collected import Facts
 from penstock.lineage.keys import DatasetKey, JobKey
 from penstock.lineage.store import tables
 from penstock.lineage.store.columns import from_us
-from penstock.lineage.store.row_columns import Array, RowColumns, created_us
+from penstock.lineage.store.row_columns import Array, PackedRows, RowColumns, TimedRows, created_us
 from penstock.lineage.uses import Rows, Uses
 
 _DAY_US = 86_400_000_000
@@ -30,17 +30,30 @@ def each_once(uses: Sequence[Uses], facts: Facts) -> list[Uses]:
 def moments(uses: Sequence[Uses]) -> Iterator[tuple[Table, set[datetime.datetime]]]:
     """Return the first and the last time of each day of which there are rows, for each table."""
     for table, rows_of, _ in _TABLES:
-        found = [created_us(rows_of(task)["operation"]) for task in uses]
-        times_us = np.sort(np.concatenate([np.array([], np.int64), *found]))
-        days = times_us // _DAY_US
-        ends = np.flatnonzero(np.diff(days, prepend=-1, append=-1))
-        yield table, {from_us(each) for each in times_us[[*ends[:-1], *(ends[1:] - 1)]].tolist()}
+        yield table, _ends_of_days([rows_of(task)["operation"] for task in uses])
+
+
+def operation_moments(uses: Sequence[Uses]) -> set[datetime.datetime]:
+    """Return the first and the last time of each day of which there are operations."""
+    return _ends_of_days([task.done.ids for task in uses])
+
+
+def _ends_of_days(ids: list[Array]) -> set[datetime.datetime]:
+    times_us = np.sort(np.concatenate([np.array([], np.int64), *map(created_us, ids)]))
+    days = times_us // _DAY_US
+    ends = np.flatnonzero(np.diff(days, prepend=-1, append=-1))
+    return {from_us(each) for each in times_us[[*ends[:-1], *(ends[1:] - 1)]].tolist()}
 
 
 def histories(
     uses: Sequence[Uses], datasets: Mapping[DatasetKey, int], jobs: Mapping[JobKey, int]
-) -> Iterator[tuple[Table, RowColumns]]:
+) -> Iterator[tuple[Table, TimedRows]]:
     """Return the rows of each table, made when they are asked for."""
+    done = [task.done for task in uses if task.done.packed_ids]
+    if done:
+        operations = np.concatenate([each.ids for each in done])
+        packed = np.array([row for each in done for row in each.rows], object)
+        yield tables.operation, PackedRows(created_us(operations), operations, packed)
     ids = [
         (
             np.array([datasets[each] for each in task.datasets], np.int64),
