@@ -5,9 +5,10 @@ and datasets that its kind needs; otherwise it fails alone, with the reason in p
 event as it came, and is what the sink `lineage` reads; the others are there for steps and for other sinks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
+import msgspec
 import pyarrow as pa
 from pydantic import Field
 
@@ -67,7 +68,10 @@ class OpenLineageDecoder:
                 except MalformedEvent as error:
                     record_errors[number] = record_error(error.kind, str(error))
             rows.append(row)
-        by_column = zip(*rows, strict=True) if rows else [()] * len(_SCHEMA)
+        by_column: Iterable[tuple[object, ...]] = [()] * len(_SCHEMA)
+        if rows:
+            times, types, run_ids, *others = zip(*rows, strict=True)
+            by_column = (times, types, tuple(msgspec.to_builtins(run_ids)), *others)
         return Decoded(arrays_of(_SCHEMA, by_column, record_errors), record_errors, [False] * len(values))
 
 
@@ -76,7 +80,7 @@ def _row(value: bytes, event: Event) -> _Row:
     return (
         event.event_time,
         event.event_type,
-        None if event.run is None else str(event.run.run_id),
+        None if event.run is None else event.run.run_id,
         None if job is None else job.namespace,
         None if job is None else job.name,
         value,

@@ -326,10 +326,10 @@ class WriteTask:
                 record_errors[position] = found
                 meant[position] = False
         where = np.flatnonzero(meant)
-        rows = batch.select([*user_columns(batch.schema.names), *sink.reserved_columns]).take(pa.array(where))
-        refused = (
-            progress.stagers[sink.name].write(rows, batch.column("_at").take(pa.array(where))) if len(where) else []
-        )
+        rows, at = batch.select([*user_columns(batch.schema.names), *sink.reserved_columns]), batch.column("_at")
+        if len(where) < batch.num_rows:  # to take all is to copy them
+            rows, at = rows.take(pa.array(where)), at.take(pa.array(where))
+        refused = progress.stagers[sink.name].write(rows, at) if len(where) else []
         record_errors |= {int(where[position]): problem for position, problem in refused}
         counts.rows += len(where) - len(refused)
         counts.dead += len(record_errors)

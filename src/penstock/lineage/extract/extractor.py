@@ -16,7 +16,7 @@ from penstock.lineage.extract.hive import Hive
 from penstock.lineage.extract.penstock import Penstock
 from penstock.lineage.extract.producer import Enclosing, Producer, Reading, RunDetails
 from penstock.lineage.extract.spark import Spark
-from penstock.lineage.extract.using import Operations
+from penstock.lineage.extract.using import Operations, put_use
 from penstock.lineage.facts import Operation, Run, Status
 from penstock.lineage.keys import NO_RUN, DatasetKey, declared_by, in_utc, time_of
 
@@ -48,8 +48,8 @@ class Extractor:
         self._operations = Operations()
         self._run_facets = understood.Remembered(understood.RUN)
         self._job_facets = understood.Remembered(understood.JOB)
-        self._ids: dict[int, UUID] = {}
-        """Each id once: to find that two are the same object takes a tenth of comparing them."""
+        self._ids: dict[int, tuple[UUID, datetime.datetime | None]] = {}
+        """Each id once, and its time: to find that two are the same object takes a tenth of comparing them."""
         self._enclosing: dict[tuple[int, str, str, str | None], Run] = {}
         """Runs of which events of their operations say nothing but whose they are."""
 
@@ -73,22 +73,26 @@ class Extractor:
         """Add a job and what it is said to read and write. No run and no operation has done so."""
         time = event.event_time
         known, unknown = self._job_facets.read(said.facets)
-        reading = Reading(event, NO_RUN, said.namespace, said.name, {}, known)
+        reading = Reading(event, NO_RUN, None, said.namespace, said.name, {}, known)
         job = self._catalogue.job(said.namespace, said.name, _type(reading.job))
         self._catalogue.tags(job, reading.job.get("tags"))
         for name, facet in unknown:
             put_facet(self._facts.job_facets, (job, name), time, facet)
         reading.run_id = declared_by(job)
         producer, run = _producer(reading.job, said.namespace), Run(id=NO_RUN, created_at=time, job=job)
-        self._reads_and_writes(reading, producer, run, _sql(reading), time_of(reading.run_id))
+        self._reads_and_writes(reading, producer, run, _sql(reading))
 
     def _add_run_event(self, event: events.Event, event_run: events.Run, event_job: events.Job) -> None:
-        time, run_id = event.event_time, self._ids.setdefault(event_run.run_id.int, event_run.run_id)
+        time, number = event.event_time, event_run.run_id.int
+        named = self._ids.get(number)
+        if named is None:
+            named = self._ids[number] = event_run.run_id, time_of(event_run.run_id)
+        run_id, created_at = named
         run_known, run_unknown = self._run_facets.read(event_run.facets)
         job_known, job_unknown = self._job_facets.read(event_job.facets)
-        reading = Reading(event, run_id, event_job.namespace, event_job.name, run_known, job_known)
+        reading = Reading(event, run_id, created_at, event_job.namespace, event_job.name, run_known, job_known)
         parent: facets.ParentRun | None = run_known.get("parent")
-        if parent is not None and parent.run.run_id != run_id:
+        if parent is not None and parent.run.run_id.int != number:
             reading.parent = parent
         producer = _producer(reading.job, event_job.namespace)
         is_operation = producer.is_operation(reading)
@@ -134,7 +138,7 @@ class Extractor:
         return self._add_run(
             Run(
                 id=reading.run_id,
-                created_at=time_of(reading.run_id) or time,
+                created_at=reading.created_at or time,
                 job=self._catalogue.job(reading.namespace, reading.job_name, _type(reading.job), parent_job, time),
                 parent_id=None if parent is None else parent.run.run_id,
                 status=int(status),
@@ -177,14 +181,14 @@ class Extractor:
     def _operation(self, reading: Reading, producer: Producer, run: Run) -> None:
         """Add the event's operation, with what it reads and writes."""
         event = reading.event
-        time, created_at = event.event_time, time_of(reading.run_id)
+        time = event.event_time
         status = _STATUSES.get(event.event_type or "", Status.UNKNOWN)
         job_type: facets.JobType | None = reading.job.get("jobType")
         processing = "" if job_type is None else (job_type.processing_type or "").upper()
         operation = Operation(
             id=reading.run_id,
             run_id=run.id,
-            created_at=created_at or time,
+            created_at=reading.created_at or time,
             status=int(status),
             started_at=time if status is Status.STARTED else producer.began(reading),
             ended_at=time if status > Status.STARTED else None,
@@ -193,25 +197,23 @@ class Extractor:
             **producer.operation_details(reading),
         )
         self._operations.add(operation)
-        self._reads_and_writes(reading, producer, run, operation.sql, created_at)
+        self._reads_and_writes(reading, producer, run, operation.sql)
 
-    def _reads_and_writes(
-        self, reading: Reading, producer: Producer, run: Run, sql: str | None, created_at: datetime.datetime | None
-    ) -> None:
+    def _reads_and_writes(self, reading: Reading, producer: Producer, run: Run, sql: str | None) -> None:
         """Add what the event's operation reads and writes, and of which columns that is made."""
         event = reading.event
         datasets: list[tuple[events.Dataset, DatasetKey]] = []
-        hour = self._operations.hour(reading.run_id, _hour(created_at, event.event_time))
+        hour = self._operations.hour(reading.run_id, _hour(reading.created_at, event.event_time))
         for each in event.inputs or ():
             dataset, known = self._catalogue.dataset(each, producer, event.event_time)
             datasets.append((each, dataset))
-            hour.reads(dataset, run, known.get("schema"), known.get("inputStatistics"))
+            put_use(hour.inputs, dataset, run, 0, known.get("schema"), known.get("inputStatistics"))
         related: list[tuple[DatasetKey, tuple[Relations, ...]]] = []
         for each in event.outputs or ():
             dataset, known = self._catalogue.dataset(each, producer, event.event_time)
             datasets.append((each, dataset))
             kinds = _kinds(known, reading, producer, sql)
-            hour.writes(dataset, run, kinds, known.get("schema"), known.get("outputStatistics"))
+            put_use(hour.outputs, dataset, run, kinds, known.get("schema"), known.get("outputStatistics"))
             if "columnLineage" in known:
                 related.append((dataset, known["columnLineage"]))
         tables = {(said.namespace, said.name): dataset for said, dataset in datasets} if related else {}

@@ -6,7 +6,6 @@ import msgspec
 
 from penstock.lineage.extract import facets
 from penstock.lineage.extract.producer import Enclosing, OperationDetails, Producer, Reading, of_parent
-from penstock.lineage.keys import time_of
 
 
 class _Batch(msgspec.Struct, frozen=True, gc=False):
@@ -38,4 +37,4 @@ class Penstock(Producer):
 
     def began(self, reading: Reading) -> datetime.datetime | None:
         """Return the time in the id: a batch is reported once, when it is done."""
-        return time_of(reading.run_id) if self.is_operation(reading) else None
+        return reading.created_at if self.is_operation(reading) else None

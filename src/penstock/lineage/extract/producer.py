@@ -15,6 +15,8 @@ class Reading(msgspec.Struct, gc=False):
 
     event: Event
     run_id: UUID
+    created_at: datetime.datetime | None
+    """The time in that id, if it has one."""
     namespace: str
     """The job's."""
     job_name: str

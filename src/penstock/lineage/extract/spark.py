@@ -80,7 +80,10 @@ class Spark(Producer):
 
 @lru_cache(_REMEMBERED)
 def _writes(job_name: str) -> int:
-    return next((int(kind) for command, kind in _COMMANDS if command in job_name), 0)
+    for command, kind in _COMMANDS:
+        if command in job_name:
+            return int(kind)
+    return 0
 
 
 def _first(addresses: str | None) -> str | None:

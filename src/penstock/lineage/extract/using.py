@@ -57,25 +57,16 @@ class Hour(msgspec.Struct, gc=False):
     column_lineage: dict[tuple[DatasetKey, DatasetKey, int, int, JobKey], tuple[UUID, UUID]]
     """By source, target, fingerprint, run and job; the ids among these as numbers, which are found in half the time."""
 
-    def reads(self, dataset: DatasetKey, run: Run, schema: Schema | None, counts: facets.Statistics | None) -> None:
-        """Add a dataset that is read."""
-        _use(self.inputs, dataset, run, 0, schema, counts)
-
-    def writes(
-        self, dataset: DatasetKey, run: Run, kinds: int, schema: Schema | None, counts: facets.Statistics | None
-    ) -> None:
-        """Add a dataset that is written."""
-        _use(self.outputs, dataset, run, kinds, schema, counts)
-
     def relates(self, source: DatasetKey, target: DatasetKey, relations: Relations, run: Run) -> None:
         """Add that columns of one dataset are used for another."""
         fingerprint = relations.fingerprint
         self.column_lineage[source, target, fingerprint.int, run.id.int, run.job] = fingerprint, run.id
 
 
-def _use(
+def put_use(
     into: _Uses, dataset: DatasetKey, run: Run, kinds: int, schema: Schema | None, counts: facets.Statistics | None
 ) -> None:
+    """Add a dataset to what an operation reads or writes."""
     digest, counts = None if schema is None else schema.digest, counts or _NO_COUNTS
     there = into.get(dataset)
     if there is None:
