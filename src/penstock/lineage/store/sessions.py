@@ -22,7 +22,7 @@ from penstock.lineage.keys import time_of
 from penstock.lineage.store.address import StoreAddress
 from penstock.lineage.store.columns import from_us, to_us
 from penstock.lineage.store.database import connect_postgres, connect_sqlite
-from penstock.lineage.store.row_columns import TimedRows
+from penstock.lineage.store.row_columns import Array, TimedRows
 from penstock.lineage.store.statements import Dialect, make_staged, quoted, staged
 from penstock.sinks.postgres_server import Server
 
@@ -35,6 +35,7 @@ _JSONB = 3802
 _THERE = """
 SELECT DISTINCT encode(uuid_send("{column}"), 'hex') FROM "{table}"
 WHERE "{column}" = ANY(?::uuid[]) AND created_at BETWEEN ? AND ?"""
+_LATEST = 'SELECT max(created_at) FROM "{table}" WHERE created_at BETWEEN ? AND ?'
 _CHUNK = 500
 
 
@@ -179,9 +180,19 @@ class PostgresSession:
         found: set[str] = set()
         for those in months.values():
             moments = [row[0] for row in those]
-            ids = ",".join([row[1].hex for row in those])
-            found |= self._found(table, f"{{{ids}}}", min(moments), max(moments))
+            latest = self._latest(table, min(moments), max(moments))
+            if latest is not None:
+                ids = ",".join([row[1].hex for row in those if row[0] <= latest])
+                found |= self._found(table, f"{{{ids}}}", min(moments), latest)
         return found
+
+    def _latest(self, table: Table, first: datetime.datetime, last: datetime.datetime) -> datetime.datetime | None:
+        """Return the time of the latest row between two; None if there is none.
+
+        Most of a batch is later than all that the table has: nobody has to look for that, id by id.
+        """
+        ((found,),) = self.run(_LATEST.format(table=table.name), [first, last])
+        return None if found is None else found.astimezone(datetime.UTC)
 
     def _found(self, table: Table, ids: str, first: datetime.datetime, last: datetime.datetime) -> set[str]:
         find = _THERE.format(column=table.columns.keys()[1], table=table.name)
@@ -192,15 +203,22 @@ class PostgresSession:
         left: list[History] = []
         for table, columns in parts:
             for month in columns.by_month():
-                there = set(map(bytes.fromhex, self._found(table, month.listed_ids(), *month.span())))
-                is_known = (
-                    np.array([each in there for each in month.ids.tolist()]) if there else np.zeros(len(month), "?")
-                )
-                if there:
+                is_known = self._are_there(table, month)
+                if is_known.any():
                     left.append((table, month.take(is_known).rows()))
                 with self._copy(table.name, table, table.columns.keys()) as copy:
                     copy.write(month.take(~is_known).as_copy())
         return left
+
+    def _are_there(self, table: Table, rows: TimedRows) -> Array:
+        """Return of which rows the table has the id, as a mask."""
+        first, last = rows.span()
+        latest = self._latest(table, first, last)
+        if latest is None:
+            return np.zeros(len(rows), np.bool_)
+        asked = rows.take(rows.created_us <= to_us(latest))
+        there = {bytes.fromhex(each) for each in self._found(table, asked.listed_ids(), first, latest)}
+        return np.array([each in there for each in rows.ids.tolist()], np.bool_)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement."""
