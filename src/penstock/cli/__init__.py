@@ -1,4 +1,4 @@
-"""The command line. One file per command group; each loads what it needs when it runs."""
+"""The command line. One file per command group; each imports what it needs when it runs."""
 
 import errno
 import os
@@ -57,7 +57,7 @@ _REMEDIES = {
     errno.ENOSPC: "Make room on the disk, then run it again",
     errno.EDQUOT: "Make room on the disk, then run it again",
 }
-"""What to do about what the system says."""
+"""What to do about errors of the operating system."""
 
 
 def _output_has_gone() -> bool:
@@ -113,7 +113,7 @@ class _Group(TyperGroup):
             self._end_unexpectedly(error)
 
     def _interrupted(self, interrupt: KeyboardInterrupt) -> typer.Exit:
-        """Say that Ctrl-C ended it, and what a command noted about how far it had come."""
+        """Say that Ctrl-C ended it, and how far the command had got."""
         notes = ", ".join(getattr(interrupt, "__notes__", []))
         text = f"interrupted: {notes}" if notes else "interrupted"
         if self._as_json:
@@ -179,7 +179,7 @@ def root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Settle what every command needs."""
+    """Set up what every command needs."""
     tables.is_wide = wide
     context.obj = Session(project_file=project, home=home, bootstrap=bootstrap, user=as_user)
 
@@ -222,7 +222,7 @@ def _interrupt_again(ignored: Any) -> None:
 
 
 def main() -> None:
-    """Run the command line. Being told to end is as good as Ctrl+C: what a command has started ends with it."""
+    """Run the command line. SIGTERM is treated like Ctrl+C: what a command has started ends with it."""
     sys.unraisablehook = _interrupt_again
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from penstock.kafka.acls import Acl
 
 app = typer.Typer(
-    help="Permissions of users; a trailing * in a name means every name that begins so.", no_args_is_help=True
+    help="Permissions of users; a trailing * in a name matches every name with that prefix.", no_args_is_help=True
 )
 
 User = Annotated[str, typer.Argument(help="The user's name.")]
 Producer = Annotated[bool, typer.Option("--producer", help="What a producer needs on the topics.")]
 Consumer = Annotated[bool, typer.Option("--consumer", help="What a consumer needs on the topics and groups.")]
 Operation = Annotated[list[str] | None, typer.Option(help="read, write, create, delete, alter, describe, all, ...")]
-Topic = Annotated[list[str] | None, typer.Option(help="Topic, or beginning of names with *.")]
-Group = Annotated[list[str] | None, typer.Option(help="Group, or beginning of names with *.")]
-TransactionalId = Annotated[list[str] | None, typer.Option(help="Transactional id, or beginning with *.")]
+Topic = Annotated[list[str] | None, typer.Option(help="Topic, or a prefix and *.")]
+Group = Annotated[list[str] | None, typer.Option(help="Group, or a prefix and *.")]
+TransactionalId = Annotated[list[str] | None, typer.Option(help="Transactional id, or a prefix and *.")]
 OnCluster = Annotated[bool, typer.Option("--cluster", help="The operation on the cluster itself.")]
 
 

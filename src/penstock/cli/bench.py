@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _writable(path: Path | None) -> Path | None:
-    """Ask before the measurement: one that ends without a place for its figures was in vain."""
+    """Check before the measurement, which would be wasted if its figures could not be written."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise BadInput(f"{path} is not a file in a folder that exists")
     return path

@@ -40,7 +40,7 @@ def up(
 ) -> None:
     """Start Kafka and what penstock.yaml has around it, or only these parts and what they need; plan first.
 
-    Each is ready when something real went through it. What runs already is restarted only if its settings differ.
+    Each is ready when it has handled a real request. What runs already is restarted only if its settings differ.
     """
     current = session(context)
     said = _said({"nodes": nodes, "port": port, "host": host, "secure": secure, "heap": heap})
@@ -84,17 +84,17 @@ def up(
 
 
 def _warn_of_connectors(current: Session, whole: "System") -> None:
-    """Say which connectors of the project file nothing will run."""
+    """Name the connectors of the project file that nothing will run."""
     idle = [] if "connect" in whole.parts else list(current.settings.project.connectors)
     if idle:
         say(
-            f"warning: the connectors {', '.join(idle)} are left out, for the project has no Kafka Connect:"
+            f"warning: the connectors {', '.join(idle)} are left out, because the project has no Kafka Connect:"
             " add `connect:` to `services` in penstock.yaml, or run: penstock up --connect"
         )
 
 
 def _said(chosen: dict[str, Any]) -> "LocalCluster":
-    """Return what the command line says about the cluster."""
+    """Return the cluster as the command line describes it."""
     from pydantic import ValidationError
 
     from penstock.config.project import LocalCluster
@@ -118,7 +118,7 @@ def _kafka_step(current: Session) -> "list[Step]":
 
 
 def _start_kafka(current: Session, said: "LocalCluster") -> dict[str, Any]:
-    """Start the nodes that do not run; return what there is to tell of the cluster."""
+    """Start the nodes that do not run; return a summary of the cluster."""
     from penstock.config.project import LocalCluster
 
     in_file = current.settings.project.cluster

@@ -40,7 +40,7 @@ def postgres(
     password: Annotated[str | None, typer.Option(help="env:NAME or file:PATH of the password.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Capture tables of a PostgreSQL: look at the database, then make publication, topics, connector and slot."""
+    """Capture tables of a PostgreSQL: check the database, then create publication, topics, connector and slot."""
     from pydantic import ValidationError
 
     from penstock.connect import postgres as database_
@@ -68,10 +68,10 @@ def postgres(
             say(str(each))
         if found:
             raise Conflict(
-                f"{plural(len(found), 'thing')} of the database {'is' if len(found) == 1 else 'are'} in the way of"
-                f" capturing '{name}'",
+                f"{plural(len(found), 'thing')} in the database"
+                f" {'prevents' if len(found) == 1 else 'prevent'} capturing '{name}'",
                 safe="Nothing was created",
-                fix="Run what is said above, then try again",
+                fix="Run the statements above, then try again",
             )
         for warning in database_.warnings(connection, listed):
             say(warning)
@@ -92,7 +92,7 @@ def postgres(
 
 
 def _warn_of_forgetful_topics(context: typer.Context, capture: "Capture") -> None:
-    """Name the topics that delete changes, as one may that was there before, or was changed."""
+    """Name the topics that delete changes: one that existed before, or was altered, may do so."""
     from penstock.connect.cdc import forgetful_topics
 
     for topic, why in forgetful_topics(capture, session(context).admin()).items():
@@ -103,7 +103,7 @@ def _warn_of_forgetful_topics(context: typer.Context, capture: "Capture") -> Non
 
 
 def _with_plugin(context: typer.Context, coordinates: str, on_progress: Any) -> None:
-    """Have a plugin in the worker, which is started again if it has not got it."""
+    """Make sure that the worker has a plugin; it is restarted if the plugin was missing."""
     from penstock.cli import system
     from penstock.config.local_services import folder_of
     from penstock.services import connect_plugins
@@ -133,7 +133,7 @@ def status(
     for row in rows:
         if row["not_captured"]:
             say(
-                f"{row['not_captured']} is captured no longer, or not wholly: the publication of '{row['name']}' has"
+                f"{row['not_captured']} is no longer captured, or not wholly: the publication of '{row['name']}' has"
                 " lost it, as it does when a table is dropped and recreated, or was altered, so that it leaves changes"
                 f" out. Run: penstock cdc remove {row['name']}; then add it"
             )

@@ -1,4 +1,4 @@
-"""What the shell offers when a user presses Tab: names that are there. Quick, and silent about whatever goes wrong."""
+"""What the shell offers when a user presses Tab: names that are there. Quick, and silent about errors."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -32,9 +32,10 @@ def _session(context: typer.Context) -> Session:
 
 
 def _names(look: Callable[[typer.Context], Iterator[str]]) -> Callable[[typer.Context, str], list[str]]:
-    """Offer names with the beginning that was typed; nothing where they cannot be had.
+    """Offer the names that start with what was typed; none if they cannot be looked up.
 
-    Shells put them onto the command line unquoted, and others may have made them: none to run is among them.
+    Shells insert them unquoted, and other people may have chosen them, so names that a shell would execute are left
+    out.
     """
 
     def offered(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -53,7 +54,7 @@ def _admin(context: typer.Context) -> "Admin":
 
 @_names
 def topics(context: typer.Context) -> Iterator[str]:
-    """Offer the topics that are no internal ones."""
+    """Offer the topics that are not internal."""
     found = _admin(context).metadata("listing topics").topics
     return (name for name in found if not name.startswith("__"))
 

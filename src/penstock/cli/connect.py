@@ -51,7 +51,7 @@ def plugins(context: typer.Context, as_json: Json = False) -> None:
 
 @app.command("list")
 def list_(context: typer.Context, as_json: Json = False) -> None:
-    """List connectors: how each is, how many of its tasks run, and how often it failed and was started again."""
+    """List connectors: the state of each, how many of its tasks run, and how often it failed and was started again."""
     found = client_for(context).connectors()
     counts = {name: each.count for name, each in _restarts(context).items()}
     rows = [{**each.model_dump(), "restarts": counts.get(each.name, 0)} for each in found]
@@ -77,7 +77,7 @@ def add(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a connector, or give one other settings; the worker judges them first."""
+    """Create a connector, or change its settings; the worker validates them first."""
     import orjson
 
     config: dict[str, str] = {}
@@ -180,21 +180,21 @@ def _in_words(restarts: "Restarts") -> str:
 
 @app.command()
 def pause(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Let a connector's tasks wait."""
+    """Pause a connector's tasks."""
     client_for(context).pause(name)
     _done(name, "is paused", {"paused": True}, as_json=as_json)
 
 
 @app.command()
 def resume(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Let a connector that was paused or stopped go on."""
+    """Resume a connector that was paused or stopped."""
     client_for(context).resume(name)
     _done(name, "is resumed", {"resumed": True}, as_json=as_json)
 
 
 @app.command()
 def stop(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """End a connector's tasks; settings and offsets stay."""
+    """Stop a connector's tasks; settings and offsets stay."""
     client_for(context).stop(name)
     _done(name, "is stopped", {"stopped": True}, as_json=as_json)
 
@@ -217,7 +217,9 @@ def restart(
     client = client_for(context)
     if (state := client.connector(name).state) in {"STOPPED", "PAUSED"}:
         raise Conflict(
-            f"connector '{name}' is {state.lower()}", safe="It is left so", fix=f"Run: penstock connect resume {name}"
+            f"connector '{name}' is {state.lower()}",
+            safe="It was left as it is",
+            fix=f"Run: penstock connect resume {name}",
         )
     client.restart(name, only_failed=failed)
     _done(name, "is restarted", {"restarted": True}, as_json=as_json)

@@ -24,7 +24,7 @@ Role = Literal["viewer", "operator", "admin"]
 def console(
     context: typer.Context,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; other than the loopback it takes a sign-in.")
+        str, typer.Option(help="Address to listen on; any address but the loopback requires sign-in.")
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
@@ -40,12 +40,12 @@ def console(
         typer.Option(
             "--sign-in/--no-sign-in",
             show_default="where Kafka, or another server, asks the console for a login",
-            help="Have people sign in on this machine, too.",
+            help="Require sign-in on this machine, too.",
         ),
     ] = None,
-    role: Annotated[Role, typer.Option(help="What those may do who need not sign in.")] = "admin",
+    role: Annotated[Role, typer.Option(help="Role of those who need not sign in.")] = "admin",
     downloads: Annotated[
-        bool, typer.Option("--downloads/--no-downloads", help="Whether records can be taken away as a file.")
+        bool, typer.Option("--downloads/--no-downloads", help="Whether records can be downloaded as a file.")
     ] = True,
     certificate: Annotated[Path | None, typer.Option(help="Certificate (PEM), to serve HTTPS.")] = None,
     key: Annotated[Path | None, typer.Option(help="Key of the certificate (PEM).")] = None,
@@ -74,12 +74,12 @@ def add(
     context: typer.Context,
     name: Name,
     role: Annotated[
-        Role, typer.Option(help="viewer looks; operator does what can be done again; admin deletes, too.")
+        Role, typer.Option(help="viewer: read; operator: also change what can be undone; admin: also delete.")
     ] = "viewer",
     password_file: Annotated[Path | None, typer.Option(help="File with the password; generated if left out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Let somebody sign in, or give them another password and role."""
+    """Add a user, or change a user's password and role."""
     known, folder = _users(context)
     kept = put_password(folder, name, password_file, lambda password: known.put(name, password, role))
     say(f"user '{name}' may sign in as {role} with the password in {kept}")
@@ -89,13 +89,13 @@ def add(
 
 @users.command("list")
 def list_(context: typer.Context, as_json: Json = False) -> None:
-    """List who may sign in, and as what."""
+    """List the users with their roles."""
     print_rows(_users(context)[0].list(), as_json=as_json, empty="no users")
 
 
 @users.command()
 def remove(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Take away somebody's sign-in; it ends at once."""
+    """Remove a user, whose sessions end at once."""
     known, folder = _users(context)
     known.remove(name)
     (folder / "passwords" / name).unlink(missing_ok=True)

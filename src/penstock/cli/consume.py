@@ -108,7 +108,7 @@ class _Filter:
 
 @dataclass
 class _Output:
-    """Prints what is wanted, and counts it."""
+    """Prints the records that are wanted, and counts them."""
 
     chosen: _Filter
     count: int | None
@@ -142,7 +142,7 @@ class _Output:
         return message.value() or b"" if self.decoded is None else self.decoded.line(message)
 
     def _say_if_framed(self, message: "Message") -> None:
-        """Say once that values look as if a schema registry knew what they mean, and how to ask it."""
+        """Say once that values look as if they were written with a schema registry, and how to decode them."""
         value = message.value()
         if self.decoded is not None or self._is_told_of_schemas or not value or not looks_framed(value):
             return
@@ -189,7 +189,7 @@ def _alone(
 def _as_group(
     connection: "Connection", topic: str, group: str, start: "Position", output: _Output, *, follow: bool
 ) -> None:
-    """Print, then commit: what was not printed is not passed over."""
+    """Print, then commit: what was not printed is not skipped."""
     from penstock.kafka.consumer import Consumer
 
     with Consumer(connection, [topic], group, start=start) as consumer:
@@ -223,7 +223,7 @@ def describe(message: "Message") -> dict[str, Any]:
 
 
 def _moment(timestamp_ms: int) -> str | int:
-    """Return a time as text; as milliseconds if that is no time of our calendar, as anybody may send it."""
+    """Return a time as text; as milliseconds if the calendar has no such time: anybody may send any number."""
     try:
         moment = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC)
     except (OverflowError, ValueError, OSError):
@@ -232,7 +232,7 @@ def _moment(timestamp_ms: int) -> str | int:
 
 
 def header_list(message: "Message") -> "list[tuple[str, bytes | str | None]]":
-    """Return a record's headers as pairs; a name may stand more than once."""
+    """Return a record's headers as pairs; a name may occur more than once."""
     headers = message.headers() or []
     return list(headers.items()) if isinstance(headers, dict) else list(headers)
 

@@ -1,4 +1,4 @@
-"""penstock dead: records that failed, why, and what becomes of them."""
+"""penstock dead: records that failed, why, and what to do with them."""
 
 from contextlib import suppress
 from itertools import chain
@@ -138,7 +138,7 @@ def show(
 
 
 def _for_people(letter: "DeadLetter") -> dict[str, Any]:
-    """Leave out what says nothing: what is not there, and where it was read, if that is where it came from."""
+    """Leave out what adds nothing: empty fields, and where the record was read if that is where it came from."""
     fields = letter.model_dump()
     if (letter.source_id, letter.at_partition, letter.at) == (letter.topic_id, letter.partition, letter.offset):
         fields = {name: each for name, each in fields.items() if name not in {"source_id", "at_partition", "at"}}
@@ -170,7 +170,7 @@ def replay(
 ) -> None:
     """Send dead letters through their pipeline again, once; what fails again is a new dead letter.
 
-    Without options: all that are open, if they are of one pipeline. With --resume: what an interrupted replay left.
+    Without options: all that are open, if they are of one pipeline. With --resume: the rest of an interrupted replay.
     """
     from penstock.cli.run_display import run_display
     from penstock.delivery.selection import only_pipeline, select
@@ -258,7 +258,7 @@ def discard(
     if as_json:
         print_json({"found": len(letters), "discarded": done})
     elif not letters:
-        say("no dead letter is meant: nothing was discarded")
+        say("no dead letter matches: nothing was discarded")
     else:
         say(f"{done} of {plural(len(letters), 'dead letter')} discarded")
 

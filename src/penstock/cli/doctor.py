@@ -1,4 +1,4 @@
-"""penstock doctor: whether this machine is fit."""
+"""penstock doctor: whether this machine can run Penstock."""
 
 from typing import Annotated
 

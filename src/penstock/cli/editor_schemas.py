@@ -1,4 +1,4 @@
-"""JSON Schemas for editors: put into the home folder, and named in the files that `new` and `init` write."""
+"""JSON Schemas for editors: written to the home folder, and named in the files that `new` and `init` write."""
 
 import os
 from importlib.resources import files

@@ -25,7 +25,7 @@ class Encoding:
     def of(
         cls, current: Session, topic: str, schema: Path | None, key_schema: Path | None, registry: str | None
     ) -> "Encoding":
-        """Register the schemas, so that one that the registry refuses is told before anything is sent."""
+        """Register the schemas, so that one that the registry refuses is reported before anything is sent."""
         if schema is None and key_schema is None:
             if registry is not None:
                 raise BadInput("--registry goes with --schema and --key-schema")

@@ -1,4 +1,4 @@
-"""penstock examples: what comes with Penstock to try and to copy."""
+"""penstock examples: programs and pipelines to try and to copy."""
 
 import ast
 import os

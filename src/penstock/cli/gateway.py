@@ -18,7 +18,7 @@ TOKEN_VARIABLE = "PENSTOCK_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
 def gateway(
     context: typer.Context,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; other than the loopback it takes a token.")
+        str, typer.Option(help="Address to listen on; any address but the loopback requires a token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8002,
     token_file: Annotated[

@@ -1,4 +1,4 @@
-"""penstock group: who reads, how far behind, and moving them."""
+"""penstock group: who reads, how far behind they are, and resetting them."""
 
 from typing import Annotated
 

@@ -26,7 +26,7 @@ _CALLED_ELSEWHERE = {
     "stop": "Stop Kafka with: penstock down; a pipeline with: penstock pipeline stop NAME",
     "version": "See: penstock --version",
 }
-"""What people type who come from other tools, and how it is said here."""
+"""What people type who know other tools, and the command here."""
 _SAME = (
     {"add", "create", "make", "new", "register"},
     {"delete", "discard", "drop", "remove", "rm"},
@@ -37,7 +37,7 @@ _SAME = (
     {"down", "end", "kill", "stop"},
     {"begin", "start", "up"},
 )
-"""Words for one thing: whoever types one means the one that a group has."""
+"""Synonyms: whoever types one means the one that the group has."""
 _SAME_OPTIONS = (
     {"--confirm", "--force", "--no-prompt", "--yes"},
     {"--count", "--limit", "--lines", "--max", "--max-messages", "--number", "--rows"},
@@ -98,7 +98,7 @@ def _unknown_option(error: TyperException, context: Any, path: str) -> str:
         return missing
     root = context.find_root()
     if typed == JSON and root is context:
-        return f"{JSON} stands behind the command, as in: penstock status {JSON}"
+        return f"{JSON} goes after the command, as in: penstock status {JSON}"
     words = next((words for words in _SAME_OPTIONS if typed in words), {typed})
     here = {option for each in context.command.params for option in each.opts}
     if same := sorted(words & here):
@@ -106,17 +106,17 @@ def _unknown_option(error: TyperException, context: Any, path: str) -> str:
     for each in root.command.params if root is not context else ():
         if option := next((option for option in each.opts if option in words), None):
             value = f" {_METAVARS[option]}" if option in _METAVARS else ""
-            return f"{option} stands before the command, as in: penstock {option}{value}{path.removeprefix('penstock')}"
+            return f"{option} goes before the command, as in: penstock {option}{value}{path.removeprefix('penstock')}"
     if any(each.param_type_name == "argument" and f"--{each.name}" == typed for each in context.command.params):
-        return f"{missing}. It has no name here, write: {_usage(context)}"
+        return f"{missing}. It is given without an option, as in: {_usage(context)}"
     possible = getattr(error, "possibilities", None)
     return f"{missing}. Did you mean {possible[0]}?" if possible else missing
 
 
 def _what_it_takes(context: Any) -> str:
-    """Return how to write what is one word too many; of a command that takes options alone, which ones it takes."""
+    """Return how to write a superfluous word; for a command that takes only options, which ones it takes."""
     if context is None or any(each.param_type_name == "argument" for each in context.command.params):
-        return "put what has spaces in quotes"
+        return "put values with spaces in quotes"
     values = [each.opts[0] for each in context.command.params if not each.is_flag]
     return f"name it by an option: {', '.join(values)}" if values else "this command takes none"
 

@@ -45,7 +45,7 @@ def remove(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Move everything off a broker, then stop it and strike it from the cluster."""
+    """Move everything off a broker, then stop it and remove it from the cluster."""
     cluster = session(context).own_cluster()
     moves = cluster.plan_removal(node)
     print_rows(moves, as_json=as_json, empty=f"node {node} holds no partition")

@@ -1,4 +1,4 @@
-"""Data to stdout, talk to stderr; `--json` for machines, tables for people."""
+"""Data to stdout, messages to stderr; `--json` for machines, tables for people."""
 
 import datetime
 import json
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 INTERRUPTED = 130
-"""The exit code of what Ctrl-C or SIGTERM has ended, as shells have it."""
+"""The exit code after Ctrl-C or SIGTERM, as shells have it."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
 def say(text: str) -> None:
-    """Say something to the user that is not data, in one line whatever is in it."""
+    """Print a message that is not data, on one line whatever is in it."""
     sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()
 
@@ -45,12 +45,12 @@ def say_error(text: str, *, exit_code: int, as_json: bool, detail: dict[str, str
 
 
 def _clean_lines(text: str) -> str:
-    """Escape what does not show; several mistakes stay a line each."""
+    """Escape invisible characters; several mistakes stay a line each."""
     return "\n".join(map(one_line, text.split("\n")))
 
 
 def print_json(data: Any) -> None:
-    """Write one JSON document, whatever is in it: data of others have integers of any size and halves of characters."""
+    """Write one JSON document, also with other people's data: integers of any size, unpaired surrogates."""
     try:
         written = orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError:
@@ -103,7 +103,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, own_da
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that cannot be undone; a no, which is what a script says, ends with exit code 1."""
+    """Ask before something that cannot be undone; a no, which is also the answer of a script, ends with exit code 1."""
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -1,4 +1,4 @@
-"""Every part of a project at a glance, as `penstock status` shows them."""
+"""Every part of a project, as `penstock status` shows them."""
 
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def services(current: Session) -> list[Row]:
 
 
 def _failing(folder: Path) -> str:
-    """Return which connectors have failed and wait to be started again; nothing if none has, or it is no Connect."""
+    """Return which connectors have failed and wait to be restarted; empty if none has, or for another service."""
     from penstock.connect import restarts
 
     failing = [name for name, each in restarts.load(folder).items() if each.again_at is not None]

@@ -1,11 +1,11 @@
-"""Passwords of users who sign in: read from a file that is given, or made up and kept beside the users."""
+"""Passwords of users who sign in: read from a file that is given, or generated and kept beside the users."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 
 def put_password(folder: Path, name: str, given: Path | None, put: Callable[[str], None]) -> Path:
-    """Hand a user's password to `put`, and return the file that has it; a made-up one is kept once `put` took it."""
+    """Pass a user's password to `put`, and return the file that has it; a generated one is kept once `put` took it."""
     import secrets
 
     from penstock.private import write_private

@@ -111,7 +111,7 @@ def _look_for(admin: "Admin", topic: str, partition: int) -> None:
 
 @contextmanager
 def _shown(source: BinaryIO, topic: str) -> "Iterator[Bar | None]":
-    """Show how far it is; whoever types the records is told how instead, and nothing is drawn over what they type."""
+    """Show the progress, or instructions to somebody who types records: nothing is drawn over what they type."""
     if source.isatty():
         say(f"type records for '{topic}', one per line; Ctrl-D ends")
         yield None
@@ -122,7 +122,7 @@ def _shown(source: BinaryIO, topic: str) -> "Iterator[Bar | None]":
 
 @contextmanager
 def _sending(connection: "Connection", acks: Literal["0", "1", "all"]) -> "Iterator[Producer]":
-    """Open a producer; Ctrl-C is told what became of the records before it."""
+    """Open a producer; after Ctrl-C, say what became of the records before it."""
     from penstock.kafka.producer import Producer, ProducerOptions
 
     producer = Producer(connection, ProducerOptions(acks=acks))

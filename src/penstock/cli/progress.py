@@ -23,7 +23,7 @@ _LINE_EVERY_S = 5.0
 
 
 class Bar:
-    """Progress towards a total; `update` may be called as often as one likes."""
+    """Progress towards a total; `update` may be called as often as you like."""
 
     def __init__(self, what: str, unit: Unit = "things") -> None:
         from rich.console import Console
@@ -95,7 +95,7 @@ def bar(what: str, unit: Unit = "things") -> Iterator[Bar]:
 
 @contextmanager
 def workplace(home: Path, what: str) -> Iterator[tuple[Path, Callable[[str, int, int], None]]]:
-    """Return a folder that goes afterwards, and a way to report each step: (what happens, done, in all)."""
+    """Return a folder that is removed afterwards, and a callback for each step: (what happens, done, in all)."""
     make_missing_private(home)
     doing = ""
     with tempfile.TemporaryDirectory(prefix=f"{what}-", dir=home) as place, bar(what) as shown:

@@ -84,7 +84,7 @@ def scenario(
 
 
 def _listed(name: str, about: str) -> dict[str, Any]:
-    """Return a scenario for machines, with the options that say something about it."""
+    """Return a scenario for machines, with the options that it has."""
     from penstock.lab.scenarios.names import BY_HAND
 
     options = _OF_MIDNIGHT if name == _MIDNIGHT else _OF_GAMES
@@ -93,7 +93,7 @@ def _listed(name: str, about: str) -> dict[str, Any]:
 
 
 def _refuse_others(name: str, options: dict[str, Any]) -> None:
-    """Refuse what says nothing about this scenario."""
+    """Refuse options that this scenario does not have."""
     given = [option for option, value in options.items() if value is not None]
     if given:
         about = "is about lineage" if name == _MIDNIGHT else "is about games"

@@ -1,4 +1,4 @@
-"""penstock schema: the schemas of a registry, who could still read them, and what a change would break."""
+"""penstock schema: the schemas of a registry, who can still read them, and what a change would break."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args

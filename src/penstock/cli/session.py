@@ -1,4 +1,4 @@
-"""What every command starts from: the settings, and the cluster they lead to."""
+"""What every command starts with: the settings, and the cluster that they name."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ class Session:
 
     @property
     def settings(self) -> "Settings":
-        """Settle the settings once."""
+        """Load the settings once."""
         if self._settings is None:
             from penstock.cli.output import say
             from penstock.config import settings
@@ -47,7 +47,7 @@ class Session:
         return self._settings
 
     def arguments(self) -> list[str]:
-        """Return the root options again, for a process that must see the same settings; the home folder goes apart."""
+        """Return the root options for a process that needs the same settings; the home folder is passed separately."""
         project = self.settings.project_file
         named = {
             "--project": project.resolve() if project else None,
@@ -77,7 +77,7 @@ class Session:
         return self.cluster(on_progress)
 
     def connection(self) -> "Connection":
-        """Return the way into the cluster that is meant."""
+        """Return the connection to the cluster that is meant."""
         return self.settings.connection()
 
     def live_connection(self) -> "Connection":

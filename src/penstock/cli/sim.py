@@ -186,7 +186,7 @@ def _destination(context: typer.Context, address: str, topic: str, *, by_module:
 
 
 def _checked(model: "Callable[..., Model]", **given: Any) -> "Model":
-    """Make options, and say in one line which of them cannot be used."""
+    """Make options, or raise an error of one line about those that cannot be used."""
     from pydantic import ValidationError
 
     try:

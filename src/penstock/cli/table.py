@@ -1,4 +1,4 @@
-"""penstock table: looking at landed tables, and keeping them in shape."""
+"""penstock table: looking at landed tables, and maintaining them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -126,7 +126,7 @@ def restore(
         return
     is_new = done.version != version  # an Iceberg table has the very snapshot again
     what = f"version {done.version} of {path} holds what version {version} held"
-    what = what if is_new else f"{path} stands at version {version} again"
+    what = what if is_new else f"{path} is at version {version} again"
     say(f"{what}; its pipeline writes what came since again")
 
 

@@ -64,7 +64,7 @@ def _to_file(rows: "pa.Table", form: Kind, output: Path) -> None:
 
 
 def _write_csv(rows: "pa.Table", file: Any) -> None:
-    """Write CSV; what has no place in it, a list or a struct, as JSON."""
+    """Write CSV; lists and structs, which it has no form for, as JSON."""
     import csv
 
     import orjson

@@ -12,7 +12,7 @@ from penstock.terminal import colours_wanted, visible
 _GAP = "  "
 _NARROWEST = 6
 _NAMES = {"batch", "id", "leader", "node", "offset", "partition", "pid", "port"}
-"""Columns, or their last words, whose numbers are names."""
+"""Columns, or the last words of their names, whose numbers are identifiers."""
 _COLOURS = {
     "running": "32",
     "up": "32",
@@ -73,7 +73,7 @@ def _in_one_line(text: str) -> str:
 
 
 def _fitted(widths: list[int], headings: list[int], room: int) -> list[int] | None:
-    """Take from the widest columns until all fit, though no heading is cut; None if that is not enough."""
+    """Narrow the widest columns until all fit, without cutting a heading; None if that is not enough."""
     least = [min(width, max(heading, _NARROWEST)) for width, heading in zip(widths, headings, strict=True)]
     if sum(least) > room:
         return None

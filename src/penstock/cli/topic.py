@@ -1,4 +1,4 @@
-"""penstock topic: making, looking, changing, emptying, deleting, moving."""
+"""penstock topic: creating, listing, changing, emptying and deleting topics, moving their partitions."""
 
 from typing import TYPE_CHECKING, Annotated
 

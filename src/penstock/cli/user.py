@@ -21,7 +21,7 @@ def add(
     password_file: Annotated[Path | None, typer.Option(help="File with the password; generated if left out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Create a user, or give an existing one a new password. It may do nothing until `penstock acl allow`."""
+    """Create a user, or give an existing one a new password. It has no permissions until `penstock acl allow`."""
     from penstock.broker import local_users
     from penstock.config.secrets_folder import SecretsFolder
     from penstock.kafka import users

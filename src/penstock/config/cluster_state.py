@@ -67,7 +67,7 @@ class ClusterState(BaseModel, frozen=True, extra="forbid"):
 
 
 def load(folder: Path) -> ClusterState | None:
-    """Read the file; None where no cluster was made yet. Data without the file are never built upon."""
+    """Read the file; None where no cluster was made yet. Data without the file are never used."""
     safe = "The data are untouched"
     fix = f"Put {FILE} back from a copy, or move {folder} away to start a new cluster"
     found = state_file.load(folder / FILE, CLUSTER, ClusterState, safe=safe, fix=fix)

@@ -1,4 +1,4 @@
-"""Errors of pydantic, reworded for somebody who writes a file and does not know pydantic."""
+"""Errors of pydantic, in words for somebody who writes a file and does not know pydantic."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ _WORDS = {
     "model_attributes_type": "`key: value` lines are needed here",
     "model_type": "`key: value` lines are needed here",
     "path_type": "it must be a path",
-    "string_pattern_mismatch": "it does not have the form that is asked for, {pattern}",
+    "string_pattern_mismatch": "it does not match the form {pattern}",
     "string_too_long": "it must not be longer than {max_length}",
     "string_too_short": "it must not be shorter than {min_length}",
     "string_type": "it must be text",

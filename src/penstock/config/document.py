@@ -22,13 +22,13 @@ _BOOL = "tag:yaml.org,2002:bool"
 _DEEPEST = 50
 _CONTRADICTION = "contradiction"
 _WRONG_SHAPES = {"dict_type", "list_type", "model_attributes_type", "model_type", "string_type", "unknown_kind"}
-"""A word where keys belong, say: nobody knows what is meant, and an example says what is."""
+"""For a plain word where keys belong, for instance: an example shows what is expected."""
 _QUOTED = re.compile(r"""(['"])((?:\\.|(?!\1).)*)\1""")
 """What PyYAML repeats of a file, such as a tag: a password that begins with ! is one. Its own words are in <>."""
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML as people write it: no aliases, no keys that are not text or numbers, no key twice, `on` is a word."""
+    """YAML as people write it: no aliases, only text and numbers as keys, no duplicate keys, and `on` is a word."""
 
     _depth = 0
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's attribute
@@ -86,15 +86,15 @@ def _in_words(error: yaml.MarkedYAMLError) -> str:
     if "quoted scalar" in str(error.context):
         return f"a quote that line {begun} opens is not closed"
     if "'\\t'" in said:
-        return "a tab stands here; indent with spaces"
+        return "there is a tab here; indent with spaces"
     if said == "mapping values are not allowed here":
         return "a colon does not belong here; indent as the lines above, and put text that has a colon in quotes"
     if said == "expected <block end>, but found '<scalar>'":
-        return "text stands behind a closing quote; put text that has quotes in the other kind of quotes"
+        return "there is text after a closing quote; put text that has quotes in the other kind of quotes"
     if said.startswith("expected <block end>"):
         return "this line is indented differently from the lines above that it belongs to"
     if said.startswith("expected '<document start>'"):
-        return "another document begins here, and the file is one"
+        return "another document begins here, and a file holds only one"
     return _QUOTED.sub(_unquoted, said)
 
 

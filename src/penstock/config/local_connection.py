@@ -1,4 +1,4 @@
-"""Ways into a local cluster. Kept apart from starting it, so that a client command loads little."""
+"""Connections to a local cluster. Kept apart from starting it, so that a client command loads little."""
 
 import socket
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _ONE_OF_SEVERAL_S = 3.0
 
 
 def local_connection(folder: Path, user: str | None = None, *, planned_port: int = DEFAULT_PORT) -> Connection:
-    """Return the administrator's way in, or that of a user whom `penstock user add` made.
+    """Return the administrator's connection, or that of a user whom `penstock user add` made.
 
     Where no cluster was made yet, that is the address where `penstock up` would put it.
     """
@@ -96,7 +96,7 @@ def _answers(server: str) -> bool:
 
 
 def internal_connection(folder: Path, known: state.ClusterState) -> Connection:
-    """Return the way in that the nodes use among themselves; on a secure cluster, by certificate."""
+    """Return the connection that the nodes use among themselves; on a secure cluster, by certificate."""
     if not known.secure:
         return Connection(bootstrap_servers=known.bootstrap_servers)
     files = SecretsFolder.of(folder)

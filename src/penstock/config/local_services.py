@@ -1,4 +1,4 @@
-"""Ways to the services of this project. Kept apart from starting them, so that a client command loads little."""
+"""The addresses of this project's services. Kept apart from starting them, so that a client command loads little."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ class ServiceState(BaseModel, frozen=True, extra="forbid"):
         state_file.save(folder / _FILE, SERVICE, self)
 
     def address(self, home: Path) -> ServiceAddress:
-        """Return the way to it."""
+        """Return its address."""
         asks = self.secure or self.login
         # Without a certificate a name would do for whoever listens at another of its addresses.
         host = self.host if self.secure or self.host.lower() != "localhost" else "127.0.0.1"
@@ -87,7 +87,7 @@ def load(home: Path, name: ServiceName) -> ServiceState | None:
 
 
 def local_service(home: Path, name: ServiceName) -> ServiceAddress:
-    """Return the way to a service of this project; raise `NotFound` if it was never started."""
+    """Return the address of a service of this project; raise `NotFound` if it was never started."""
     known = load(home, name)
     if known is None:
         raise never_started(name)

@@ -48,7 +48,7 @@ class ExternalCluster(Connection):
     type: Literal["external"] = Field("external", description="Penstock connects to this cluster.")
 
     def connection(self) -> Connection:
-        """Return the way in, without the project's own keys."""
+        """Return the connection, without the project's own keys."""
         return Connection(
             bootstrap_servers=self.bootstrap_servers,
             security=self.security,

@@ -29,7 +29,7 @@ class SecretsFolder:
 
     @property
     def ca_key(self) -> Path:
-        """The CA's key: who has it can make nodes."""
+        """The CA's key: whoever has it can make nodes."""
         return self.folder / "ca.key"
 
     def node_pem(self, node_id: int) -> Path:
@@ -37,18 +37,18 @@ class SecretsFolder:
         return self.folder / f"node-{node_id}.pem"
 
     def password_file(self, user: str) -> Path:
-        """Return where a user's password is kept. The name is checked, so that it leads nowhere else."""
+        """Return where a user's password is kept. The name is checked, so that it cannot lead to another folder."""
         if not USER_NAME.fullmatch(user):
             raise BadInput(f"'{user}' is not a user name: letters, digits, dot, dash and underscore, 63 at most")
         return self.folder / "users" / f"{user}.password"
 
     def new_password(self, user: str) -> Path:
-        """Make up a password and keep it."""
+        """Generate a password and keep it."""
         path = self.password_file(user)
         write_password(path)
         return path
 
 
 def write_password(path: Path) -> None:
-    """Make up a password and keep it in a file."""
+    """Generate a password and keep it in a file."""
     write_private(path, (secrets.token_urlsafe(24) + "\n").encode())

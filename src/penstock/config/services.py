@@ -26,7 +26,7 @@ class ServiceModel(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     host: str = Field(
         "127.0.0.1",
         pattern=r"^[A-Za-z0-9.-]+$",
-        description="Name or IPv4 address to listen on; other than the loopback it takes a secure cluster.",
+        description="Name or IPv4 address to listen on; any address but the loopback requires a secure cluster.",
     )
     port: int | None = Field(None, description="Port to listen on.")
     has_login: ClassVar[bool] = True
@@ -34,11 +34,11 @@ class ServiceModel(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     always_asks: ClassVar[bool] = False
     """Whether it asks for a login on any cluster."""
     acts_as_user: ClassVar[bool] = False
-    """Whether it uses Kafka as its user does, so that it asks for a login wherever Kafka does."""
+    """Whether it acts in Kafka as the user who started it, so that it asks for a login wherever Kafka does."""
     acts_elsewhere: ClassVar[bool] = False
-    """Whether it so uses further clusters and the registry, too."""
+    """Whether it also does that in further clusters and the registry."""
     usual_port: ClassVar[int | None] = None
-    """What it takes if no port is named and this one is free; else, and if there is none, a free one."""
+    """The port that it takes if none is named and this one is free; otherwise a free one."""
 
     @property
     def is_local(self) -> bool:
@@ -64,7 +64,7 @@ class OwnService(ServiceModel):
 
 
 class RegistryDatabase(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
-    """A PostgreSQL that keeps the schemas, instead of a file in the home folder."""
+    """A PostgreSQL that stores the schemas, instead of a file in the home folder."""
 
     url: str = Field(description="postgresql://HOST:PORT/DATABASE, without user and password.")
     username: str = Field(min_length=1, description="User of the database.")
@@ -140,7 +140,7 @@ class ConsoleService(OwnService):
 
 
 class SimulatorService(OwnService):
-    """Superhero combat without an end: a game server, and bots that play on it."""
+    """Endless superhero combat: a game server, and bots that play on it."""
 
     has_login: ClassVar[bool] = False
     port: int | None = Field(None, ge=0, le=65_535, description="Port of the game server; a free one if left out.")
@@ -158,7 +158,7 @@ class SimulatorService(OwnService):
     @field_validator("state")
     @classmethod
     def _names_its_password(cls, value: str | None) -> str | None:
-        """Refuse a password: the address is on the command line of a server, where everybody sees it."""
+        """Refuse a password: the address is on a server's command line, which everybody can read."""
         place, _, options = (value or "").removeprefix("redis://").partition("?")
         given = parse_qs(options).get("password", [])
         if ":" in place.rpartition("@")[0] or "@" in options or not all(map(_NAMED_SECRET.match, given)):

@@ -66,7 +66,7 @@ class Settings:
 
     @property
     def home(self) -> Path:
-        """The folder for data and secrets; one that nobody has named must not be in a stranger's hands."""
+        """The folder for data and secrets; unless it was named, it must not belong to a stranger."""
         if not self.home_is_named:
             parent = self.home_folder.parent
             require_trusted(parent, self._named("home", self.home_folder))
@@ -81,7 +81,7 @@ class Settings:
         return _written(option, value, on_command_line=self.on_command_line)
 
     def connection(self) -> Connection:
-        """Return the way into the cluster that is meant, external or local."""
+        """Return the connection to the cluster that is meant, external or local."""
         if self.external is not None:
             return self.external
         return self._local_connection
@@ -132,7 +132,7 @@ class Settings:
 
     @property
     def has_login(self) -> bool:
-        """Whether Kafka knows who acts with these settings; it is not asked."""
+        """Whether these settings have a login for Kafka, which is not contacted."""
         if self.external is not None:
             return self.external.knows_clients
         known = cluster_state.load(self.home / "broker")
@@ -140,7 +140,7 @@ class Settings:
 
     @property
     def has_logins_elsewhere(self) -> bool:
-        """Whether a further cluster, or the registry, knows who acts with these settings."""
+        """Whether these settings have a login for a further cluster, or for the registry."""
         if any(each.knows_clients for each in self.project.clusters.values()):
             return True
         try:
@@ -207,7 +207,7 @@ def connection(
 
 
 def _nearest_project_file(*, on_command_line: bool) -> tuple[Path | None, tuple[Path, ...]]:
-    """Find the file, and those that are nearer and somebody else's; it says where data and logins go.
+    """Find the file, and nearer ones that belong to somebody else; it decides where data and logins go.
 
     Anybody can put one into /tmp, which must not keep others from working. One of ours that others may change was
     meant, so to go on without it would be another cluster than the user thinks.
@@ -226,19 +226,19 @@ def _nearest_project_file(*, on_command_line: bool) -> tuple[Path | None, tuple[
 
 
 def _written(option: str, value: object, *, on_command_line: bool) -> str:
-    """Write an option as somebody types it who runs a command, or calls `penstock.connection`."""
+    """Write an option as it is typed for a command, or for `penstock.connection`."""
     return f"--{option} {value}" if on_command_line else f'penstock.connection({option}="{value}")'
 
 
 def require_trusted(place: Path, option: str = "", *, safe: str = "It was not used") -> None:
-    """Refuse what nobody has named, by the option if there is one, and somebody else could have put there."""
+    """Refuse a file or folder that nobody has named and that somebody else could have put there."""
     if (why := distrust(place)) is not None:
         fix = f"If it is meant: {option}" if option else ""
         raise BadInput(f"{place} {why}, so it is not trusted", safe=safe, fix=fix)
 
 
 def cache_folder() -> Path:
-    """Return the folder for what all projects of this user share, and what can be had again."""
+    """Return the folder of what all projects of this user share and what can be downloaded again."""
     named, base = os.environ.get("PENSTOCK_CACHE"), os.environ.get("XDG_CACHE_HOME")
     return Path(named) if named else (Path(base) if base else Path.home() / ".cache") / "penstock"
 
@@ -282,7 +282,7 @@ def _registry_at(address: str) -> Registry:
 
 
 def _security_from_environment() -> Security | None:
-    """Read PENSTOCK_SECURITY_TYPE and its fellows; a secret's variable is named, its value is not read here."""
+    """Read PENSTOCK_SECURITY_TYPE and its companions; a secret's variable is named, its value is not read here."""
     names = [name for name, value in os.environ.items() if name.startswith(_SECURITY_PREFIX) and value]
     if not names:
         return None

@@ -1,4 +1,4 @@
-"""Files that say what something was made or started with: written whole, with a version, for their owner alone."""
+"""Files that record what something was made or started with: written whole, with a version, for their owner alone."""
 
 from pathlib import Path
 from typing import TypeVar

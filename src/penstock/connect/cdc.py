@@ -48,7 +48,7 @@ _LOOK_EVERY_S = 0.3
 class Capture(BaseModel, frozen=True, extra="forbid"):
     """Tables of one database whose changes are captured."""
 
-    name: str = Field(description="Its name: that of the connector, and what the names of topics begin with.")
+    name: str = Field(description="Its name, which is also the connector's, and the prefix of its topics.")
     server: Server = Field(description="Where the database is.")
     tables: list[str] = Field(description="The tables, with their schemas.")
 
@@ -63,7 +63,7 @@ class Capture(BaseModel, frozen=True, extra="forbid"):
 
 
 class SlotStatus(BaseModel, frozen=True):
-    """How the replication slot of a capture is, as its database says."""
+    """The state of a capture's replication slot, as the database reports it."""
 
     slot: str = Field(description="Name of the slot, and of the publication.")
     state: Literal["active", "nobody reads it", "lost", "missing", "unknown"] = Field(
@@ -79,7 +79,7 @@ class SlotStatus(BaseModel, frozen=True):
 
 
 def slot_status(capture: Capture, statement_timeout_ms: int | None = None) -> SlotStatus:
-    """Ask the database of a capture; one that does not answer, or not let us in, is said to be so."""
+    """Ask the database of a capture; if it does not answer or refuses the login, the status says so."""
     update = {} if statement_timeout_ms is None else {"statement_timeout": statement_timeout_ms}
     try:
         server = capture.server.model_copy(update=update)
@@ -173,7 +173,7 @@ class Captures:
             raise
 
     def lock_of(self, name: str) -> Path:
-        """Name the file that is held by whoever adds or removes a capture, or restarts its snapshot."""
+        """Return the lock file of adding or removing a capture, and of restarting its snapshot."""
         return self._folder / f"{name}.lock"
 
     def _alone(self, name: str) -> AbstractContextManager[None]:
@@ -330,7 +330,7 @@ class Captures:
             time.sleep(_LOOK_EVERY_S)
 
     def _wait_until_gone(self, name: str) -> None:
-        """Wait until the worker has heard of the removal, which it hears of from its topic: until then it may read."""
+        """Wait until the worker has seen the removal, which it reads from its topic: until then it may still read."""
         until = time.monotonic() + _READY_S
         while name in {each.name for each in self.client.connectors()}:
             if time.monotonic() > until:
@@ -343,9 +343,9 @@ class Captures:
 
 
 def forgetful_topics(capture: Capture, admin: Admin) -> dict[str, str]:
-    """Return the topics of a capture that delete changes, each with the setting that has it do so.
+    """Return the topics of a capture that delete changes, each with the setting that causes it.
 
-    A mirror cannot be filled from one of them again. A topic that nobody lets us look at is not judged.
+    A mirror cannot be filled from one of them again. A topic whose settings we may not read is left out.
     """
     found = dict[str, str]()
     for topic in map(capture.topic, capture.tables):
@@ -358,7 +358,7 @@ def forgetful_topics(capture: Capture, admin: Admin) -> dict[str, str]:
 
 
 def _make_topic(admin: Admin, topic: str) -> None:
-    """Have a topic of one partition: changes of all keys in one order, without which no truncate could be applied."""
+    """Create a topic of one partition, which keeps changes of all keys in order: applying a truncate needs that."""
     preferred: dict[str, str | int | bool] = {"max.message.bytes": 100_000_000, **_KEEPING}
     count = topics.ensure(admin, topic, TopicSpec(partitions=1), preferred=preferred)
     if count > 1:
@@ -370,7 +370,7 @@ def _make_topic(admin: Admin, topic: str) -> None:
 
 
 def _say_it_is_empty(admin: Admin, topic: str) -> None:
-    """Truncate in a topic that has changes already: the snapshot that follows has all rows of the table.
+    """Send a truncate to a topic that has changes already: the snapshot that follows has all rows of the table.
 
     It does not have those that were deleted before it, and no change will ever take them out.
     """

@@ -1,4 +1,4 @@
-"""Asking a worker of Kafka Connect, in its REST interface.
+"""A client of Kafka Connect's REST interface.
 
 A worker that does not answer is `BrokerUnavailable`. While its group is rebalancing it refuses with 409, and is asked
 again for a while. Settings are judged by the worker before anything is made of them; its complaints name the keys. No
@@ -30,7 +30,7 @@ _SUCCESS = range(200, 300)
 
 
 class Connector(BaseModel, frozen=True):
-    """A connector and how it is."""
+    """A connector and its state."""
 
     name: str = Field(description="Its name.")
     type: str = Field(description="source or sink.")
@@ -51,7 +51,7 @@ class Connector(BaseModel, frozen=True):
 
     @property
     def cause(self) -> str:
-        """The last cause in the trace, which came first; nothing if nothing has failed."""
+        """The root cause in the trace, which is its last one; empty if nothing has failed."""
         lines = self.trace.splitlines()
         causes = [line.strip() for line in lines if line.startswith("Caused by:")] or lines[:1]
         return causes[-1].removeprefix("Caused by:").strip().rstrip(".")[:_LONGEST_CAUSE] if causes else ""
@@ -101,19 +101,19 @@ class ConnectClient:
         return found
 
     def offsets(self, name: str) -> list[dict[str, Any]]:
-        """Return how far a connector has got, in its own words."""
+        """Return a connector's offsets, in its own format."""
         found: list[dict[str, Any]] = self._ask("GET", f"/connectors/{_part(name)}/offsets").get("offsets", [])
         return found
 
     def complaints(self, config: Mapping[str, str]) -> dict[str, list[str]]:
-        """Let the worker judge settings; return its complaints by key, none if it would take them."""
+        """Let the worker validate settings; return its complaints by key, empty if it would accept them."""
         if (problem := self._without_plugin(config.get("connector.class"))) is not None:
             return {"connector.class": [problem]}
         found = {each["value"]["name"]: each["value"]["errors"] for each in self._judged(config)}
         return {name: errors for name, errors in found.items() if errors}
 
     def secret_settings(self, config: Mapping[str, str]) -> set[str]:
-        """Return which of these settings are secrets, as the plugin itself says; none of a plugin that is not there."""
+        """Return which of these settings are secrets, as the plugin says; empty if the plugin is missing."""
         if self._without_plugin(config.get("connector.class")) is not None:
             return set()
         secrets = {each["value"]["name"] for each in self._judged(config) if each["definition"]["type"] == "PASSWORD"}
@@ -137,24 +137,24 @@ class ConnectClient:
         return found
 
     def require_valid(self, config: Mapping[str, str]) -> None:
-        """Raise `BadInput` with a line's worth of complaints, each with its key."""
+        """Raise `BadInput` with all complaints in one line, each with its key."""
         found = self.complaints(config)
         if found:
             listed = "; ".join(f"{name}: {' '.join(errors)}" for name, errors in found.items())
             raise BadInput(f"the worker refuses these settings: {listed}", safe="Nothing was created")
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
-        """Make a connector, or give it other settings; what the worker would refuse is refused first."""
+        """Create a connector, or change its settings; raise before that if the worker would refuse them."""
         config = {**config, "name": name}
         self.require_valid(config)
         self._ask("PUT", f"/connectors/{_part(name)}/config", config)
 
     def pause(self, name: str) -> None:
-        """Let its tasks wait; they keep what they hold."""
+        """Pause its tasks; they keep what they hold."""
         self._ask("PUT", f"/connectors/{_part(name)}/pause")
 
     def resume(self, name: str) -> None:
-        """Let it go on."""
+        """Resume it."""
         self._ask("PUT", f"/connectors/{_part(name)}/resume")
 
     def stop(self, name: str) -> None:
@@ -191,7 +191,7 @@ class ConnectClient:
             answer = None
             if status in _SUCCESS:
                 raise BadInput(
-                    f"{self.address.url} does not answer as Kafka Connect does", fix="Look at the address"
+                    f"{self.address.url} does not answer as Kafka Connect does", fix="Check the address"
                 ) from None
         if status in _SUCCESS:
             return answer

@@ -1,4 +1,4 @@
-"""Connectors as the project file has them: planned first, made after; secrets go by name only."""
+"""Connectors as the project file has them: planned first, then made; secrets are passed by name only."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -31,11 +31,11 @@ class Step(BaseModel, frozen=True):
 def with_named_secrets(
     name: str, config: Mapping[str, str], home: Path, base: Path = Path(), *, known: Collection[str] = ()
 ) -> dict[str, str]:
-    """Put secrets where the worker reads them by name, and return the settings with these names in their place.
+    """Store secrets where the worker reads them by name, and return the settings with these names instead.
 
     A secret is given as env:NAME or file:PATH. One that is written out is refused: settings are in a topic, and
-    everybody who may ask the worker sees them. Which settings are secrets their names tell; `known` are those that the
-    plugin says are, too.
+    everybody who may ask the worker sees them. Names of settings show which ones are secrets; `known` are further ones,
+    according to the plugin.
     """
     folder = _folder(home)
     found = dict(config)

@@ -1,4 +1,4 @@
-"""What a PostgreSQL must have before its changes can be captured, each lack with the statement that fixes it."""
+"""What a PostgreSQL needs before its changes can be captured, with the statement that fixes each problem."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class Slot:
 
 
 def capture_problems(connection: "psycopg.Connection[Any]", tables: list[str], slot: str) -> list[CaptureProblem]:
-    """Return all that is in the way; nothing is changed."""
+    """Return all problems; nothing is changed."""
     found = list[CaptureProblem]()
     (wal_level,) = connection.execute("SHOW wal_level").fetchone() or ("",)
     if wal_level != "logical":
@@ -157,7 +157,7 @@ def _problems_of_identity(shown: str, identity: str) -> Iterator[CaptureProblem]
 
 
 def warnings(connection: "psycopg.Connection[Any]", tables: list[str]) -> list[str]:
-    """Return what keeps no table from being captured, and is worth a word."""
+    """Return warnings: what prevents no capture and should still be known."""
     found = [
         f"whether a null in {columns} of {shown} is one, or a large value that stays the same, changes do not"
         f" say: they become dead letters. To have none, run: ALTER TABLE {shown} REPLICA IDENTITY FULL"
@@ -184,7 +184,7 @@ def named_tables(connection: "psycopg.Connection[Any]", tables: list[str]) -> li
 
 
 def generated_columns(connection: "psycopg.Connection[Any]", tables: list[str]) -> list[str]:
-    """Return the columns that the database works out itself, each with its table: they are not in its log."""
+    """Return generated columns, each with its table: they are not in the database's log."""
     found = [str(name) for (name,) in connection.execute(_GENERATED, [tables]).fetchall()]
     connection.rollback()
     return found

@@ -1,4 +1,4 @@
-"""What the watch of a project's connectors did: which have failed, and how often each was started again."""
+"""What the watch of a project's connectors has done: which have failed, and how often each was started again."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ class Restarts(BaseModel, frozen=True):
 
 
 def load(folder: Path) -> dict[str, Restarts]:
-    """Return what is on record in Connect's folder, by connector; nothing of one that never failed."""
+    """Return what is on record in Connect's folder, by connector; empty for one that never failed."""
     try:
         found = read_versioned(folder / _FILE, SERVICE)
         return {name: Restarts.model_validate(each) for name, each in found.get("connectors", {}).items()}

@@ -1,4 +1,4 @@
-"""The program beside a worker of Connect that starts what has failed again, for Connect itself never does.
+"""The program beside a worker of Connect that starts what has failed again, because Connect itself never does.
 
 The pause before each try grows to a minute, and starts over after a connector has run well for as long. One that
 somebody has paused or stopped is left alone. What was done is on record for `penstock connect list` and `show`.
@@ -37,7 +37,7 @@ class _Watched:
 
 
 class Watch:
-    """Looks at all connectors of a worker, now and then."""
+    """Checks all connectors of a worker regularly."""
 
     def __init__(self, client: ConnectClient, folder: Path) -> None:
         self._client = client
@@ -85,7 +85,7 @@ class SnapshotWatch:
     def look(self) -> None:
         """Restart what was interrupted; go on with what an earlier watch has left half done.
 
-        Raise what the first capture says that this does not work for, once all have been looked at.
+        Raise the first capture's error once all have been checked.
         """
         failures = list[PenstockError]()
         for name in self._captures.names():
@@ -134,7 +134,7 @@ def run(home: Path, open_admin: Callable[[], Admin]) -> None:
 
 
 class _Trouble(AbstractContextManager[None]):
-    """Reports a failure once, and again when it is another one: the worker or Kafka is not up yet, or away."""
+    """Reports a failure once, and again only if it changes: the worker or Kafka may still be starting, or be down."""
 
     def __init__(self, what: str) -> None:
         self._what = what

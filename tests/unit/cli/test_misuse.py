@@ -32,7 +32,7 @@ from penstock.operate.status import Status
         ),
         (
             "topic create a b",
-            "unexpected extra argument(s) (b); put what has spaces in quotes. See: penstock topic create",
+            "unexpected extra argument(s) (b); put values with spaces in quotes. See: penstock topic create",
         ),
         (
             "dead discard orders.dead",
@@ -45,16 +45,16 @@ from penstock.operate.status import Status
         ("--bootstrap nonsense topic list", "--bootstrap: a server is named as host:port, without a user or"),
         ("topic list --nosuch", "no such option: --nosuch. See: penstock topic list --help"),
         ("topic list --internl", "no such option: --internl. Did you mean --internal? See: penstock topic list --help"),
-        ("topic list --home x", "--home stands before the command, as in: penstock --home FOLDER topic list. See: "),
+        ("topic list --home x", "--home goes before the command, as in: penstock --home FOLDER topic list. See: "),
         (
             "topic list --bootstrap-server h:1",
-            "--bootstrap stands before the command, as in: penstock --bootstrap HOST",
+            "--bootstrap goes before the command, as in: penstock --bootstrap HOST",
         ),
         ("topic delete orders --force", "no such option: --force. Did you mean --yes? See: penstock topic delete"),
         ("consume orders --from-beginning", "no such option: --from-beginning. Did you mean --from? See: "),
         (
             "produce --topic orders",
-            "no such option: --topic. It has no name here, write: penstock produce TOPIC [FILE]",
+            "no such option: --topic. It is given without an option, as in: penstock produce TOPIC [FILE]",
         ),
         ("topic show orders", "no such command 'show'. Did you mean 'describe'? See: penstock topic --help"),
         ("group rm orders", "no such command 'rm'. Did you mean 'delete'? See: penstock group --help"),
@@ -132,7 +132,7 @@ def test_a_command_that_is_named_at_the_end_can_be_copied_without_a_dot(typed: s
 def test_json_before_the_command_is_answered_with_its_place() -> None:
     said = CliRunner().invoke(app, ["--json", "topic", "list"], prog_name="penstock")
 
-    expected = "--json stands behind the command, as in: penstock status --json. See: penstock --help"
+    expected = "--json goes after the command, as in: penstock status --json. See: penstock --help"
     assert expected == json.loads(said.stderr)["error"]
 
 
@@ -349,7 +349,7 @@ def test_connectors_in_a_file_without_connect_are_not_left_out_silently(tmp_path
     file.write_text(f"services: {{connect: }}\n{file.read_text()}")
     beside = CliRunner().invoke(app, ["--project", str(file), "up", "--dry-run"], prog_name="penstock")
 
-    assert "warning: the connectors lines are left out, for the project has no Kafka Connect" in without.stderr
+    assert "warning: the connectors lines are left out, because the project has no Kafka Connect" in without.stderr
     assert "lines" not in without.stdout
     assert "warning" not in beside.stderr
     assert "lines" in beside.stdout

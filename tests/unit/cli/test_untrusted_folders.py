@@ -163,7 +163,7 @@ def test_csv_on_a_terminal_is_shown_and_not_obeyed(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("a: {b: 1\nc: 2\n", "a bracket that line 1 opens is not closed"),
-        ("a:\n\tb: 1\n", "a tab stands here"),
+        ("a:\n\tb: 1\n", "there is a tab here"),
         ("a: b\nc\n", "could not find expected ':'"),
     ],
 )

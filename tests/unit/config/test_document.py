@@ -133,11 +133,11 @@ def test_a_broken_file_is_refused_with_the_line_where_it_breaks(file: Path) -> N
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("a: 1\n\tb: 2\n", ":2:1: not valid YAML: a tab stands here; indent with spaces"),
+        ("a: 1\n\tb: 2\n", ":2:1: not valid YAML: there is a tab here; indent with spaces"),
         ("a: 1\n b: 2\n", ":2:3: not valid YAML: a colon does not belong here; indent as the lines above"),
-        ('a: "x = "y""\n', ":1:10: not valid YAML: text stands behind a closing quote"),
+        ('a: "x = "y""\n', ":1:10: not valid YAML: there is text after a closing quote"),
         ("a:\n - b: 1\n   - c: 2\n", ":3:4: not valid YAML: this line is indented differently from the lines above"),
-        ('{"a": 1}\n{"a": 2}\n', ":2:1: not valid YAML: another document begins here, and the file is one"),
+        ('{"a": 1}\n{"a": 2}\n', ":2:1: not valid YAML: another document begins here, and a file holds only one"),
         ('a: "x\nb: 1\n', ":3:1: not valid YAML: a quote that line 1 opens is not closed"),
     ],
 )

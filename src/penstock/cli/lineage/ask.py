@@ -40,7 +40,7 @@ def of(
     row: Row = "",
     as_json: Json = False,
 ) -> None:
-    """Show where data come from and what comes of them, with the batches and offsets of Penstock's pipelines."""
+    """Show where data come from and what is made from them, with the batches and offsets of Penstock's pipelines."""
     if row:
         show_origins(asked, subject(asked, what), row, window(since, until), as_json=as_json)
         return
@@ -73,7 +73,7 @@ def to(
     picture: Picture = None,
     as_json: Json = False,
 ) -> None:
-    """Show what comes of data: what breaks if they change."""
+    """Show what is made from data: what breaks if they change."""
     _show(asked, what, "DOWNSTREAM", depth, by, window(since, until), picture, as_json=as_json)
 
 
@@ -86,7 +86,7 @@ def columns(
     until: Until = "",
     as_json: Json = False,
 ) -> None:
-    """Show which columns those of a dataset are made of, and which decide over its rows."""
+    """Show which columns those of a dataset are made of, and which ones decide its rows."""
     from penstock.lineage.shapes.parameters import DatasetLineageQuery
     from penstock.lineage.subjects import column_rows
 
@@ -126,7 +126,7 @@ def runs(
         Literal["UNKNOWN", "STARTED", "SUCCEEDED", "FAILED", "KILLED"] | None,
         typer.Option(case_sensitive=False, help="Only runs with this status."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=50, help="The latest so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=50, help="How many, the latest first.")] = 20,
     since: Since = "30d",
     until: Until = "",
     as_json: Json = False,

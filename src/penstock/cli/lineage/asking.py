@@ -31,10 +31,8 @@ What = Annotated[
         help="Name of a dataset or a job, or its end; dataset:NUMBER, job:NUMBER; id of a run or operation."
     ),
 ]
-Since = Annotated[
-    str, typer.Option(help="About what happened from then on: 30d, 12h, or a time such as 2026-03-01T12:00Z.")
-]
-Until = Annotated[str, typer.Option(help="About what happened until then.", show_default="now")]
+Since = Annotated[str, typer.Option(help="Only what happened since: 30d, 12h, or a time such as 2026-03-01T12:00Z.")]
+Until = Annotated[str, typer.Option(help="Only what happened until then.", show_default="now")]
 Url = Annotated[
     str,
     typer.Option(envvar="PENSTOCK_LINEAGE_URL", help="Ask a service that penstock lineage serve runs, not a store."),
@@ -59,7 +57,7 @@ def _questions(
             yield found
         return
     if store:
-        raise BadInput("say --store or --url, not both")
+        raise BadInput("give --store or --url, not both")
     token = None
     if token_file is not None:
         token = Secret.parse(f"file:{token_file}")

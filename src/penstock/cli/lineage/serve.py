@@ -18,10 +18,10 @@ Name = Annotated[str, typer.Argument(help="Name of the user.")]
 def serve(
     context: typer.Context,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; other than the loopback it takes a sign-in.")
+        str, typer.Option(help="Address to listen on; any address but the loopback requires sign-in.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    sign_in: Annotated[bool, typer.Option("--sign-in", help="Have people sign in on this machine, too.")] = False,
+    sign_in: Annotated[bool, typer.Option("--sign-in", help="Require sign-in on this machine, too.")] = False,
     oidc_file: Annotated[
         Path | None, typer.Option(help="YAML file about an OpenID provider, by which people sign in.")
     ] = None,
@@ -53,7 +53,7 @@ def add(
     password_file: Annotated[Path | None, typer.Option(help="File with the password; generated if left out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Let somebody sign in, or give them another password."""
+    """Add a user, or change a user's password."""
     from penstock.lineage.sign_in.passwords import UsersFile
 
     folder = _folder(context)
@@ -66,7 +66,7 @@ def add(
 
 @users.command("list")
 def list_(context: typer.Context, as_json: Json = False) -> None:
-    """List who may sign in."""
+    """List the users."""
     from penstock.lineage.sign_in.passwords import UsersFile
 
     names = UsersFile.of(_folder(context)).names()
@@ -82,7 +82,7 @@ def list_(context: typer.Context, as_json: Json = False) -> None:
 
 @users.command()
 def remove(context: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Take away somebody's sign-in; all their tokens end with it."""
+    """Remove a user and all of the user's tokens."""
     from penstock.lineage.sign_in.passwords import UsersFile
 
     folder = _folder(context)

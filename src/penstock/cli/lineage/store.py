@@ -1,4 +1,4 @@
-"""The lineage store: filling it, bringing it up to date, cleaning it."""
+"""The lineage store: filling it, migrating it, cleaning it."""
 
 import datetime
 from typing import Annotated, Literal
@@ -48,7 +48,7 @@ def start(
     from penstock.lineage.gateway.options import LINEAGE_TOPIC
 
     if topic and pattern:
-        raise BadInput("say --topic or --pattern, not both")
+        raise BadInput("give --topic or --pattern, not both")
     address = store_address(context, store, password, ca_file, partition_by=partition_by)
     batch = {"max_events": max_events, "max_bytes": max_bytes, "max_wait": max_wait}
     settings = session(context).settings
@@ -80,7 +80,7 @@ def clean(
     ca_file: CaOption = "",
     as_json: Json = False,
 ) -> None:
-    """Remove runs, operations, reads and writes that ended longer ago than --keep; what still runs stays."""
+    """Remove runs, operations, reads and writes that ended longer ago than --keep; whatever still runs stays."""
     from penstock.clock import clock
     from penstock.quantities import parse_duration_ms
 

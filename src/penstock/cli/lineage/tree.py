@@ -17,7 +17,7 @@ _WAYS = {"from": "comes from", "to": "goes to"}
 
 
 def print_tree(graph: "Graph", start: str, title: str, ways: Sequence[str]) -> int:
-    """Write where something comes from and what comes of it; return how many nodes that are.
+    """Print where something comes from and what is made from it; return the number of nodes.
 
     What was shown above is not shown again, so a cycle ends.
     """
@@ -51,7 +51,7 @@ def print_tree(graph: "Graph", start: str, title: str, ways: Sequence[str]) -> i
 
 
 def _grow(graph: "Graph", branch: "Tree", key: str, way: str, seen: set[str]) -> None:
-    """Add all that is behind a node; bounded, since thousands of lines tell nobody anything."""
+    """Add everything behind a node; bounded, because nobody reads thousands of lines."""
     from rich.text import Text
 
     waiting = [(branch, key)]

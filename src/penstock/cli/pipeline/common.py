@@ -23,7 +23,7 @@ Master = Annotated[str, typer.Option(help="Spark's master, such as local[*,4] or
 
 
 def load_and_warn(file: Path, *, once: bool = False, stream: bool = False, master: str = "local") -> "PipelineSpec":
-    """Read a pipeline file, and say what in it looks like a mistake; a function that is not there is refused."""
+    """Read a pipeline file, and warn of what looks like a mistake; a missing function is refused."""
     from penstock.pipeline.load import load_with_warnings
     from penstock.private import distrust
 
@@ -36,7 +36,7 @@ def load_and_warn(file: Path, *, once: bool = False, stream: bool = False, maste
 
 
 def print_account(status: "Status") -> None:
-    """Show what went where: each sink's account, and the rows that broke each expectation."""
+    """Show what each sink got, and the rows that broke each expectation."""
     counts = f"{plural(status.events, 'event')}, {plural(status.dead, 'dead letter')}"
     say(f"pipeline '{status.pipeline}' {status.state}: {counts}")
     rows = [[name, each.read, each.written, each.dead, each.dropped] for name, each in status.sinks.items()]

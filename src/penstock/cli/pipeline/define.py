@@ -45,7 +45,7 @@ def new(
         fix = f"Write it as: penstock pipeline new {plain}" if plain else ""
         raise BadInput("a pipeline's name has lower-case letters, digits and dashes, at most 63", fix=fix)
     if topic and from_topic:
-        raise BadInput("say --topic or --from-topic, not both")
+        raise BadInput("give --topic or --from-topic, not both")
     if like and (topic or from_topic):
         raise BadInput("--like takes the topics of the example: leave out --topic and --from-topic")
     path, home = Path(f"{name}.yaml"), session(context).settings.home

@@ -1,4 +1,4 @@
-"""Spark's JVM for a preview, launched before the pipeline file is understood: by then it is half way up.
+"""Spark's JVM for a preview, launched before the pipeline file is understood: by then it has half started.
 
 Whether Spark is needed is known only after half a second of imports. Until then it is guessed by the file's text: one
 that has SQL and was never previewed without Spark needs it, for Spark has to analyse the SQL at least. A guess that is

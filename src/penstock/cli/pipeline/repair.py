@@ -1,4 +1,4 @@
-"""Get a stopped pipeline going again: what is skipped is shown first, and recorded."""
+"""Get a stopped pipeline going again: whatever is skipped is shown first, and recorded."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -30,7 +30,7 @@ def run(
     from penstock.operate.driver import run as drive
 
     if once and stream:
-        raise BadInput("say --once or --stream, not both")
+        raise BadInput("give --once or --stream, not both")
     spec = load_and_warn(file, once=once, stream=stream, master=master)
     with run_display() as show:
         status = drive(spec, session(context).settings, file, show=show, master=master)
@@ -124,7 +124,8 @@ def stop(
             forced = stop_supervisor(name, session(context).settings, timeout_s)
     except KeyboardInterrupt as interrupt:
         interrupt.add_note(
-            f"pipeline '{name}' was told to stop and ends after its batch. Look with: penstock pipeline status {name}"
+            f"pipeline '{name}' was asked to stop and ends after its current batch. See: penstock pipeline"
+            f" status {name}"
         )
         raise
     say(f"pipeline '{name}' stopped" + (", by force; nothing is lost or doubled" if forced else ""))

@@ -103,8 +103,10 @@ def list_(context: typer.Context, as_json: Json = False) -> None:
 def logs(
     context: typer.Context,
     name: Name,
-    spark: Annotated[bool, typer.Option("--spark", help="What Spark said, instead of the driver.")] = False,
-    steps: Annotated[bool, typer.Option("--steps", help="What the steps printed, instead of the driver.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Spark's log, instead of the driver's.")] = False,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="What the steps printed, instead of the driver's log.")
+    ] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing lines as they arrive.")] = False,
 ) -> None:
