@@ -1,4 +1,4 @@
-"""What was done under which action id, on the disk: a console that is started again still knows it."""
+"""Which actions were done, by their ids, on disk: a restarted console still knows them."""
 
 import sqlite3
 from contextlib import closing
@@ -35,7 +35,7 @@ class ActionLog:
         self._is_made = False
 
     def begin(self, who: str, action_id: str, asked: str) -> RecordedAction | None:
-        """Put an action on record before it is done; return what there is if it was begun before."""
+        """Record an action before it is done; return the earlier record if it was begun before."""
         with closing(self._open()) as log:
             found = log.execute(
                 "SELECT asked, status, body FROM actions WHERE who = ? AND action_id = ?", (who, action_id)
@@ -53,7 +53,7 @@ class ActionLog:
         )
 
     def forget(self, who: str, action_id: str) -> None:
-        """Strike an action off that came to nothing."""
+        """Forget an action that came to nothing."""
         self._do("DELETE FROM actions WHERE who = ? AND action_id = ?", (who, action_id))
 
     def _do(self, statement: str, values: tuple[object, ...]) -> None:

@@ -1,9 +1,9 @@
 """Idempotent actions: a request with an action id that is known gets the first answer again.
 
-A double click, and a client that repeats a request because the answer got lost, so change nothing more. Answers are
-kept on the disk, the newest thousand, so they outlive the console; what failed is not kept, for nothing came of it. Of
-an action that was cut off, or whose answer is too long or a secret, only that it was begun is kept: it is not done
-again, either.
+A double click, and a client that repeats a request because the answer got lost, therefore change nothing twice. Answers
+are kept on the disk, the newest thousand, so they outlive the console; failures are not kept, because they changed
+nothing. For an action that was interrupted, or whose answer is too long or secret, only its beginning is kept: it is
+not done again either.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class _UnderWay:
 
 
 class Actions:
-    """What was done, and what is under way, by who asked for it and the id that they gave it."""
+    """Finished and running actions, by who asked for them and the ids that they gave."""
 
     def __init__(self, log: ActionLog) -> None:
         self._log = log
@@ -52,7 +52,7 @@ class Actions:
     async def once(
         self, who: str, action_id: str, asked: str, do: Callable[[], Awaitable[Response]], *, keeps_answer: bool = True
     ) -> Response:
-        """Do it, or return what came of it; whoever asks while it is being done waits for that."""
+        """Do it, or return its earlier result; whoever asks while it is running waits for that."""
         waiting = self._under_way.get((who, action_id))
         if waiting is not None:
             _require_same(waiting.asked, asked)
@@ -82,13 +82,13 @@ class Actions:
 
 def _require_same(known: str, asked: str) -> None:
     if known != asked:
-        raise ApiError(HTTPStatus.CONFLICT, "conflict", f"{HEADER} was given to another request already")
+        raise ApiError(HTTPStatus.CONFLICT, "conflict", f"{HEADER} was already used for another request")
 
 
 def _answer(known: RecordedAction, asked: str) -> Response:
     _require_same(known.asked, asked)
     if known.status is None:
-        text = "this was begun before, and its answer is not on record: look what came of it, and"
+        text = "this was begun before, and its answer is not on record: check what it did, and"
         raise ApiError(HTTPStatus.CONFLICT, "conflict", f"{text} if it has to be done again, send another {HEADER}")
     return Response(known.body, known.status, media_type="application/json")
 
@@ -106,11 +106,13 @@ class ActionRoute(APIRoute):
 
         async def handle_once(request: Request) -> Response:
             asker = recognise(console_of(request), token_of(request))
-            if request.method in SAFE_METHODS or asker is None:  # whoever is not let in is told so
+            if request.method in SAFE_METHODS or asker is None:  # whoever is not let in gets that as the answer
                 return await handle(request)
             action_id = request.headers.get(HEADER, "")
             if not _ACTION_ID.fullmatch(action_id):
-                message = f"the head needs {HEADER}: 8 to 64 letters, digits and . _ -, new for each action"
+                message = (
+                    f"the request needs the header {HEADER}: 8 to 64 letters, digits and . _ -, new for each action"
+                )
                 raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad_input", message)
             content = await request.body()
             actions: Actions = request.app.state.actions
@@ -122,7 +124,7 @@ class ActionRoute(APIRoute):
                     answer = await actions.once(
                         asker.name, action_id, asked, partial(handle, request), keeps_answer=self.keeps_answers
                     )
-                else:  # they are told so, whatever came of it when they might
+                else:  # the same answer, whatever came of it when they might
                     answer = await handle(request)
             except Exception as error:
                 note(_outcome(error))
@@ -133,31 +135,31 @@ class ActionRoute(APIRoute):
         return handle_once
 
     def digest(self, body: bytes, action_id: str) -> str:  # noqa: ARG002 - those with secrets need a salt
-        """Return what a body is known by: it is kept with the action."""
+        """Return the digest of a body, which is kept with the action."""
         return hashlib.sha256(body).hexdigest()
 
 
 class SecretActionRoute(ActionRoute):
-    """A route whose bodies hold a password: whoever finds what is kept of them must not be able to guess it."""
+    """A route whose bodies hold a password: nobody must be able to guess it from what is kept."""
 
     def digest(self, body: bytes, action_id: str) -> str:
-        """Return a hash that takes long to make."""
+        """Return a digest that is slow to compute."""
         return hashlib.scrypt(body, salt=action_id.encode(), n=2**14, r=8, p=1).hex()
 
 
 class OneTimeAnswerRoute(ActionRoute):
-    """A route whose answers hold a secret, which is told once and kept nowhere."""
+    """A route whose answers hold a secret, which is shown once and kept nowhere."""
 
     keeps_answers: ClassVar[bool] = False
 
 
 def note_about(request: Request, words: str) -> None:
-    """Say for the audit what a request changes, where its path does not: never a password, and not at any length."""
+    """Tell the audit what a request changes, where its path does not: never a password, and only briefly."""
     request.state.about = words if len(words) <= _MOST_ABOUT else f"{words[: _MOST_ABOUT - 2]} …"
 
 
 def _note(route: str, request: Request, asker: Asker, action_id: str, outcome: str) -> None:
-    """Put an action on record, unless it changes nothing for others, as looking through a topic."""
+    """Record an action, unless it changes nothing for others, such as a search through a topic."""
     if route.removeprefix(_PREFIX).startswith(_NOT_AUDITED):
         return
     path = _path(request).removeprefix(_PREFIX)

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do."""
+"""Who makes a request, and what they may do."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _bearer = HTTPBearer(auto_error=False, description="A token, as signing in gives
 
 @dataclass(frozen=True)
 class Asker:
-    """Somebody, and their role."""
+    """A user and their role."""
 
     name: str
     role: Role
@@ -32,7 +32,7 @@ class Asker:
 
 
 def recognise(console: Console, token: str | None) -> Asker | None:
-    """Return who shows this token; None for one that has ended, and for somebody who was removed."""
+    """Return whose token this is; None if it has expired or the user was removed."""
     if console.sign_in is None:
         return Asker("anonymous", console.role)
     if not token:
@@ -68,7 +68,7 @@ def _at_least(role: Role) -> Callable[[Asker], Asker]:
     def check(asker: Annotated[Asker, Depends(_asker)]) -> Asker:
         if not asker.may(role):
             raise ApiError(
-                HTTPStatus.FORBIDDEN, "forbidden", f"this takes the role {role}; '{asker.name}' is {asker.role}"
+                HTTPStatus.FORBIDDEN, "forbidden", f"this needs the role {role}; '{asker.name}' is {asker.role}"
             )
         return asker
 
@@ -84,7 +84,7 @@ FromConsole = Annotated[Console, Depends(console_of)]
 async def _kafka(
     console: FromConsole,
     cluster: Annotated[
-        str, Query(max_length=63, description="A cluster of `clusters:` in the project file; left out, its own.")
+        str, Query(max_length=63, description="A cluster from `clusters:` in the project file; its own if left out.")
     ] = "",
 ) -> KafkaSide:
     return console.kafka(cluster)
@@ -104,7 +104,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def require_typed(kind: str, name: str, typed: str | None) -> None:
-    """Raise if the name of what is to be changed for good was not typed once more."""
+    """Raise if the name was not typed once more to confirm a change that cannot be undone."""
     if typed != name:
         raise BadInput(
             f"type the {kind}'s name, '{name}', to confirm", safe="Nothing was changed", fix=f"Send confirm={name}"

@@ -1,8 +1,8 @@
-"""Who did what and when, kept in a topic: every request that changes something, and what came of it.
+"""Who did what and when, kept in a topic: every request that changes something, and its outcome.
 
 Guarantee: an action never waits for its record, and never fails because of it. Records wait in a bounded queue while
-Kafka is away; what does not fit in is said in the console's log. What was sent along is not kept: it may be anybody's
-data. Where the path of a request does not say what it changes, its route says so in a few words.
+Kafka is away; what does not fit is reported in the console's log. Bodies of requests are not kept: they may hold
+anybody's data. Where the path of a request does not say what it changes, its route says so in a few words.
 """
 
 import logging
@@ -63,7 +63,7 @@ class Audit:
         try:
             self._waiting.put_nowait(entry)
         except queue.Full:
-            _log.warning("the audit lacks '%s' of '%s': Kafka does not take it", entry.action, entry.who)
+            _log.warning("the audit log lacks '%s' by '%s': Kafka does not accept it", entry.action, entry.who)
 
     def newest(self, count: int) -> list[Entry]:
         """Return the newest entries, the newest first; none if nothing was done yet."""

@@ -1,4 +1,4 @@
-"""Commands that take long, each in a process of its own: the same words that a person would type, and what it says.
+"""Long commands, each in a process of its own, with the same arguments that a person would type, and their output.
 
 They go on when the console ends.
 """
@@ -47,7 +47,7 @@ class Commands:
         return None if process is None else process.poll()
 
     def said(self, name: str) -> list[str]:
-        """Return the last lines of a command that was started here."""
+        """Return the last lines of output of a command that was started here."""
         log = self._log(name)
         return last_lines(log, _LINES) if log.exists() else []
 

@@ -53,7 +53,7 @@ class ErrorAnswer(BaseModel, frozen=True):
 
 
 class ApiError(Exception):
-    """An error that is of HTTP alone, such as a sign-in that is missing."""
+    """An error of HTTP alone, such as a missing sign-in."""
 
     def __init__(self, status: HTTPStatus, code: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ def _of_penstock(request: Request, error: Any) -> Response:
 
 
 def _of_request(_: Request, error: Any) -> Response:
-    """Return what is wrong with a request, and never repeat what was sent: it may have a password."""
+    """Return what is wrong with a request, without repeating its content, which may hold a password."""
     problems = [
         f"{'.'.join(map(str, each['loc'][1:])) or each['loc'][0]}: {_words(each['msg'])}" for each in error.errors()
     ]

@@ -24,11 +24,11 @@ class Favourites:
         return set(self._read().get(who, {}).get(cluster, ()))
 
     def put(self, who: str, topic: str, cluster: str) -> None:
-        """Make a topic one of somebody's favourites; it need not be there for ever."""
+        """Add a topic to somebody's favourites; it may be deleted later."""
         self._change(who, topic, cluster, is_one=True)
 
     def remove(self, who: str, topic: str, cluster: str) -> None:
-        """Make a topic one like all others."""
+        """Remove a topic from the favourites."""
         self._change(who, topic, cluster, is_one=False)
 
     def _change(self, who: str, topic: str, cluster: str, *, is_one: bool) -> None:
@@ -38,7 +38,7 @@ class Favourites:
             mine = set(kept.get(who, {}).get(cluster, ()))
             changed = mine | {topic} if is_one else mine - {topic}
             if len(changed) > _MOST:
-                raise Conflict(f"there are {_MOST} favourites already", fix="Make another topic none of them first")
+                raise Conflict(f"there are {_MOST} favourites already", fix="Remove one of them first")
             if changed != mine:
                 write_private(self._file, orjson.dumps({**kept, who: {**kept.get(who, {}), cluster: sorted(changed)}}))
 

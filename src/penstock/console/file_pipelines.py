@@ -9,7 +9,7 @@ from penstock.errors import BadInput
 
 
 class FilePipelines:
-    """What the project file says now; while it cannot be understood, what it said last."""
+    """The project file's pipelines as of now; while the file cannot be read, as they were last."""
 
     def __init__(self, settings: Settings) -> None:
         self._file = settings.project_file

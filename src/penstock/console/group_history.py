@@ -1,4 +1,4 @@
-"""How far behind groups were of late, and who came and went: looked at every few seconds, for everybody who asks."""
+"""How far behind groups were recently, and who joined and left: polled every few seconds, once for all viewers."""
 
 import time
 from collections import deque
@@ -101,13 +101,13 @@ class GroupHistory(Looks):
             watched.last = found
 
     def forget(self) -> None:
-        """Drop the points; who came and went is on record."""
+        """Drop the points; who joined and left is kept."""
         for each in self._watched.values():
             each.points.clear()
 
 
 def _what_changed(before: GroupDetail | None, now: GroupDetail) -> str:
-    """Say who came and went, and otherwise whether partitions have moved; empty if nothing has changed."""
+    """Say who joined and left, or else whether partitions have moved; empty if nothing has changed."""
     if before is None:
         return ""
     old, new = ({each.member_id: each for each in detail.members} for detail in (before, now))

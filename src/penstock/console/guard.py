@@ -1,4 +1,4 @@
-"""What every request goes through: whose page it comes from, headers that browsers obey, and a limit on bodies."""
+"""The checks of every request: which site's page it comes from, security headers, and a limit on bodies."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
@@ -39,8 +39,8 @@ _PAGE_POLICY = (
 class Guard:
     """The outermost layer, for pages, the REST interface and WebSockets alike.
 
-    Without sign-in it answers only to names of this machine: otherwise a page elsewhere could have its own name lead
-    here, and do what its reader may do.
+    Without sign-in it answers only to names of this machine: otherwise another site's page could have its own name
+    resolve to this machine, and act as its reader (DNS rebinding).
     """
 
     def __init__(self, app: _App, console: Console) -> None:

@@ -1,6 +1,6 @@
 """What of Kafka's users, access rules and quotas a console may change: nothing that would lock it out.
 
-Whoever means it has the command line, which is told to be somebody else with `--user`.
+For that there is the command line, which can act as another user with `--user`.
 """
 
 from collections.abc import Iterable

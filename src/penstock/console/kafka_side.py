@@ -1,4 +1,4 @@
-"""One Kafka as a console looks at it: the project's own, or another one that its file names."""
+"""One Kafka as a console sees it: the project's own, or another one that its file names."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from penstock.kafka.connection import Connection
 
 
 class KafkaSide:
-    """Clients and looks at one cluster, shared by all who ask. It may be away, go, and come back."""
+    """Clients and looks at one cluster, shared by all who ask. It may be down, stop, and come back."""
 
     def __init__(self, name: str, connection: Callable[[], Connection], masks: Masks) -> None:
         self.name = name

@@ -184,7 +184,7 @@ class LabRuns:
             refusal = "is over" if run.state != "running" else f"does not let {foreign[0]} be scaled"
             raise Conflict(f"{run.kind} '{run.name}' {refusal}", safe="Nothing was changed")
         if place is None:
-            raise Conflict(f"{run.kind} '{run.name}' is only starting", safe="Nothing was changed")
+            raise Conflict(f"{run.kind} '{run.name}' is still starting", safe="Nothing was changed")
         with self._lock:
             write_private(place / _SCALE, _scale_in(place).model_copy(update=chosen).model_dump_json().encode())
         return self.get(folder.name)

@@ -47,4 +47,4 @@ def why_failed(said: Path) -> str:
         parsed = None
     if isinstance(parsed, dict) and "error" in parsed:
         return str(parsed["error"])
-    return last or "it ended without a word"
+    return last or "it ended without any output"

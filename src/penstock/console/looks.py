@@ -1,4 +1,4 @@
-"""Looking at a cluster every few seconds, in a thread of its own, for everybody who asks."""
+"""Polling a cluster every few seconds, in a thread of its own, once for all viewers."""
 
 import threading
 from abc import ABC, abstractmethod

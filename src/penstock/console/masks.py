@@ -1,7 +1,7 @@
-"""Masking: what of records nobody gets to see in the console, whatever their role.
+"""Masking: which parts of records nobody sees in the console, whatever their role.
 
 Rules are in `console/masks.yaml` of the home folder, which is read again when it has changed. What cannot be masked
-part by part, because it is no JSON, too long or nested too deep, is hidden whole. Searches look at what is shown, so
+part by part, because it is not JSON, too long or nested too deep, is hidden whole. Searches look at what is shown, so
 that nobody finds out by searching what is hidden. A dead letter is covered by the rules of the topic that it came from,
 wherever it is, and what its error said is hidden with it: such texts quote values.
 

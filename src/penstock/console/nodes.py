@@ -29,8 +29,8 @@ class Nodes(BaseModel, frozen=True):
     is_local: bool = Field(description="Whether Penstock starts and stops it.")
     problem: str = Field("", description="Why the cluster does not answer.")
     nodes: list[NodeRow] = Field(description="Every node that is known, by id.")
-    under_replicated: list[str] = Field(description="topic/partition that lacks a replica right now.")
-    offline: list[str] = Field(description="topic/partition that nobody leads right now.")
+    under_replicated: list[str] = Field(description="Under-replicated partitions, as topic/partition.")
+    offline: list[str] = Field(description="Partitions without a leader, as topic/partition.")
 
 
 def nodes_of(local: Cluster | None, admin: Callable[[], Admin]) -> Nodes:

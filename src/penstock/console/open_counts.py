@@ -8,7 +8,8 @@ from penstock.console.looks import Looks
 from penstock.delivery.selection import Filter
 
 _REST = 20
-"""How much longer than a look it rests: where millions are open and more come, it reads for a twentieth of the time."""
+"""How much longer the pause is than a count: where millions are open and more come, it reads for a twentieth of the
+time."""
 
 
 class OpenCounts(Looks):

@@ -28,7 +28,7 @@ class Quotas:
             quotas.put(self._admin(), self._classpath(), quota)
 
     def remove(self, user: str | None) -> bool:
-        """Take a quota away; return whether there was one."""
+        """Remove a quota; return whether there was one."""
         with self._lock:
             return quotas.remove(self._admin(), self._classpath(), user)
 

@@ -30,7 +30,7 @@ class Record(BaseModel, frozen=True):
     timestamp_ms: int | None = Field(description="Its time, in milliseconds since 1970; none if it has none.")
     key: Content | None = Field(description="Key; none if it has none.")
     value: Content | None = Field(description="Value; none for a tombstone.")
-    headers: list[tuple[str, Content | None]] = Field(description="Headers, in order; a name may stand twice.")
+    headers: list[tuple[str, Content | None]] = Field(description="Headers, in order; a name may occur twice.")
 
     @property
     def held_bytes(self) -> int:

@@ -1,6 +1,6 @@
 """Searches through whole topics: each in a thread, with its progress, to be cancelled, and never in a group.
 
-Bounded: some at a time, so many finds, so many minutes. A search that nobody asks about any more is forgotten.
+Bounded: some at a time, a limit on finds and on minutes. A search that nobody asks about any more is forgotten.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Running the console until it is told to end."""
+"""Serving the console until it is stopped."""
 
 import socket
 from collections.abc import Callable
@@ -28,15 +28,15 @@ class ConsoleOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    host: str = Field(description="Address to listen on; other than the loopback it takes a sign-in.")
+    host: str = Field(description="Address to listen on; any address but the loopback requires sign-in.")
     port: int | None = Field(
         description="Port to listen on; 0 takes a free one. Left out: 8080, or a free one where that is taken."
     )
     sign_in: bool | None = Field(
         description="Whether people on this machine have to sign in, too. Left out: where the console has a login."
     )
-    role: Role = Field(description="What those may do who need not sign in.")
-    downloads: bool = Field(description="Whether records can be taken away as a file.")
+    role: Role = Field(description="Role of those who need not sign in.")
+    downloads: bool = Field(description="Whether records can be downloaded as a file.")
     certificate: Path | None = Field(description="Certificate (PEM), to serve HTTPS.")
     key: Path | None = Field(description="Key of the certificate (PEM).")
 

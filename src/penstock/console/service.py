@@ -70,7 +70,7 @@ class Console:
         """Whether somebody has said so, and it is not only that there was no login to act by."""
         self.role: Role = role
         self.has_downloads = has_downloads
-        """Whether records can be taken away as a file."""
+        """Whether records can be downloaded as a file."""
         self.downloads = threading.BoundedSemaphore(MOST_DOWNLOADS)
         rules = settings.home / "console" / "masks.yaml"
         hidden = {AUDIT, *(connect_topics(group)["config"] for group in (settings.connect_group, CONNECT_GROUP))}
@@ -111,7 +111,7 @@ class Console:
         return None
 
     def connection(self) -> Connection:
-        """Return the way into the cluster."""
+        """Return the connection to the cluster."""
         return self.settings.connection()
 
     def admin(self) -> Admin:

@@ -65,7 +65,7 @@ class BackgroundGames:
         )
 
     def start(self, scale: Scale) -> Simulation:
-        """Start it, or restart it with another crowd; returns as soon as somebody looks after it."""
+        """Start it, or restart it with another crowd; returns as soon as it has a supervisor."""
         require("lab", "the simulator")
         options = _checked({**self._project.model_dump(), **scale.model_dump(exclude_none=True)})
         kafka_cluster.cluster_id(self._admin())  # while Kafka is away there is nothing to play into

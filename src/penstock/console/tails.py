@@ -1,6 +1,6 @@
-"""Records as they arrive: one reader for each who watches, never in a group, and no more in memory than a page shows.
+"""Records as they arrive: one reader per viewer, never in a group, and no more in memory than a page shows.
 
-Whoever looks too seldom is told how many records went by. A tail that nobody looks at any more ends by itself.
+A viewer who asks too seldom gets the number of records that were missed. A tail that nobody asks about ends by itself.
 """
 
 import logging
@@ -39,7 +39,7 @@ class TailLook(BaseModel, frozen=True):
     id: str = Field(description="Id of the tail.")
     state: Literal["running", "ended", "failed"] = Field(description="running, ended or failed.")
     records: list[Record] = Field(description="Records that came since, the newest 200 at most, or fewer large ones.")
-    skipped: int = Field(description="How many went by since the last look without a place here.")
+    skipped: int = Field(description="How many records since the last look were left out here.")
     problem: str = Field("", description="Why it failed.")
 
 
@@ -88,7 +88,7 @@ class Tails:
             self._known = {key: each for key, each in self._known.items() if not each.ended.is_set()}
             if len(self._known) >= _MOST_AT_ONCE:
                 reader.close()
-                raise Conflict(f"{_MOST_AT_ONCE} people watch topics already", fix="Try again in a moment")
+                raise Conflict(f"{_MOST_AT_ONCE} topics are being watched already", fix="Try again in a moment")
             self._known[tail.id] = tail
         threading.Thread(target=self._run, args=(tail, reader), name="tail", daemon=True).start()
         return tail.look()

@@ -1,4 +1,4 @@
-"""Who may sign in to the console, and in which role. A user without a recorded role is a viewer."""
+"""The users of the console and their roles. A user without a recorded role is a viewer."""
 
 from pathlib import Path
 from typing import Literal, get_args
@@ -17,7 +17,7 @@ class User(BaseModel, frozen=True):
     """Somebody who may sign in."""
 
     user: str = Field(description="Name.")
-    role: Role = Field(description="viewer looks; operator does what can be done again; admin deletes, too.")
+    role: Role = Field(description="viewer: read; operator: also change what can be undone; admin: also delete.")
 
 
 class Users:
@@ -47,7 +47,7 @@ class Users:
         return self._read().get(name, ROLES[0])
 
     def account(self, name: str) -> str | None:
-        """Return what tells a user from others who had the name before; None if there is no such user."""
+        """Return what distinguishes a user from earlier ones of the same name; None if there is no such user."""
         return self._passwords.account(name)
 
     def accepts(self, name: str, password: str, address: str) -> bool:

@@ -16,26 +16,26 @@ def test_a_kafka_that_goes_away_is_shown_as_such_and_comes_back_without_a_reload
             browser.shows("No topics here")
             browser.driver.execute_script("window.opened = 'once'")
             cli("down", home=home)
-            browser.shows("Error", "Not known for now")
+            browser.shows("Error", "Not known at the moment")
             cli("up", home=home)
             made = cli("topic", "create", "orders", home=home)
             browser.shows("orders", "in sync")
             text, opened = browser.text, browser.driver.execute_script("return window.opened")
             cli("down", home=home)
             browser.open("/nodes")
-            browser.shows("No Kafka answers", "Not known for now")
+            browser.shows("No Kafka answers", "Not known at the moment")
             nodes = browser.text
             browser.open("/nodes/1")
-            browser.shows("Not known for now")
+            browser.shows("Not known at the moment")
             node = browser.text
             browser.open("/topics/orders/messages")
-            browser.shows("no Kafka answers", "Not known for now")
+            browser.shows("no Kafka answers", "Not known at the moment")
             messages = browser.text
     finally:
         cli("down", home=home)
 
     assert (0, 0) == (up.code, made.code)
     assert "Error" not in text
-    assert ("Every partition has" in nodes, "Everything is as" in node) == (False, False)
+    assert ("Every partition has" in nodes, "Every setting is" in node) == (False, False)
     assert "No records here" not in messages
     assert "once" == opened

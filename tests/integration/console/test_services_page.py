@@ -130,6 +130,6 @@ def test_a_console_that_gives_no_files_away_offers_none(browser: Browser, kafka:
     browser.shows("No records here", "Send a record")
     links = [each.text for each in browser.driver.find_elements(By.CSS_SELECTOR, "a")]
     browser.open(f"/api/v1/topics/{topic}/messages/download")
-    browser.shows("gives no records away as files")
+    browser.shows("does not offer records as files")
 
     assert "Download" not in links

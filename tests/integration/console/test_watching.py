@@ -160,5 +160,5 @@ def test_clients_that_take_downloads_slowly_hold_no_more_than_a_few_clients_of_k
             serving.join()
 
     assert {404} == missing
-    assert (409, "8 people download already") == (refused.status_code, refused.json()["error"]["message"])
+    assert (409, "8 downloads are running already") == (refused.status_code, refused.json()["error"]["message"])
     assert 200 == len(later.text.splitlines())

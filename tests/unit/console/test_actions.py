@@ -37,7 +37,7 @@ def test_an_action_whose_answer_is_too_long_to_keep_is_not_done_again(actions: A
         await actions.once("ada", "reset-by-10", ASKED, action)
         await actions.once("ada", "reset-by-10", ASKED, action)
 
-    with pytest.raises(ApiError, match="look what came of it"):
+    with pytest.raises(ApiError, match="check what it did"):
         asyncio.run(twice())
     assert 1 == action.times
 
@@ -54,6 +54,6 @@ def test_an_action_whose_request_is_cancelled_is_not_done_again(actions: Actions
             await actions.once("ada", "reset-by-10", ASKED, cut_off)
         await actions.once("ada", "reset-by-10", ASKED, action)
 
-    with pytest.raises(ApiError, match="look what came of it"):
+    with pytest.raises(ApiError, match="check what it did"):
         asyncio.run(twice())
     assert 1 == action.times

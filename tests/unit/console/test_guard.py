@@ -187,7 +187,7 @@ def test_an_action_that_the_end_of_the_console_cut_off_is_not_done_again_by_itse
     said = ask("POST", "/count", action_id="is-finished")
 
     assert (200, 409, 1) == (done, said.status_code, counted.done)
-    assert "look what came of it" in said.json()["error"]["message"]
+    assert "check what it did" in said.json()["error"]["message"]
 
 
 def test_what_was_done_is_for_its_owner_alone(tmp_path: Path) -> None:

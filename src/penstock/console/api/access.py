@@ -27,7 +27,10 @@ class Access(BaseModel, frozen=True):
 
 @router.get("/access", summary="Who may do what", dependencies=NEEDS["admin"])
 def get_access(console: FromConsole) -> Access:
-    """Return the users of the console, and what can be said and changed about those of Kafka. It is not asked."""
+    """Return the users of the console, and what can be said and changed about those of Kafka.
+
+    Kafka is not contacted.
+    """
     users_problem = rules_problem = ""
     try:
         local_users.require_secure(console.settings)
@@ -47,7 +50,7 @@ def get_access(console: FromConsole) -> Access:
 
 
 def _why(error: PenstockError) -> str:
-    """Write why something is not shown; that nothing was changed is no news to whoever only looks."""
+    """Write why something is not shown; a reader need not be told that nothing was changed."""
     what = f"{error.what[:1].upper()}{error.what[1:]}"
     return ". ".join(part for part in (what, error.fix) if part)
 

@@ -70,7 +70,7 @@ _RESOURCES = (
 
 
 def make_app(console: Console) -> FastAPI:
-    """Return the application without pages. Its description is at /api/v1/openapi.json."""
+    """Return the application without pages. It is described at /api/v1/openapi.json."""
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:

@@ -17,7 +17,7 @@ class ClusterRow(BaseModel, frozen=True):
 
 @router.get("", summary="List clusters", dependencies=NEEDS["viewer"])
 def list_clusters(console: FromConsole) -> list[ClusterRow]:
-    """Return the project's own cluster, then those that its file names further, by name. None of them is asked."""
+    """Return the project's own cluster, then those that its file names further, by name. None of them is contacted."""
     return [
         ClusterRow(cluster=each.name, bootstrap_servers=each.connection().bootstrap_servers)
         for each in (console.own, *(console.clusters[name] for name in sorted(console.clusters)))

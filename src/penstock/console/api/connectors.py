@@ -1,4 +1,4 @@
-"""Connectors of Kafka Connect: how they are, their tasks and traces, and starting them again."""
+"""Connectors of Kafka Connect: their state, tasks and traces, and restarting them."""
 
 from typing import Annotated
 
@@ -53,7 +53,7 @@ def _restarts(console: Console) -> dict[str, Restarts]:
 
 @router.get("", summary="List connectors", dependencies=NEEDS["viewer"])
 def list_connectors(console: FromConsole) -> list[ConnectorRow]:
-    """Return all connectors by name, with what those say that have failed, and how often they were started again."""
+    """Return all connectors by name, with the errors of those that failed, and how often they were restarted."""
     counts = {name: each.count for name, each in _restarts(console).items()}
     return [ConnectorRow(**vars(each), restarts=counts.get(each.name, 0)) for each in _client(console).connectors()]
 
@@ -76,10 +76,10 @@ def get_connector(console: FromConsole, name: Name) -> ConnectorDetail:
 
 @router.get("/{name}/slot", summary="The slot of a capture", dependencies=NEEDS["viewer"])
 def get_slot(console: FromConsole, name: Name) -> SlotStatus:
-    """Return how the replication slot of a change-data capture is, and how much log the database keeps for it."""
+    """Return the state of a capture's replication slot, and how much log the database keeps for it."""
     captures = Captures(console.settings.home, _client(console))
     if name not in captures.names():
-        raise NotFound(f"'{name}' is no capture, and has no slot", fix="List captures with: penstock cdc status")
+        raise NotFound(f"'{name}' is not a capture, and has no slot", fix="List captures with: penstock cdc status")
     return console.slots.look(captures.load(name))
 
 
@@ -103,7 +103,7 @@ def restart_task(
 
 @router.post("/{name}/pause", summary="Pause a connector", dependencies=NEEDS["operator"])
 def pause_connector(console: FromConsole, name: Name) -> Connector:
-    """Let its tasks wait; they keep what they hold."""
+    """Pause its tasks; they keep what they hold."""
     client = _client(console)
     client.pause(name)
     return client.connector(name)
@@ -111,7 +111,7 @@ def pause_connector(console: FromConsole, name: Name) -> Connector:
 
 @router.post("/{name}/resume", summary="Resume a connector", dependencies=NEEDS["operator"])
 def resume_connector(console: FromConsole, name: Name) -> Connector:
-    """Let it go on."""
+    """Resume it."""
     client = _client(console)
     client.resume(name)
     return client.connector(name)

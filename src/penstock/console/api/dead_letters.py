@@ -42,7 +42,7 @@ class DeadLetterDetail(BaseModel, frozen=True):
 
 
 class LetterId(BaseModel, frozen=True, extra="forbid"):
-    """A dead letter, by its place in the dead-letter topic."""
+    """A dead letter, by its position in the dead-letter topic."""
 
     topic: str = Field(min_length=1, max_length=249, description="The dead-letter topic.")
     partition: int = Field(ge=0, description="Partition.")
@@ -52,25 +52,25 @@ class LetterId(BaseModel, frozen=True, extra="forbid"):
 class Chosen(BaseModel, frozen=True, extra="forbid"):
     """The letters to replay or discard: those that a filter selects, or single ones."""
 
-    filter: Filter | None = Field(None, description="Which are meant; or name them with letters.")
+    filter: Filter | None = Field(None, description="A filter; or name them with `letters`.")
     letters: list[LetterId] | None = Field(
-        None, min_length=1, max_length=MOST_LISTED, description="These; one that is no longer open is left out."
+        None, min_length=1, max_length=MOST_LISTED, description="These letters; those no longer open are left out."
     )
-    count: int | None = Field(None, ge=0, description="How many of them are open; only counted without it.")
+    count: int | None = Field(None, ge=0, description="How many of them are open; without it they are only counted.")
 
     @model_validator(mode="after")
     def _says_which(self) -> "Chosen":
         if (self.filter is None) == (self.letters is None):
-            raise ValueError("say either filter or letters")
+            raise ValueError("give either filter or letters")
         return self
 
 
 class Discarded(BaseModel, frozen=True):
     """What was, or would be, discarded."""
 
-    found: int = Field(description="Letters that are meant and open.")
+    found: int = Field(description="Chosen letters that are open.")
     gone: int = Field(description="Letters that were named and are not open: replayed or discarded already.")
-    discarded: int = Field(description="Those that nobody else had settled in between.")
+    discarded: int = Field(description="How many were settled; somebody else may have settled some meanwhile.")
     is_done: bool = Field(description="Whether it was done; without a count it is only counted.")
 
 
@@ -79,19 +79,19 @@ class Replayed(BaseModel, frozen=True):
 
     found: int = Field(description="Letters that can be replayed.")
     gone: int = Field(description="Letters that were named and are not open: replayed or discarded already.")
-    left_out: list[str] = Field(description="Letters that cannot, and why.")
-    replay: str | None = Field(description="Its id; none as long as it is only counted.")
+    left_out: list[str] = Field(description="Letters that cannot be replayed, and why.")
+    replay: str | None = Field(description="Its id; null if the letters were only counted.")
 
 
 class ReplayState(BaseModel, frozen=True):
-    """How a replay stands."""
+    """State of a replay."""
 
     replay: str = Field(description="Its id.")
     letters: int = Field(description="How many it has.")
     state: Literal["running", "waiting", "done", "given up"] = Field(
         description="waiting: nobody runs it; penstock dead replay --resume ID goes on with it."
     )
-    said: list[str] = Field(description="The last lines that it said.")
+    said: list[str] = Field(description="The last lines of its output.")
 
 
 def _filter(
@@ -145,7 +145,7 @@ def get_letter(
 
 @router.post("/discard", summary="Discard dead letters", dependencies=NEEDS["admin"])
 def discard_letters(console: FromConsole, chosen: Chosen) -> Discarded:
-    """Count the letters that are meant; with that count, settle them for good. The records stay in their topic."""
+    """Count the chosen letters; with that count, settle them for good. The records stay in their topic."""
     connection = console.connection()
     letters, gone = _letters(console, chosen)
     if chosen.count is None:
@@ -158,7 +158,7 @@ def discard_letters(console: FromConsole, chosen: Chosen) -> Discarded:
 
 @router.post("/replay", summary="Replay dead letters", status_code=HTTPStatus.ACCEPTED, dependencies=NEEDS["operator"])
 def replay_letters(console: FromConsole, chosen: Chosen) -> Replayed:
-    """Count the letters that are meant; with that count, send them through their pipeline again, in the background."""
+    """Count the chosen letters; with that count, send them through their pipeline again, in the background."""
     letters, gone = _letters(console, chosen)
     if not letters:
         _require_count(chosen.count or 0, 0)
@@ -174,9 +174,9 @@ def replay_letters(console: FromConsole, chosen: Chosen) -> Replayed:
     return Replayed(found=found, gone=gone, left_out=left_out, replay=begun.id)
 
 
-@router.get("/replays/{replay_id}", summary="How a replay stands", dependencies=NEEDS["viewer"])
+@router.get("/replays/{replay_id}", summary="State of a replay", dependencies=NEEDS["viewer"])
 def get_replay(console: FromConsole, replay_id: ReplayId) -> ReplayState:
-    """Return whether a replay runs, is done, or waits for somebody to go on with it."""
+    """Return whether a replay is running, done, or waiting to be resumed."""
     found = replays.find(console.settings, replay_id)
     state: Literal["running", "waiting", "done", "given up"] = "waiting"
     if found.state != "started":
@@ -187,7 +187,7 @@ def get_replay(console: FromConsole, replay_id: ReplayId) -> ReplayState:
 
 
 def _letters(console: Console, chosen: Chosen) -> tuple[list[DeadLetter], int]:
-    """Return the letters that are meant and open, and how many were named that are not."""
+    """Return the chosen letters that are open, and how many of those named are not."""
     if chosen.filter is not None:
         return list(console.letters.select(chosen.filter, _passed_over)), 0
     wanted = {(each.topic, each.partition, each.offset) for each in chosen.letters or ()}

@@ -1,4 +1,4 @@
-"""What a pipeline's file says: its text with what is wrong with it as one types, and how its expectations are met."""
+"""What a pipeline's file says: its text, checked while one types, and how its expectations are met."""
 
 from collections import Counter
 from pathlib import Path
@@ -30,7 +30,7 @@ class Definition(BaseModel, frozen=True):
 
 
 class Typed(BaseModel, frozen=True, extra="forbid"):
-    """Text that may become a pipeline's file."""
+    """A draft of a pipeline's file."""
 
     text: str = Field(max_length=_MOST_CHARACTERS, description="YAML.")
 
@@ -48,7 +48,7 @@ class Met(BaseModel, frozen=True):
 
 @router.get("/{name}/definition", summary="A pipeline's file", dependencies=NEEDS["operator"])
 def get_definition(console: FromConsole, name: Name) -> Definition:
-    """Return the file that it ran with last. Secrets are not in it: it only names where they are."""
+    """Return the file that it last ran with. It holds no secrets, only where they are kept."""
     file = file_of(console, name)
     try:
         text = file.read_text(encoding="utf-8")
@@ -59,7 +59,7 @@ def get_definition(console: FromConsole, name: Name) -> Definition:
 
 @router.post("/{name}/definition/check", summary="Check text as one types", dependencies=NEEDS["operator"])
 def check_text(console: FromConsole, name: Name, typed: Typed) -> Check:
-    """Look for mistakes in text as if it were the pipeline's file. Nothing is written, imported or run for it."""
+    """Check text as if it were the pipeline's file. Nothing is written, imported or run."""
     file = file_of(console, name)
     if file.suffix == ".py":
         raise BadInput(f"{file} is a program, and is checked by running it", fix="Change the file, and check that")
@@ -101,5 +101,5 @@ def _rules(batch: BatchRecord) -> dict[str, Any]:
 
 
 def _without(file: Path, line: str) -> str:
-    """Leave the file's name out of a complaint: the page is about this one."""
+    """Leave the file's name out of a complaint: the page shows this file."""
     return line.removeprefix(f"{file}:").lstrip()

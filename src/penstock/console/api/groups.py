@@ -1,4 +1,4 @@
-"""Consumer groups: who reads, how far behind, and moving them."""
+"""Consumer groups: who reads, how far behind they are, and resetting them."""
 
 from typing import Annotated
 
@@ -28,15 +28,15 @@ class GroupRow(GroupSummary, frozen=True):
 class GroupPage(BaseModel, frozen=True):
     """Some groups."""
 
-    total: int = Field(description="How many there are that fit.")
-    groups: list[GroupRow] = Field(description="Those of this page, by name.")
+    total: int = Field(description="How many match.")
+    groups: list[GroupRow] = Field(description="Those on this page, by name.")
 
 
 class Reset(BaseModel, frozen=True, extra="forbid"):
     """Where to move a group: exactly one of to, by and like."""
 
     to: str | None = Field(None, description="earliest, latest, an offset, a time (2026-01-31T12:00) or 15m ago.")
-    by: int | None = Field(None, description="So many records forward, or back if negative.")
+    by: int | None = Field(None, description="This many records forward, or back if negative.")
     like: str | None = Field(None, description="To the positions of this other group.")
     topics: list[str] = Field(default_factory=list, description="Topics to move in; all of the group's if left out.")
     partition: int | None = Field(None, ge=0, description="Only this partition.")
@@ -72,7 +72,7 @@ def list_groups(
     page: Annotated[int, Query(ge=0, description="Page, from 0.")] = 0,
     size: Annotated[int, Query(ge=1, le=200, description="Groups on a page.")] = 50,
 ) -> GroupPage:
-    """Return groups with their lag; that is asked for only of those on the page, however many there are."""
+    """Return groups with their lag; the lag is computed only for those on the page."""
     admin = kafka.admin()
     fitting = [each for each in groups.list_groups(admin) if search.lower() in each.group.lower()]
     shown = fitting[page * size : (page + 1) * size]
@@ -80,7 +80,7 @@ def list_groups(
     return GroupPage(total=len(fitting), groups=[GroupRow(**vars(each), lag=lags[each.group]) for each in shown])
 
 
-@router.get("/{group:path}/history", summary="A group of late", dependencies=NEEDS["viewer"])
+@router.get("/{group:path}/history", summary="Recent history of a group", dependencies=NEEDS["viewer"])
 def get_history(kafka: FromKafka, group: Group) -> GroupPast:
     """Return lag and rebalances since somebody first asked for this group, of the last quarter of an hour."""
     points, changes = kafka.group_history.of(group)
@@ -98,7 +98,7 @@ def reset_group(kafka: FromKafka, group: Group, reset: Reset) -> ResetPlan:
     """Plan a reset; with the group's name as confirmation, do it. Kafka moves only groups without members."""
     require_not_a_report(group)
     if [reset.to is not None, reset.by is not None, reset.like is not None].count(True) != 1:
-        raise BadInput("say exactly one of to, by and like")
+        raise BadInput("give exactly one of to, by and like")
     admin = kafka.admin()
     target = Position.parse(reset.to) if reset.to is not None else None
     partitions = groups.partitions_to_reset(admin, reset.like or group, reset.topics, reset.partition)

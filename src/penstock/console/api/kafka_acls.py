@@ -1,4 +1,4 @@
-"""Access rules of Kafka: listed, added and taken away, with the plan first."""
+"""Access rules of Kafka: listed, added and removed, with the plan first."""
 
 from typing import Annotated, Literal
 
@@ -20,26 +20,26 @@ Names = Annotated[list[Principal], Field(max_length=_MOST_RULES)]
 class AclPage(BaseModel, frozen=True):
     """Some access rules."""
 
-    total: int = Field(description="How many there are that fit.")
-    acls: list[Acl] = Field(description="Those of this page, by user.")
+    total: int = Field(description="How many match.")
+    acls: list[Acl] = Field(description="Those on this page, by user.")
 
 
 class Grant(BaseModel, frozen=True, extra="forbid"):
-    """What a user is to be allowed: what a producer or a consumer needs, or single operations."""
+    """Permissions for a user: what a producer or a consumer needs, or single operations."""
 
     user: Principal = Field(description="Who may.")
     may: Literal["produce", "consume"] | None = Field(None, description="What a producer or a consumer needs.")
     operations: list[Operation] = Field(default_factory=list, max_length=20, description="Or these operations.")
-    topics: Names = Field(default_factory=list, description="On these topics; `orders*` for all that begin so.")
+    topics: Names = Field(default_factory=list, description="On these topics; `orders*` for all with that prefix.")
     groups: Names = Field(default_factory=list, description="On these groups.")
     transactional_ids: Names = Field(default_factory=list, description="On these transactional ids.")
     cluster: bool = Field(default=False, description="On the cluster itself.")
     confirm: str | None = Field(None, description="The user's name once more; only planned without it.")
 
     def acls(self) -> list[Acl]:
-        """Return the rules that say so."""
+        """Return the rules for that."""
         if (self.may is None) == (not self.operations):
-            raise BadInput("say one of may and operations", safe="Nothing was changed")
+            raise BadInput("give one of may and operations", safe="Nothing was changed")
         if self.may == "produce":
             found = acls.producer_acls(self.user, self.topics, self.transactional_ids)
         elif self.may == "consume":
@@ -64,14 +64,14 @@ class Grant(BaseModel, frozen=True, extra="forbid"):
 
 
 class AclRemoval(BaseModel, frozen=True, extra="forbid"):
-    """Access rules of one user to take away."""
+    """Access rules of one user to remove."""
 
     acls: Annotated[list[Acl], Field(min_length=1, max_length=_MOST_RULES)] = Field(description="As they are listed.")
     confirm: str | None = Field(None, description="The user's name once more; only planned without it.")
 
 
 class AclStep(BaseModel, frozen=True):
-    """What becomes of one rule."""
+    """What happens to one rule."""
 
     acl: Acl = Field(description="The rule.")
     effect: Literal["is added", "is there already", "is removed", "is not there"] = Field(description="What happens.")
@@ -117,9 +117,9 @@ def add_acls(console: FromConsole, request: Request, grant: Grant) -> AclPlan:
     return AclPlan(steps=steps, is_done=grant.confirm is not None)
 
 
-@router.post("/remove", summary="Take access rules away", dependencies=NEEDS["admin"])
+@router.post("/remove", summary="Remove access rules", dependencies=NEEDS["admin"])
 def remove_acls(console: FromConsole, request: Request, withdrawal: AclRemoval) -> AclPlan:
-    """Plan what goes; with the user's name as confirmation, take it away."""
+    """Plan the removal; with the user's name as confirmation, do it."""
     unwanted = list(dict.fromkeys(withdrawal.acls))
     _note_rules(request, "remove", unwanted, is_done=withdrawal.confirm is not None)
     if len({each.user for each in unwanted}) > 1:

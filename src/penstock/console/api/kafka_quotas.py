@@ -1,4 +1,4 @@
-"""Quotas of Kafka's users: listed, set, taken away."""
+"""Quotas of Kafka's users: listed, set, removed."""
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
@@ -14,7 +14,7 @@ _SLOWEST_BYTES_PER_S = 1_000
 
 
 class NewQuota(BaseModel, frozen=True, extra="forbid"):
-    """A quota to set; what is left out is without a limit from then on."""
+    """A quota to set; whatever is left out has no limit from then on."""
 
     user: Principal | None = Field(description="The user; none for every user without a quota of their own.")
     producer_bytes_per_s: int | None = Field(
@@ -29,7 +29,7 @@ class NewQuota(BaseModel, frozen=True, extra="forbid"):
 
 
 class QuotaOf(BaseModel, frozen=True, extra="forbid"):
-    """Whose quota to take away."""
+    """Whose quota to remove."""
 
     user: Principal | None = Field(description="The user; none for every user without a quota of their own.")
 
@@ -48,14 +48,14 @@ def put_quota(console: FromConsole, request: Request, wanted: NewQuota) -> Quota
     limits = ", ".join(f"{name}={value:,}" for name, value in quota.settings().items())
     note_about(request, f"{wanted.user or 'every other user'}: {limits}")
     if not quota.settings():
-        raise BadInput("say at least one limit", safe="Nothing was changed", fix="To end one, remove the quota")
+        raise BadInput("give at least one limit", safe="Nothing was changed", fix="To end one, remove the quota")
     require_clients_known(console)
     require_not_own(console, wanted.user)
     console.quotas.put(quota)
     return quota
 
 
-@router.post("/remove", summary="Take a quota away", dependencies=NEEDS["admin"])
+@router.post("/remove", summary="Remove a quota", dependencies=NEEDS["admin"])
 def remove_quota(console: FromConsole, request: Request, wanted: QuotaOf) -> Quota:
     """End the limits of a user, or of all who have none of their own."""
     note_about(request, wanted.user or "every other user")

@@ -1,4 +1,4 @@
-"""Users of Kafka: listed, added, given another password, removed. Passwords only go in."""
+"""Users of Kafka: listed, added, given another password, removed. Passwords are never returned."""
 
 from typing import Annotated
 
@@ -29,8 +29,8 @@ class UserRow(User, frozen=True):
 class UserPage(BaseModel, frozen=True):
     """Some users of Kafka."""
 
-    total: int = Field(description="How many there are that fit.")
-    users: list[UserRow] = Field(description="Those of this page, by name.")
+    total: int = Field(description="How many match.")
+    users: list[UserRow] = Field(description="Those on this page, by name.")
 
 
 class NewPassword(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
@@ -72,7 +72,7 @@ def list_users(
     page: Annotated[int, Query(ge=0, description="Page, from 0.")] = 0,
     size: Annotated[int, Query(ge=1, le=200, description="Users on a page.")] = 50,
 ) -> UserPage:
-    """Return everybody who has a SCRAM password. The passwords are nowhere."""
+    """Return everybody who has a SCRAM password. Passwords are never returned."""
     local_users.require_secure(console.settings)
     fitting = [each for each in users.list_users(console.admin()) if search.lower() in each.user.lower()]
     shown = fitting[page * size : (page + 1) * size]

@@ -24,7 +24,7 @@ class RunDetail(BaseModel, frozen=True):
     """A run, what it says and how it ended."""
 
     run: Run = Field(description="The run.")
-    output: list[str] = Field(description="The last lines that it said.")
+    output: list[str] = Field(description="The last lines of its output.")
     verdict: Verdict | None = Field(description="How it ended; none if it came to no verdict, or not yet.")
 
 
@@ -71,7 +71,7 @@ def stop_run(console: FromConsole, run_id: RunId) -> Run:
 
 @router.post("/runs/{run_id}/scale", summary="Scale a run", dependencies=NEEDS["operator"])
 def scale_run(console: FromConsole, run_id: RunId, wanted: RunScale) -> Run:
-    """Let players come or go, or more or fewer workers land at once, in a scenario that lets them."""
+    """Change the number of players or workers in a scenario that can be scaled."""
     return console.lab_runs.scale(run_id, wanted)
 
 

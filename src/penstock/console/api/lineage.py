@@ -1,4 +1,4 @@
-"""Lineage: looking for datasets and jobs, and the graph around one of them."""
+"""Lineage: searching datasets and jobs, and the graph around one of them."""
 
 from typing import Annotated, Literal
 from urllib.parse import urlencode
@@ -28,7 +28,7 @@ class Found(BaseModel, frozen=True):
 class FoundPage(BaseModel, frozen=True):
     """Some of what was found."""
 
-    total: int = Field(description="How many there are that fit.")
+    total: int = Field(description="How many match.")
     items: list[Found] = Field(description="The first of them.")
 
 
@@ -42,7 +42,7 @@ class GraphNode(BaseModel, frozen=True):
 
 
 class GraphEdge(BaseModel, frozen=True):
-    """That data went from one node to another."""
+    """Data flow from one node to another."""
 
     source: str = Field(description="Key of the node that they come from.")
     target: str = Field(description="Key of the node that they go to.")
@@ -50,7 +50,7 @@ class GraphEdge(BaseModel, frozen=True):
 
 
 class ColumnUse(BaseModel, frozen=True):
-    """That a column was made of another, or that another decides over rows."""
+    """A column that was made of another, or whose rows another decides."""
 
     column: str = Field(description="The column; * for all of them.")
     source: str = Field(description="The column that it is made of.")
@@ -59,7 +59,7 @@ class ColumnUse(BaseModel, frozen=True):
 
 
 class LineageGraph(BaseModel, frozen=True):
-    """What something comes from, and what comes of it."""
+    """What something is made from, and what is made from it."""
 
     of: str = Field(description="Key of what was asked about.")
     name: str = Field(description="Its name.")
@@ -77,7 +77,7 @@ def search(
     page: Page = 0,
     size: Size = MOST_LISTED,
 ) -> FoundPage:
-    """Return datasets, jobs and runs by name, the closest first."""
+    """Return datasets, jobs and runs by name, the best match first."""
     query = SearchParameters(search_query=words, kind=["DATASET", "JOB", "RUN"], page=page + 1, page_size=size)
     with questions(console) as asked:
         found = asked.search(query)
@@ -93,7 +93,8 @@ def graph(
     console: FromConsole,
     of: Annotated[str, Query(max_length=64, description="dataset:NUMBER, job:NUMBER, run:ID or operation:ID.")],
     direction: Annotated[
-        Literal["both", "upstream", "downstream"], Query(description="Where it comes from, what comes of it, or both.")
+        Literal["both", "upstream", "downstream"],
+        Query(description="What it is made from, what is made from it, or both."),
     ] = "both",
     depth: Annotated[int, Query(ge=1, le=10, description="Steps, from a dataset to a reader or writer or back.")] = 4,
     by: Annotated[Level, Query(description="What is shown between datasets; dataset shows them alone.")] = "job",

@@ -134,7 +134,7 @@ def _run(asked: Any, run_id: UUID) -> RunRow:
 
 
 def _parents(family: JobHierarchy, job: str) -> list[Job]:
-    """Return what starts a job, the nearest first; producers may say that two start each other."""
+    """Return what starts a job, the nearest first; producers may report that two start each other."""
     starts = {each.to.id: each.from_.id for each in family.relations.parents}
     found: list[Job] = []
     seen = {job}

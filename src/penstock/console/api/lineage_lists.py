@@ -40,8 +40,8 @@ Since = Annotated[str, Query(max_length=64, description="Made since: 30d, or a t
 class Listed(BaseModel, Generic[Item], frozen=True):
     """Some of a list."""
 
-    total: int = Field(description="How many there are that fit.")
-    items: list[Item] = Field(description="Those of this page.")
+    total: int = Field(description="How many match.")
+    items: list[Item] = Field(description="Those on this page.")
 
 
 class JobRow(JobDetailed):
@@ -115,7 +115,7 @@ def list_runs(
     search: Search = None,
     job: Annotated[Number | None, Query(description="Only those of this job.")] = None,
     parent: Annotated[UUID | None, Query(description="Only those that this run started.")] = None,
-    state: Annotated[Status | None, Query(description="Only those that are so far.")] = None,
+    state: Annotated[Status | None, Query(description="Only those that are in this state.")] = None,
     since: Since = "30d",
     page: Page = 0,
     size: Size = MOST_LISTED,

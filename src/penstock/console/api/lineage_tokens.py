@@ -41,16 +41,18 @@ class TokenPage(BaseModel, frozen=True):
 
     users: list[str] = Field(description="Who has an account at the lineage service, by a password.")
     problem: str = Field("", description="Why none can be made here.")
-    total: int = Field(description="How many there are that fit.")
-    items: list[TokenRow] = Field(description="Those of this page, by user and name.")
+    total: int = Field(description="How many match.")
+    items: list[TokenRow] = Field(description="Those on this page, by user and name.")
 
 
 class NewToken(BaseModel, frozen=True, extra="forbid"):
     """What a new token should be."""
 
     user: str = Field(max_length=63, description="Whose it is: somebody with an account at the lineage service.")
-    name: StoredText = Field(min_length=1, max_length=64, description="A name for it, which none of theirs has.")
-    scopes: list[Scope] = Field(default=["all:read"], min_length=1, max_length=2, description="What it is good for.")
+    name: StoredText = Field(min_length=1, max_length=64, description="A name that none of the user's tokens has.")
+    scopes: list[Scope] = Field(
+        default=["all:read"], min_length=1, max_length=2, description="What it may be used for."
+    )
     until: FutureDate | None = Field(None, description="Its last day; left out, and at most, 366 days from now.")
 
 
@@ -93,7 +95,7 @@ def list_tokens(
 
 @router.post("", summary="Make a personal token of the lineage service", dependencies=NEEDS["admin"])
 def make_token(console: FromConsole, request: Request, wanted: NewToken) -> TokenMade:
-    """Make a token. Its text is in this answer alone: the same action id again is told only that it was made."""
+    """Make a token. Its text is in this answer alone: the same action id again is answered only that it was made."""
     note_about(request, f"'{wanted.name}' of {wanted.user}: {', '.join(sorted(set(wanted.scopes)))}")
     account = _users(console).account(wanted.user)
     if account is None:

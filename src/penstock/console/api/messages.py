@@ -113,7 +113,7 @@ def browse(
 
 @router.get(
     "/topics/{topic}/messages/download",
-    summary="Take records away as a file",
+    summary="Download records as a file",
     response_class=StreamingResponse,
     dependencies=NEEDS["viewer"],
 )
@@ -127,9 +127,9 @@ def download(
 ) -> StreamingResponse:
     """Return committed records as JSON lines, as they are shown; refused where the console was told to."""
     if not console.has_downloads:
-        raise Refused("this console gives no records away as files")
+        raise Refused("this console does not offer records as files")
     if not console.downloads.acquire(blocking=False):
-        raise Conflict(f"{MOST_DOWNLOADS} people download already", fix="Try again in a moment")
+        raise Conflict(f"{MOST_DOWNLOADS} downloads are running already", fix="Try again in a moment")
     with ExitStack() as held:
         held.callback(console.downloads.release)
         reader = Reader(kafka.connection(), topic, start=Position.parse(start), end=LATEST, partition=partition)
@@ -210,7 +210,7 @@ def begin_search(kafka: FromKafka, asker: Viewer, wanted: Wanted) -> Search:
     return kafka.searches.begin(asker.name, wanted)
 
 
-@router.get("/searches/{search_id}", summary="How a search stands", dependencies=NEEDS["viewer"])
+@router.get("/searches/{search_id}", summary="State of a search", dependencies=NEEDS["viewer"])
 def get_search(kafka: FromKafka, asker: Viewer, search_id: SearchId) -> Search:
     """Return the progress of a search of one's own, and what it found."""
     return kafka.searches.get(asker.name, search_id)

@@ -48,7 +48,7 @@ class Overview(BaseModel, frozen=True):
 
     concerns: list[Concern] = Field(description="What needs attention, the worst first.")
     cluster: ClusterDetail | None = Field(description="The cluster; none while it does not answer.")
-    records_per_s: float | None = Field(description="Records written a second, of late; none before the second look.")
+    records_per_s: float | None = Field(description="Records written a second recently; none before the second look.")
     rate: list[Point] = Field(description="The same over the last quarter of an hour.")
     landed_per_s: float = Field(description="Events that running pipelines have landed a second, of late.")
     services: list[ServiceRow] = Field(description="Services that were started here.")

@@ -35,7 +35,7 @@ _MOST_BATCHES = 200
 class PipelineRow(Status):
     """The state of one pipeline, and how much it lands."""
 
-    landed_per_s: float = Field(0.0, description="Events that it has landed a second, of late; 0 unless it runs.")
+    landed_per_s: float = Field(0.0, description="Events that it has landed a second recently; 0 unless it runs.")
 
 
 class Log(BaseModel, frozen=True):

@@ -26,7 +26,7 @@ class Wanted(BaseModel, frozen=True, extra="forbid"):
 
 
 class Confirmed(BaseModel, frozen=True, extra="forbid"):
-    """Somebody's word that a plan is meant."""
+    """The confirmation of a plan."""
 
     confirm: str = Field(max_length=249, description="The pipeline's name once more.")
 
@@ -80,9 +80,9 @@ def start_replay(console: FromConsole, name: Name, replay_id: ReplayId, confirme
     return get_replay(console, name, replay_id)
 
 
-@router.get("/{name}/replays/{replay_id}", summary="How a replay stands", dependencies=NEEDS["viewer"])
+@router.get("/{name}/replays/{replay_id}", summary="State of a replay", dependencies=NEEDS["viewer"])
 def get_replay(console: FromConsole, name: Name, replay_id: ReplayId) -> RangeReplayState:
-    """Return whether a replay runs, is done, or waits for somebody to go on with it."""
+    """Return whether a replay is running, done, or waiting to be resumed."""
     found = range_replay.find(console.settings, name, replay_id)
     state: Literal["running", "waiting", "done", "given up"] = "waiting"
     if console.commands.is_running(replay_id):  # also while it only closes what it has opened

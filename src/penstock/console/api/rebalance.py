@@ -54,7 +54,7 @@ def start_rebalance(console: FromConsole, kafka: FromKafka, request: RebalanceRe
     return RebalancePlan(moves=moves, is_started=True)
 
 
-@router.get("", summary="How a rebalance stands", dependencies=NEEDS["viewer"])
+@router.get("", summary="State of a rebalance", dependencies=NEEDS["viewer"])
 def get_rebalance(console: FromConsole, kafka: FromKafka) -> RebalanceState:
     """Return the state of the last rebalance that this console started, and what it said."""
     kafka.require_own()

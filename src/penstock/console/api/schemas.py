@@ -33,8 +33,8 @@ class Subjects(BaseModel, frozen=True):
 
     registry: str = Field(description="Address of the registry.")
     compatibility: Level = Field(description="The level of every subject that has none of its own.")
-    total: int = Field(description="How many subjects there are that fit.")
-    subjects: list[SubjectRow] = Field(description="Those of this page, by name.")
+    total: int = Field(description="How many subjects match.")
+    subjects: list[SubjectRow] = Field(description="Those on this page, by name.")
 
 
 class SubjectDetail(BaseModel, frozen=True):

@@ -1,4 +1,4 @@
-"""Signing in and out, and who one is."""
+"""Signing in and out, and who is signed in."""
 
 import math
 from http import HTTPStatus
@@ -27,7 +27,7 @@ class Credentials(BaseModel):
 
 
 class Token(BaseModel, frozen=True):
-    """What shows who one is, as `Authorization: Bearer TOKEN`."""
+    """A token for the header `Authorization: Bearer TOKEN`."""
 
     token: str = Field(description="The token.")
     expires_at: float = Field(description="When it ends, in seconds since 1970.")
@@ -42,7 +42,7 @@ class Me(BaseModel, frozen=True):
 
 
 def sign_in(console: Console, user: str, password: str, address: str) -> Access:
-    """Return a token, or raise that it is not the password; after three failures a name waits, longer each time."""
+    """Return a token, or raise for a wrong password; after three failures a name has to wait, longer each time."""
     known = console.sign_in
     if known is None:
         raise ApiError(HTTPStatus.NOT_IMPLEMENTED, "not_implemented", "this console runs without sign-in")
@@ -62,7 +62,7 @@ def sign_in(console: Console, user: str, password: str, address: str) -> Access:
 
 
 def set_session(response: Response, access: Access, *, is_https: bool) -> None:
-    """Set the session of a browser: a cookie that no script reads and that no other site's page sends along."""
+    """Set the session of a browser: a cookie that scripts cannot read and that pages of other sites do not send."""
     response.set_cookie(
         SESSION_COOKIE, access.content, max_age=ACCESS_S, httponly=True, secure=is_https, samesite="strict"
     )
@@ -83,7 +83,7 @@ def post_sign_in(request: Request, response: Response, console: FromConsole, giv
 
 @router.post("/sign-out", summary="End a browser's session", status_code=HTTPStatus.NO_CONTENT)
 def post_sign_out(response: Response) -> None:
-    """Take the cookie away. A token that was copied elsewhere is good to its end."""
+    """Remove the cookie. A copy of the token remains valid until it expires."""
     response.delete_cookie(SESSION_COOKIE)
 
 

@@ -29,7 +29,7 @@ class TopicRow(TopicSummary, frozen=True):
     """One line of the topic list."""
 
     records: int | None = Field(description="Offsets between the first and the end; none before the first look.")
-    records_per_s: float | None = Field(description="Written a second, of late; none before the second look.")
+    records_per_s: float | None = Field(description="Written a second recently; none before the second look.")
     bytes: int | None = Field(description="What its replicas take on disk; none if they are on other machines.")
     is_favourite: bool = Field(description="Whether it is a favourite of whoever asks.")
 
@@ -38,7 +38,7 @@ class Favourite(BaseModel, frozen=True):
     """Whether a topic is a favourite."""
 
     topic: str = Field(description="Topic.")
-    is_favourite: bool = Field(description="Whether it is one of whoever asks.")
+    is_favourite: bool = Field(description="Whether it is a favourite of whoever asks.")
 
 
 class Setting(BaseModel, frozen=True):
@@ -84,7 +84,7 @@ class TopicUse(BaseModel, frozen=True):
 
 
 class NewTopic(TopicSpec, frozen=True, extra="forbid"):
-    """A topic to make. What is left out is left to the cluster."""
+    """A topic to create. Whatever is left out gets the cluster's default."""
 
     topic: str = Field(pattern=rf"^{TOPIC_NAME.pattern}$", description=f"Its name: {NO_TOPIC_NAME}.")
 
@@ -153,9 +153,9 @@ def put_favourite(console: FromConsole, kafka: FromKafka, asker: Viewer, topic: 
     return Favourite(topic=topic, is_favourite=True)
 
 
-@router.delete("/{topic}/favourite", summary="Make a topic none", dependencies=NEEDS["viewer"])
+@router.delete("/{topic}/favourite", summary="Remove a topic from the favourites", dependencies=NEEDS["viewer"])
 def remove_favourite(console: FromConsole, kafka: FromKafka, asker: Viewer, topic: Topic) -> Favourite:
-    """Keep a topic no longer among one's own favourites."""
+    """Remove a topic from one's own favourites."""
     console.favourites.remove(asker.name, topic, kafka.name)
     return Favourite(topic=topic, is_favourite=False)
 

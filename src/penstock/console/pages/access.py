@@ -33,7 +33,7 @@ async def draw(frame: Frame) -> None:
         heading("Access", 1)
         with ui.element("section").classes("part"):
             heading("Who did what", 2)
-            audit = frame.table(_AUDIT, "id", "Nobody has changed anything by this console", rows_per_page=10)
+            audit = frame.table(_AUDIT, "id", "Nobody has changed anything through this console", rows_per_page=10)
             audit.add_slot("body-cell-time", TIME)
         with ui.element("div").classes("columns"):
             in_kafka.draw()

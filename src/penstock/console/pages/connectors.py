@@ -32,8 +32,8 @@ _LOOKS = {"RUNNING": "good", "PAUSED": "warn", "RESTARTING": "warn", "UNASSIGNED
 _SLOT_EVERY_S = 5.0
 _SLOTS = {
     "nobody reads it": "The database keeps its log for it until it is read, and its disk fills up meanwhile.",
-    "lost": "The database has thrown log away that it had not read: remove the capture, and begin it again.",
-    "missing": "The database has no such slot: remove the capture, and begin it again.",
+    "lost": "The database has discarded log that the capture had not read: remove the capture, and add it again.",
+    "missing": "The database has no such slot: remove the capture, and add it again.",
 }
 _AGAIN = """
 <q-td :props="props"><button class="open" @click="() => $parent.$emit('again', props.row)">Restart</button></q-td>
@@ -180,7 +180,7 @@ class _Connector:
             ("WAL that it has not confirmed", size(slot["lag_bytes"])),
         ]
         figures_in(self.slot, [("Slot", slot["slot"]), *(known if not slot["problem"] else [])])
-        text = f"Not known for now: {slot['problem']}" if slot["problem"] else _SLOTS.get(slot["state"], "")
+        text = f"Not known at the moment: {slot['problem']}" if slot["problem"] else _SLOTS.get(slot["state"], "")
         self.slot_state.text = text
         self.slot_state.set_visibility(bool(text))
 

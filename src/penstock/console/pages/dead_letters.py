@@ -130,7 +130,7 @@ class _Letters:
         self.letters.selected = [row for row in self.letters.selected if row["id"] in there]
         gone -= len(self.letters.selected)
         if gone:
-            ui.notify(f"{plural(gone, 'letter')} that you chose {'is' if gone == 1 else 'are'} not open any more")
+            ui.notify(f"{plural(gone, 'letter')} that you chose {'is' if gone == 1 else 'are'} no longer open")
         self.name_buttons()
         for button in self.buttons.values():
             button.set_enabled(bool(found))

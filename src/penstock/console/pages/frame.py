@@ -16,7 +16,7 @@ from penstock.console.pages.client import Client, Failed
 from penstock.console.pages.wording import zone_of
 from penstock.console.users import Role
 
-UNKNOWN = "Not known for now"
+UNKNOWN = "Not known at the moment"
 _LOADING = "Loading …"
 THEME_COOKIE = "penstock_theme"
 _EVERY_S = 5.0
@@ -125,7 +125,7 @@ class Frame:
 
     @contextmanager
     def main(self) -> Iterator[None]:
-        """Hold what the page is about; above it stands what goes wrong, if anything does."""
+        """Hold what the page is about; above it is what goes wrong, if anything does."""
         with ui.element("main").classes("main"):
             self._problem = ui.element("div").props('role="status"')
             if self.cluster and not self._of_cluster:

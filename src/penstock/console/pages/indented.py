@@ -1,4 +1,4 @@
-"""JSON on lines of its own, each part as it came: numbers keep their digits, and a name that stands twice stays."""
+"""JSON on lines of its own, each part as it came: numbers keep their digits, and a name that occurs twice stays."""
 
 import re
 from itertools import pairwise

@@ -54,7 +54,7 @@ class AclsPart(PagedPart):
 
     def ask_grant(self) -> None:
         """Ask who is to be allowed what, show the rules, then add them."""
-        dialog, card = ask("Allow something", "A name that ends in * means every name that begins so.")
+        dialog, card = ask("Allow something", "A name that ends in * matches every name with that prefix.")
         with card:
             user = ui.input("User").props("outlined dense autofocus autocomplete=off")
             may = ui.select(_MAY, value="produce", label="May").props("outlined dense")

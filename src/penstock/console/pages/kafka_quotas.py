@@ -56,7 +56,7 @@ class QuotasPart(AccessPart):
         """Show what Kafka's tool says."""
         self.table.props("loading")
         found = await self.frame.act(lambda: self.frame.client.get("/access/quotas"), "")
-        empty = "Not known for now" if found is None else "No quotas: nobody is slowed down"
+        empty = "Not known at the moment" if found is None else "No quotas: nobody is slowed down"
         self.table.props(remove="loading").props["no-data-label"] = empty
         self.table.rows = [_row(number, each) for number, each in enumerate(found or [])]
         self.table.props(
@@ -66,7 +66,7 @@ class QuotasPart(AccessPart):
     def ask_quota(self, now: dict[str, Any]) -> None:
         """Ask whom to slow down, and how much."""
         action_id = secrets.token_hex(16)
-        text = "Kafka delays whoever goes beyond it. What is left empty has no limit. It counts for each broker."
+        text = "Kafka slows down clients that exceed it. An empty field sets no limit. Each broker counts for itself."
         dialog, card = ask("Set a quota", text)
         with card:
             user = ui.input("User", value=now.get("user"), placeholder=_EVERY_OTHER)

@@ -46,7 +46,7 @@ _STANDINGS = [
 ]
 _STANDING = "standings"
 _TITLES = {
-    "differences": "What is not as it should be",
+    "differences": "What went wrong",
     _STANDING: "The podium beside the truth",
     "steps": "Steps",
     "sinks": "Where it landed",
@@ -56,9 +56,9 @@ _TITLES = {
     "reasons": "Dead letters by reason",
 }
 _SAID = {
-    "right": ("good", "Everything came out as it went in, and what was to be shown did happen."),
+    "right": ("good", "Everything came out as it went in, and what the scenario shows did happen."),
     "wrong": ("error", "Something is not as it should be: see below."),
-    "stopped": ("", "It was stopped, and all that it had started with it."),
+    "stopped": ("", "It was stopped, together with all that it had started."),
 }
 _BY_HAND = {"players": ("Players", 2, 1_000), "workers": ("Workers", 1, 4)}
 _FIGURES = {"events": "Events", "games": "Games", "players": "Players", "malformed": "Malformed"}

@@ -67,11 +67,11 @@ class Details:
         self.paging = Paging(_SIZE)
 
     def draw_facts(self) -> None:
-        """Draw what stands above the graph."""
+        """Draw what is above the graph."""
         self.facts = ui.element("dl").classes("facts")
 
     def draw_tables(self) -> None:
-        """Draw what stands below the graph."""
+        """Draw what is below the graph."""
         if self.kind == "operation":
             with ui.element("section").classes("part") as self.of_sql:
                 heading("SQL", 2)

@@ -108,7 +108,7 @@ class Tokens:
     def ask_revoking(self, token: dict[str, Any]) -> None:
         """Have the name of a token typed."""
         action_id = secrets.token_hex(16)
-        text = f"What shows it is let in no longer, from the next request on. It is {token['user']}'s."
+        text = f"Programs that use it are refused from their next request on. It is {token['user']}'s."
         dialog, card = ask(f"Revoke {token['name']}", text)
         with card:
             typed = ui.input(f"Type {token['name']} to confirm").props("outlined dense autofocus autocomplete=off")

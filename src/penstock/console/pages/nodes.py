@@ -29,7 +29,7 @@ _LACKING = [
     {"name": "what", "label": "What it lacks", "field": "what", "align": "left"},
 ]
 _COMPLETE = "Every partition has a leader and all of its replicas"
-_DEFAULTS = "Everything is as Kafka's defaults say"
+_DEFAULTS = "Every setting is Kafka's default"
 _SETTINGS = [
     {"name": "name", "label": "Setting", "field": "name", "align": "left", "sortable": True},
     {"name": "value", "label": "Value", "field": "value", "align": "left", "classes": "mono"},
@@ -53,7 +53,7 @@ async def draw_list(frame: Frame) -> None:
         table.add_slot("body-cell-node", LINK)
         table.add_slot("body-cell-state", STATE)
         with ui.element("section").classes("part"):
-            heading("Partitions that lack something", 2)
+            heading("Partitions without a leader or a replica", 2)
             lacking = frame.table(_LACKING, "partition", _COMPLETE)
 
     async def load() -> None:

@@ -19,7 +19,8 @@ class DefinitionPart:
     def __init__(self, frame: Frame, path: str) -> None:
         self._frame, self._path = frame, path
         self._typed = 0
-        """How often somebody has typed: a check that began before the last time says nothing of what stands there."""
+        """How often somebody has typed: a check that began before the last time says nothing of the text that is there
+        now."""
 
     def draw(self) -> None:
         """Draw it without the text, which is loaded once: what is typed stays."""

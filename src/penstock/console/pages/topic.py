@@ -78,7 +78,7 @@ async def draw(frame: Frame, topic: str) -> None:
             with ui.element("div").classes("head"):
                 heading("Settings", 2)
                 own_only = ui.checkbox("Only those that differ from the default", value=True)
-            settings = frame.table(_SETTINGS, "name", "Everything is as the cluster says").classes("pairs")
+            settings = frame.table(_SETTINGS, "name", "Every setting is the cluster's default").classes("pairs")
 
     async def load() -> None:
         found = await frame.client.get(path)
@@ -202,7 +202,7 @@ def _set(frame: Frame, topic: str, known: list[dict[str, Any]], reload: Callable
     )
     with card:
         name = ui.select(list(values), with_input=True).props('outlined dense label="Setting"')
-        value = ui.input("Value", placeholder="left empty: as the cluster says").props("outlined dense stack-label")
+        value = ui.input("Value", placeholder="left empty: the cluster's default").props("outlined dense stack-label")
         name.on_value_change(lambda event: value.set_value(values.get(event.value, "")))
         typed = ui.input(f"Type {topic} to confirm").props("outlined dense autocomplete=off")
 

@@ -28,7 +28,7 @@ _COLUMNS = [
     {"name": "replication", "label": "Replicas", "field": "replication", "align": "right", "sortable": True},
     {"name": "health", "label": "Health", "field": "under_replicated", "align": "left", "sortable": True},
 ]
-_CLEANUP = {"": "As the cluster says", "delete": "Delete", "compact": "Compact", "both": "Both"}
+_CLEANUP = {"": "The cluster's default", "delete": "Delete", "compact": "Compact", "both": "Both"}
 _HEALTH = """
 <q-td :props="props"><span :class="'state ' + (props.value ? 'warn' : 'good')">
 {{ props.value ? props.value + ' lack a replica' : 'in sync' }}</span></q-td>
@@ -96,7 +96,7 @@ def _ask(frame: Frame, reload: Any) -> None:
         partitions = ui.number("Partitions", value=1, min=1, max=10_000, precision=0).props("outlined dense")
         retention = ui.input("Retention", placeholder="7d, 12h, forever").props("outlined dense")
         cleanup = ui.select(
-            {"": "As the cluster says", "delete": "Delete", "compact": "Compact", "both": "Both"}, value=""
+            {"": "The cluster's default", "delete": "Delete", "compact": "Compact", "both": "Both"}, value=""
         )
         cleanup.props('outlined dense label="Cleanup"')
 
