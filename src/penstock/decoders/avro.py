@@ -1,9 +1,9 @@
 """Avro records, each by the schema that it names in a schema registry.
 
-Guarantee: a record becomes a row, or fails alone with the reason: no or a wrong magic byte, a schema id that the
-registry does not know, bytes that do not fit the schema or are more than it, a value that does not fit its column. A
-registry that does not answer is an outage, which the pipeline waits for. Which column each Avro type gives stands in
-docs/schemas.md.
+Guarantee: a record becomes a row, or fails by itself with the reason: no or a wrong magic byte, a schema id that the
+registry does not know, bytes that do not fit the schema or go on after it, a value that does not fit its column. A
+registry that does not answer is an outage, which the pipeline waits for. docs/schemas.md says which column each Avro
+type gives.
 """
 
 import functools
@@ -35,7 +35,7 @@ class Avro(RegistryDecoderModel, frozen=True):
 
     @property
     def schema_format(self) -> Format:
-        """The format of schemas that it decodes by."""
+        """The format of the schemas that it decodes with."""
         return "AVRO"
 
     def columns_of(self, client: RegistryClient, schema: Schema) -> tuple[str, tuple[Column, ...]]:
@@ -43,7 +43,7 @@ class Avro(RegistryDecoderModel, frozen=True):
         return "", avro_columns(AvroSchema(schema, client.referred(schema).values())).columns
 
     def payloads(self, client: RegistryClient, schema_id: int, wanted: tuple[Column, ...]) -> "AvroPayloads":
-        """Return what decodes what was written with a schema."""
+        """Return the decoder of values that were written with a schema."""
         return AvroPayloads(_known(client.registry, schema_id), wanted)
 
 
@@ -59,7 +59,7 @@ def _known(registry: Registry, schema_id: int) -> AvroSchema:
 
 
 class AvroPayloads(OwnColumns):
-    """Decodes what was written with one schema."""
+    """Decodes values that were written with one schema."""
 
     def __init__(self, schema: AvroSchema, wanted: tuple[Column, ...]) -> None:
         self._name = schema.name
@@ -69,7 +69,7 @@ class AvroPayloads(OwnColumns):
         super().__init__(self._own.columns, wanted, AvroVectors.of(schema, self._own))
 
     def one_by_one(self, payloads: Sequence[bytes]) -> tuple[list[pa.Array], list[RecordError | None]]:
-        """Return the schema's columns, and an error for each payload that is no such record."""
+        """Return the schema's columns, and an error for each payload that is not such a record."""
         rows: list[Any] = []
         record_errors: list[RecordError | None] = [None] * len(payloads)
         for number, payload in enumerate(payloads):
@@ -89,7 +89,7 @@ class AvroPayloads(OwnColumns):
         source = io.BytesIO(payload)
         value = fastavro.schemaless_reader(source, self._plain, None, return_named_type=self._own.has_choices)
         if rest := len(payload) - source.tell():
-            raise ValueError(f"{rest} bytes are left behind it")
+            raise ValueError(f"{rest} bytes are left after it")
         return value
 
     def _values(self, index: int, rows: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Which columns an Avro schema gives, and what makes a column's values of what the reader of Avro gives."""
+"""The columns of an Avro schema, and how a column's values are made from what the Avro reader returns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class AvroColumns:
 
     columns: tuple[Column, ...]
     converts: tuple[Convert | None, ...]
-    """What turns a value into what Arrow takes; None if it is that already."""
+    """Converts a value to what Arrow accepts; None if no conversion is needed."""
     has_choices: bool
     """Whether there is a union of several types, so that reading has to tell which."""
     is_record: bool
@@ -53,7 +53,7 @@ class AvroColumns:
 
 
 def avro_columns(schema: AvroSchema) -> AvroColumns:
-    """Return the columns of a schema; raise `ValueError` if it is of a type that no table has."""
+    """Return the columns of a schema; raise `ValueError` for a type that no table has."""
     if schema.bounds.is_too_wide:
         raise ValueError("it has more parts than any table, with all that it names")
     parsed = _definition(schema.parsed, schema.named)
@@ -78,13 +78,13 @@ class _Reading:
         try:
             default = self._default(field["type"], field["default"]) if "default" in field else REQUIRED
         except (KeyError, TypeError, AttributeError):
-            raise ValueError(f"{field['name']}: its default is no value of its type") from None
+            raise ValueError(f"{field['name']}: its default is not a value of its type") from None
         if default is REQUIRED and column.default is None:
             default = None  # it may be null, so a record without it has null
         return replace(column, default=default, aliases=tuple(field.get("aliases", ())))
 
     def _default(self, kind: Any, value: Any) -> Any:
-        """Return a default as Arrow takes it: bytes are written as a text, and columns have times in microseconds."""
+        """Return a default as Arrow accepts it: bytes are written as text, and columns have times in microseconds."""
         if isinstance(kind, list):
             return self._default_of_union(kind, value)
         definition = _definition(kind, self._named)
@@ -124,7 +124,7 @@ class _Reading:
         word = _kind(definition)
         if word in {"record", "error"}:
             if definition["name"] in above:
-                raise ValueError(f"{name}: the record '{definition['name']}' holds itself, which no table can")
+                raise ValueError(f"{name}: the record '{definition['name']}' contains itself, which no table can")
             inner = tuple(self.field(each, above | {definition["name"]}) for each in definition["fields"])
             made = pa.struct([pa.field(each.name, each.type) for each in inner])
             return Column(name, made, REQUIRED, inside=inner)
@@ -137,7 +137,7 @@ class _Reading:
         return Column(name, _scalar(name, word, definition), None if word == "null" else REQUIRED)
 
     def _union(self, name: str, kinds: list[Any], above: frozenset[str]) -> Column:
-        """Return the type beside null; of several, a struct with a field for each, of which one is filled."""
+        """Return the type beside null; for several, a struct with a field for each, one of which is filled."""
         several = self._branches(kinds)
         self._require_told_apart(name, kinds, several)
         if len(several) <= 1:
@@ -155,7 +155,7 @@ class _Reading:
         return [each for each, word in zip(kinds, words, strict=True) if word != "null" and word not in narrow]
 
     def _require_told_apart(self, name: str, kinds: list[Any], several: list[Any]) -> None:
-        """Raise for types whose values nobody could tell apart: a date would become a time."""
+        """Raise for types whose values cannot be told apart: a date would become a time."""
         found = [_definition(each, self._named) for each in kinds]
         whole = {_kind(each): each for each in found if _kind(each) in {"int", "long"}}
         if len(whole) > 1 and any((word, each.get("logicalType", "")) in _LOGICAL for word, each in whole.items()):
@@ -165,7 +165,7 @@ class _Reading:
             raise ValueError(f"{name}: its union has two types that are called '{max(names, key=names.count)}'")
 
     def convert(self, kind: Any) -> Convert | None:
-        """Return what turns a value into what Arrow takes; None if it is that already."""
+        """Return the conversion of a value to what Arrow accepts; None if none is needed."""
         if isinstance(kind, list):
             return self._convert_union(kind)
         definition = _definition(kind, self._named)
@@ -216,7 +216,7 @@ def _item(column: Column) -> Column:
 
 
 def _definition(kind: Any, named: dict[str, Any]) -> Any:
-    """Return what a name stands for; nested `type` keys are unwrapped."""
+    """Return what a name refers to; nested `type` keys are unwrapped."""
     if isinstance(kind, str):
         return named.get(kind, {"type": kind})
     if isinstance(kind, dict) and isinstance(kind.get("type"), dict | list):

@@ -1,6 +1,6 @@
 """Avro records of one schema, decoded column by column with numpy: several times as fast as one by one.
 
-A record that is odd, with a byte too many, a number out of range, text that is no UTF-8, is marked, and read alone.
+A record that is unusual (a byte too many, a number out of range, text that is not UTF-8) is marked, and read by itself.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def _readers(fields: list[dict[str, Any]], named: dict[str, Any], columns: list[
 
 
 def _reader(kind: Any, named: dict[str, Any], column: pa.DataType) -> _Read | None:
-    """Return what reads a field; None if that is left to the one who reads one by one."""
+    """Return the reader of a field; None if records have to be read one by one."""
     if isinstance(kind, list):
         return _optional(kind, named, column)
     definition = named.get(kind, {"type": kind}) if isinstance(kind, str) else kind
@@ -135,7 +135,7 @@ def _enums(symbols: list[str]) -> _Read:
 
 
 def _optional(kinds: list[Any], named: dict[str, Any], column: pa.DataType) -> _Read | None:
-    """Return what reads a type or null."""
+    """Return the reader of a type or null."""
     if len(kinds) != 2 or "null" not in kinds:  # noqa: PLR2004 - null and the type
         return None
     null_at = kinds.index("null")

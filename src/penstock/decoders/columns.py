@@ -1,4 +1,4 @@
-"""Columns that a schema of a registry gives, and fitting those of a record's own schema to those that are wanted.
+"""The columns of a registry's schema, and converting those of a record's own schema to the wanted ones.
 
 Fields are found by name, or by an alias. A number may become a wider one, text bytes and the other way round, and a
 time one of another unit; what a record's schema does not have is the default, and fails the record if there is none.
@@ -21,7 +21,7 @@ class Required(enum.Enum):
 
 REQUIRED: Final = Required.REQUIRED
 MOST_PARTS: Final = 100_000
-"""Columns, and fields within them: what has more is no table, but somebody's attempt to fill the memory."""
+"""Columns, and fields within them: a schema with more is not a table's, but an attempt to fill the memory."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""What every decoder is: a model in a pipeline file, and what it opens inside of each task.
+"""The contract of decoders: a model in a pipeline file, and what it opens inside each task.
 
 A decoder looks at one value at a time and remembers nothing between two: a task may run twice, and records that fail
-are decoded again, alone. What it cannot decode fails that value and no other.
+are decoded again, alone. A value that it cannot decode fails by itself.
 """
 
 from abc import abstractmethod
@@ -45,9 +45,9 @@ class SparkDecoding:
 
 
 class DecoderModel(BaseModel, frozen=True, extra="forbid"):
-    """A decoder as it stands in a pipeline file. Each model builds on it, those of other packages, too.
+    """A decoder as it is written in a pipeline file. Base class of every decoder's model, also in other packages.
 
-    Travels to the tasks: it holds no secret.
+    It is sent to the tasks, and holds no secret.
     """
 
     type: str = Field(
@@ -60,7 +60,7 @@ class DecoderModel(BaseModel, frozen=True, extra="forbid"):
         """The columns that decoding gives; None if they are not known before it is `resolved`."""
 
     def resolved(self, topics: Sequence[str]) -> Self:  # noqa: ARG002 - most know all
-        """Return the decoder with its columns, whoever has to be asked for them; once for each driver that opens.
+        """Return the decoder with its columns, from a registry if necessary; called once each time a driver opens.
 
         If a task finds that the answer has changed, it raises `SchemaChanged`, and the driver opens again.
         """
@@ -68,7 +68,7 @@ class DecoderModel(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def can_drop(self) -> bool:
-        """Whether it may leave values out, so that fewer events arrive than were read."""
+        """Whether it may drop values, so that fewer events arrive than were read."""
         return True
 
     @property

@@ -1,4 +1,4 @@
-"""Times and numbers that are taken only as they stand: what a column cannot hold exactly fails."""
+"""Times and numbers without rounding: a value that a column cannot hold exactly fails."""
 
 import datetime
 import re
@@ -14,7 +14,7 @@ _BEYOND_MICROSECONDS = re.compile(r"\.\d{6}\d*[1-9]")
 
 
 class _ExactType(type):
-    """Lets msgspec hand a value to `exact`, and take what that gives."""
+    """Lets msgspec pass a value to `exact` and use its result."""
 
     kind: type
 
@@ -50,7 +50,7 @@ def exact_type(kind: pa.DataType) -> type | None:
 
 
 def exact(kind: Any, value: Any) -> Any:
-    """Convert a value to one of these types; raise if something of it would be lost or guessed."""
+    """Convert a value to one of these types; raise if a part of it would be lost or guessed."""
     try:
         found = msgspec.convert(value, kind.accepted)
     except msgspec.ValidationError as error:

@@ -30,7 +30,7 @@ def fit(
 
 
 def _is_as_wanted(array: pa.Array, own: Column, wanted: Column, failed: int) -> bool:
-    """Return whether a column is taken as it is: as most are, and nothing has to be moved."""
+    """Return whether a column can be used as it is, like most: then nothing is copied."""
     is_same = array.type == wanted.type and own.is_choice == wanted.is_choice
     is_whole = wanted.default is not REQUIRED or array.null_count == failed
     return is_same and is_whole and not leaves_the_calendar(array)
@@ -47,7 +47,7 @@ class _Good:
         self.found = found if is_all else {name: each.take(taken) for name, each in found.items()}
 
     def spread(self, column: pa.Array) -> pa.Array:
-        """Return a column of these rows as one of all; null for the others."""
+        """Return a column of these rows spread over all rows; null for the others."""
         if len(self.numbers) == self._count:
             return column
         there = np.zeros(self._count, bool)

@@ -1,15 +1,15 @@
 """JSON objects, checked against the schema.
 
-Guarantee: a record either becomes a row of exactly the schema's types, or fails with the reason. Failed are: bytes that
-are no JSON, text after the closing brace, anything but an object, a wrong type, a number out of range, a required field
-that is missing or null, a record that is empty, too large or too deep. A field that is missing and not required is
-null. If a key occurs twice, the last one counts.
+Guarantee: a record either becomes a row of exactly the schema's types, or fails with the reason. What fails: bytes that
+are not JSON, text after the closing brace, anything but an object, a wrong type, a number out of range, a required
+field that is missing or null, a record that is empty, too large or too deep. A field that is missing and not required
+is null. If a key occurs twice, the last one counts.
 
-Three things are taken as they are meant, unless `strict` says that they fail: a time without a zone in a column with
+Three things are accepted, unless `strict` says that they fail: a time without a zone in a column with
 one is UTC, a time is rounded to microseconds, and an integer in a `double` or `float` becomes the nearest number that
-there is. A number with a decimal point always becomes the nearest. Nothing else is coerced, cut or guessed.
+there is. A number with a decimal point always becomes the nearest one. Nothing else is coerced, cut or guessed.
 
-Not looked at is the text of fields that the schema does not name. A decimal may stand in quotation marks, and is then
+The text of fields that the schema does not name is not checked. A decimal may stand in quotation marks, and is then
 read as Python reads it: "1_0" is 10. A time with a zone does not fit a column without one.
 """
 
@@ -127,7 +127,7 @@ class Json(DecoderModel, frozen=True):
         return SparkDecoding(self.tombstones, json_schema=self.columns) if self.registry is None else None
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
-        """Find what Spark's own expressions do otherwise."""
+        """Find what Spark's own expressions do differently."""
         if self.registry is not None:
             yield from self._in_registry().problems(pipeline)
         if pipeline.speed == "realtime":
@@ -177,7 +177,7 @@ class JsonDecoder:
         return Decoded(arrays_of(self._schema, by_column, record_errors), record_errors, dropped)
 
     def _refused(self, values: Sequence[bytes | None]) -> dict[int, RecordError | None]:
-        """Find the values that are not decoded at all, each with the reason; those without one are dropped."""
+        """Find the values that are not decoded, each with the reason; those without a reason are dropped."""
         refused: dict[int, RecordError | None] = {}
         for number, value in enumerate(values):
             if value is None:
@@ -201,18 +201,21 @@ def _problem(value: bytes | None, error: Exception) -> RecordError:
     if isinstance(error, msgspec.ValidationError):
         return record_error("SchemaMismatch", str(error))
     if not (value or b"").strip():
-        return record_error("EmptyValue", "the value has no bytes but white space")
+        return record_error("EmptyValue", "the value is only white space")
     return record_error("Malformed", str(error))
 
 
 def _depth(value: bytes) -> int:
-    """Measure how deep brackets nest; those inside of strings do not count."""
+    """Measure how deep brackets nest; those inside strings do not count."""
     brackets = _STRING.sub(b"", value).translate(None, _NO_BRACKETS)
     return max(itertools.accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
 def _structure(name: str, fields: pa.Schema | pa.StructType, *, forbid: bool, strict: bool) -> type[msgspec.Struct]:
-    """Make the type that msgspec checks against. Fields get neutral names: a JSON key need not be an identifier."""
+    """Make the type that msgspec validates against.
+
+    Fields get neutral names, because a JSON key need not be an identifier.
+    """
     listed = [
         fields.field(index) for index in range(len(fields) if isinstance(fields, pa.Schema) else fields.num_fields)
     ]

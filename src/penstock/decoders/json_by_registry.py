@@ -25,7 +25,7 @@ class JsonByRegistry(RegistryDecoderModel, frozen=True):
 
     @classmethod
     def of(cls, written: Json) -> "JsonByRegistry":
-        """Take what stands in the pipeline file."""
+        """Take the settings of the pipeline file."""
         found = cls.model_validate(
             {
                 "registry": written.registry,
@@ -40,7 +40,7 @@ class JsonByRegistry(RegistryDecoderModel, frozen=True):
 
     @property
     def schema_format(self) -> Format:
-        """The format of schemas that it decodes by."""
+        """The format of the schemas that it decodes with."""
         return "JSON"
 
     def columns_of(self, client: RegistryClient, schema: Schema) -> tuple[str, tuple[Column, ...]]:
@@ -53,7 +53,7 @@ class JsonByRegistry(RegistryDecoderModel, frozen=True):
 
 
 class JsonPayloads:
-    """Decodes what stands behind the id."""
+    """Decodes what follows the id."""
 
     def __init__(self, decoder: JsonDecoder) -> None:
         self._decoder = decoder

@@ -1,4 +1,4 @@
-"""Which columns a JSON Schema gives."""
+"""The columns of a JSON Schema."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ def json_columns(schema: JsonSchema) -> tuple[Column, ...]:
     reading = _Reading(schema)
     found = reading.column("the schema", schema.document, schema.document, 0)
     if not found.inside or not pa.types.is_struct(found.type):
-        raise ValueError("its outermost type is no object with properties")
+        raise ValueError("its outermost type is not an object with properties")
     return found.inside
 
 
@@ -78,7 +78,7 @@ class _Reading:
         if kind in _SIMPLE:
             shape = _FORMATS.get(str(node.get("format"))) if kind == "string" else None
             return Column(name, shape or _SIMPLE[kind], REQUIRED)
-        raise ValueError(f"{name}: no column is made of it; list the columns in `schema` instead")
+        raise ValueError(f"{name}: no column can be made of it; list the columns in `schema` instead")
 
     def _resolved(self, name: str, node: Any, document: Any) -> tuple[dict[str, Any], Any]:
         try:
@@ -86,12 +86,12 @@ class _Reading:
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
         if not isinstance(node, dict):
-            raise ValueError(f"{name}: anything may stand there; list the columns in `schema` instead")  # noqa: TRY004
+            raise ValueError(f"{name}: anything is allowed there; list the columns in `schema` instead")  # noqa: TRY004
         return node, document
 
 
 def _brings_fields(node: dict[str, Any]) -> str | None:
-    """Return the word by which an object has fields that its properties do not name: they would be dropped."""
+    """Return the keyword that allows fields besides the properties, which would be dropped."""
     parts = [("allOf", each) for each in node.get("allOf", ())]
     parts += [(word, node[word]) for word in ("then", "else") if word in node]
     for word, part in parts:
@@ -101,24 +101,24 @@ def _brings_fields(node: dict[str, Any]) -> str | None:
 
 
 def _without_null(name: str, node: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
-    """Return whether null may stand there, and what else."""
+    """Return whether null is allowed, and which other types are."""
     kinds = node.get("type")
     if isinstance(kinds, list):
         others = [each for each in kinds if each != "null"]
         if len(others) != 1:
-            raise ValueError(f"{name}: of several types no column is made; list the columns in `schema` instead")
+            raise ValueError(f"{name}: no column can have several types; list the columns in `schema` instead")
         return "null" in kinds, {**node, "type": others[0]}
     for word in ("oneOf", "anyOf"):
         if isinstance(node.get(word), list):
             others = [each for each in node[word] if each != {"type": "null"}]
             if len(others) != 1 or not isinstance(others[0], dict):
-                raise ValueError(f"{name}: of several types no column is made; list the columns in `schema` instead")
+                raise ValueError(f"{name}: no column can have several types; list the columns in `schema` instead")
             return len(others) < len(node[word]), others[0]
     return False, node
 
 
 def _implied(node: dict[str, Any]) -> str:
-    """Return the type that a schema without one means."""
+    """Return the type that a schema without one implies."""
     if "properties" in node:
         return "object"
     values = node.get("enum", [node["const"]] if "const" in node else [])

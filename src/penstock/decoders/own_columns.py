@@ -17,11 +17,11 @@ class Vectors(Protocol):
     """Reads many payloads of one schema at once."""
 
     def read(self, chunk: Chunk, /) -> list[pa.Array]:
-        """Return the schema's columns; what is not for it to read is marked as odd in the chunk."""
+        """Return the schema's columns; payloads that it cannot read are marked as odd in the chunk."""
 
 
 class OwnColumns(ABC):
-    """Decodes payloads of one schema: at once if that can be, and otherwise one by one."""
+    """Decodes payloads of one schema: all at once if possible, and otherwise one by one."""
 
     def __init__(self, own: Sequence[Column], wanted: Sequence[Column], vectors: Vectors | None) -> None:
         self._own_columns = own

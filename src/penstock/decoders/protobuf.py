@@ -1,9 +1,9 @@
 """Protobuf messages, each by the schema that it names in a schema registry.
 
-Guarantee: a record becomes a row, or fails alone with the reason: no or a wrong magic byte, a schema id that the
+Guarantee: a record becomes a row, or fails by itself with the reason: no or a wrong magic byte, a schema id that the
 registry does not know, a message that the schema does not have, bytes that Protobuf cannot read. Bytes of fields that
 the schema does not know are passed over, as Protobuf does. A registry that does not answer is an outage, which the
-pipeline waits for. Which column each type gives stands in docs/schemas.md.
+pipeline waits for. docs/schemas.md says which column each type gives.
 """
 
 import functools
@@ -33,7 +33,7 @@ _FIRST = b"\x00"
 
 
 class Protobuf(RegistryDecoderModel, frozen=True):
-    """Each value is a Protobuf message, behind the id of its schema and where the message stands in it."""
+    """Each value is a Protobuf message, behind the id of its schema and the place of its message in that."""
 
     type: Literal["protobuf"] = Field("protobuf", description="Protobuf messages by the schemas of a registry.")
     message: str | None = Field(
@@ -43,7 +43,7 @@ class Protobuf(RegistryDecoderModel, frozen=True):
 
     @property
     def schema_format(self) -> Format:
-        """The format of schemas that it decodes by."""
+        """The format of the schemas that it decodes with."""
         return "PROTOBUF"
 
     def columns_of(self, client: RegistryClient, schema: Schema) -> tuple[str, tuple[Column, ...]]:
@@ -53,7 +53,7 @@ class Protobuf(RegistryDecoderModel, frozen=True):
         return message.name, protobuf_columns(message)[0]
 
     def payloads(self, client: RegistryClient, schema_id: int, wanted: tuple[Column, ...]) -> "ProtobufPayloads":
-        """Return what decodes what was written with a schema."""
+        """Return the decoder of values that were written with a schema."""
         messages = frozenset[str]() if self._reader is None else self._reader.messages
         return ProtobufPayloads(_known(client.registry, schema_id), wanted, messages)
 
@@ -70,7 +70,7 @@ def _known(registry: Registry, schema_id: int) -> ProtobufSchema:
 
 
 class ProtobufPayloads:
-    """Decodes what was written with one schema: the messages of these names, or whichever of its messages it is.
+    """Decodes what was written with one schema: the messages of these names, or any of its messages.
 
     Columns that are those of one message would make a row of any other, out of Protobuf's defaults.
     """
@@ -90,7 +90,7 @@ class ProtobufPayloads:
             try:
                 alike = self._messages(_FIRST, (0,))
             except ValueError:
-                pass  # no table has such a message, and each payload is told so below
+                pass  # no table has such a message, and each payload is reported so below
             else:
                 return alike.decode(payloads)
         record_errors: list[RecordError | None] = [None] * len(payloads)

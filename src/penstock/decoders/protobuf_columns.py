@@ -1,7 +1,7 @@
-"""Which columns a Protobuf message gives, and what reads each out of a message.
+"""The columns of a Protobuf message, and how each is read from a message.
 
-Fields without presence have Protobuf's default if a record does not have them; all others are null: messages, members
-of a oneof, `optional` fields. Types that Google defines become what they stand for.
+A missing field without presence has Protobuf's default; all other missing ones are null: messages, members
+of a oneof, `optional` fields. Google's well-known types become the values that they represent.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ _WRAPPERS = {
 TIMESTAMP = f"{_GOOGLE}Timestamp"
 DURATION = f"{_GOOGLE}Duration"
 INSIDE = {TIMESTAMP, DURATION, *_WRAPPERS}
-"""Messages that become what their fields say together, and no struct."""
+"""Messages that become one value instead of a struct."""
 _AS_JSON = {f"{_GOOGLE}{name}" for name in ("Struct", "Value", "ListValue", "Any", "Empty", "FieldMask")}
 
 
@@ -61,9 +61,9 @@ def protobuf_columns(message: Any) -> tuple[tuple[Column, ...], tuple[Read, ...]
 
 
 def _parts(message: Any, known: dict[str, int]) -> int:
-    """Count the fields of a message; one that it names counts each time: a few that name each other are millions."""
+    """Count the fields of a message; those of a nested one count each time: a few that nest each other are millions."""
     if message.full_name not in known:
-        known[message.full_name] = 0  # if it holds itself, that is told elsewhere
+        known[message.full_name] = 0  # if it holds itself, that is reported elsewhere
         inside = [each.message_type for each in message.fields if each.type in _MESSAGES]
         known[message.full_name] = len(message.fields) + sum(_parts(each, known) for each in inside)
     return known[message.full_name]
@@ -115,7 +115,7 @@ def _message(field: Any, above: frozenset[str]) -> tuple[Column, Read]:
     if whole in _AS_JSON:
         return Column(name, pa.string()), _in_json(field.message_type.file.pool)
     if whole in above:
-        raise ValueError(f"{name}: the message '{whole}' holds itself, which no table can")
+        raise ValueError(f"{name}: the message '{whole}' contains itself, which no table can")
     made = [_field(each, above | {whole}) for each in field.message_type.fields]
     if not made:
         raise ValueError(f"{name}: the message '{whole}' has no fields")

@@ -66,7 +66,7 @@ class ProtobufVectors:
 
     @classmethod
     def of(cls, message: Any, columns: Sequence[Column], begin: int = 0) -> "ProtobufVectors | None":
-        """Return what decodes a message that begins behind as many bytes; None if only Protobuf reads all of it."""
+        """Return what decodes a message that begins behind this many bytes; None if only Protobuf reads all of it."""
         fields = []
         for place, (field, column) in sorted(
             enumerate(zip(message.fields, columns, strict=True)), key=lambda each: each[1][0].number

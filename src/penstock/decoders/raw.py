@@ -1,6 +1,6 @@
-"""Bytes as they are, one column named `value`.
+"""Bytes unchanged, as one column named `value`.
 
-Guarantee: nothing is looked at, so nothing fails but a record that is too large, or null where nulls are not wanted.
+Guarantee: bytes are not inspected, so only a record that is too large fails, or a null where nulls are not wanted.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Values that say which schema of a registry they were written with: each is decoded by that one.
+"""Values that name the registry schema that they were written with: each is decoded with that schema.
 
-Guarantee: a value becomes a row, or fails alone with the reason: it names no schema, the registry does not know the one
-that it names, or its bytes do not fit it. A registry that does not answer is an outage, and no value's fault.
+Guarantee: a value becomes a row, or fails by itself with the reason: it names no schema, the registry does not know the
+one that it names, or its bytes do not fit that. A registry that does not answer is an outage, not a failure of values.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +14,11 @@ from penstock.record.decoded import Decoded, RecordError, record_error
 from penstock.schemas.wire import FRAME_BYTES, UnframedError, schema_id_of
 
 _UNUSABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What a schema can raise in whoever opens it: anybody may have registered it, and registries take much."""
+"""What opening a schema can raise: anybody may have registered it, and registries check little."""
 
 
 class Payloads(Protocol):
-    """Decodes what was written with one schema."""
+    """Decodes values that were written with one schema."""
 
     def decode(self, payloads: Sequence[bytes], /) -> tuple[list[pa.Array], list[RecordError | None]]:
         """Return the wanted columns, and an error for each payload that is none."""
@@ -80,7 +80,7 @@ class RegisteredDecoder:
         return None if isinstance(payloads, dict) else payloads
 
     def _payloads(self, frame: bytes) -> Payloads | RecordError:
-        """Return what decodes the values behind an id; what is wrong with the id if there is none, or no use in it."""
+        """Return the decoder of values behind an id, or what is wrong with the id."""
         try:
             schema_id = schema_id_of(frame)
         except UnframedError as error:
@@ -98,7 +98,7 @@ class RegisteredDecoder:
 
 
 def in_order(schema: pa.Schema, parts: list[list[pa.Array]], order: list[int], count: int) -> list[pa.Array]:
-    """Put the rows of all parts where their values stood, as `order` says; null where there is no row."""
+    """Put the rows of all parts where their values were, as `order` says; null where there is no row."""
     if not parts:
         return [pa.nulls(count, field.type) for field in schema]
     if len(parts) == 1 and len(order) == count:

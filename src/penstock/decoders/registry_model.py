@@ -32,7 +32,7 @@ class ReaderSchema:
     ids: frozenset[int]
     columns: tuple[Column, ...]
     messages: frozenset[str]
-    """Names of what the columns are those of, where a schema holds several; empty if it holds one."""
+    """Names of the types that the columns belong to, where a schema holds several; empty if it holds one."""
 
 
 class RegistryDecoderModel(DecoderModel, frozen=True):
@@ -77,7 +77,7 @@ class RegistryDecoderModel(DecoderModel, frozen=True):
         return self.tombstones == "drop"
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
-        """Return what cannot be known without a word of the user."""
+        """Return what the user has to specify."""
         if self.columns == FROM_REGISTRY and self.subject is None and len(pipeline.named_topics) != 1:
             yield Problem.error("of several topics, name the subject whose schemas give the columns", "subject")
 
@@ -156,7 +156,7 @@ class RegistryDecoderModel(DecoderModel, frozen=True):
     @property
     @abstractmethod
     def schema_format(self) -> Format:
-        """The format of schemas that it decodes by."""
+        """The format of the schemas that it decodes with."""
 
     @abstractmethod
     def columns_of(self, client: RegistryClient, schema: Schema) -> tuple[str, tuple[Column, ...]]:
@@ -164,11 +164,11 @@ class RegistryDecoderModel(DecoderModel, frozen=True):
 
     @abstractmethod
     def payloads(self, client: RegistryClient, schema_id: int, wanted: tuple[Column, ...]) -> Payloads:
-        """Return what decodes what was written with a schema, into the wanted columns."""
+        """Return the decoder of values that were written with a schema, into the wanted columns."""
 
 
 _seen: set[tuple[Registry, ReaderSchema, int]] = set()
-"""Ids that are of no version of the subject, and were looked at: one of a schema under another subject."""
+"""Ids that were looked up and are not of the subject: schemas under another subject."""
 
 
 def _require_format(schema: Schema, wanted: Format, schema_id: int) -> None:

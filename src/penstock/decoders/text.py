@@ -1,6 +1,6 @@
 """UTF-8 text, one column named `text`.
 
-Guarantee: the text is the value's bytes, unchanged; bytes that are no UTF-8 fail.
+Guarantee: the text is the value's bytes, unchanged; bytes that are not UTF-8 fail.
 """
 
 from collections.abc import Sequence
@@ -68,4 +68,4 @@ class TextDecoder:
         try:
             return (value.decode(),), None
         except UnicodeDecodeError as error:
-            return (None,), record_error("Malformed", f"no UTF-8: {error.reason} at byte {error.start}")
+            return (None,), record_error("Malformed", f"not UTF-8: {error.reason} at byte {error.start}")

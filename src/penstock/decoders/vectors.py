@@ -1,7 +1,7 @@
 """The bytes of many records in one buffer, from which numpy reads values of all records at once.
 
-Whatever is odd about a record, a number that ends too late, a text that is no UTF-8, is not judged here: the record is
-marked, what was read of it means nothing, and somebody who knows what is wrong with it reads it alone.
+Whatever is odd about a record, a number that ends too late, a text that is not UTF-8, is not judged here: the record is
+marked, what was read of it is ignored, and code that can explain the problem reads it by itself.
 """
 
 from collections.abc import Sequence
@@ -32,11 +32,11 @@ class Chunk:
 
     @staticmethod
     def holds(payloads: Sequence[bytes]) -> bool:
-        """Return whether so many bytes can be looked at in one piece."""
+        """Return whether this many bytes can be looked at in one piece."""
         return sum(map(len, payloads)) <= _MOST_BYTES
 
     def require(self, is_so: npt.NDArray[np.bool_], ends: Offsets) -> None:
-        """Mark the records of which it is not so; they are known by where they, or parts of them, end."""
+        """Mark the records for which the condition is false, identified by the ends of them or of their parts."""
         if not is_so.all():
             self.odd[np.searchsorted(self.ends, ends[~is_so])] = True
 
@@ -78,7 +78,7 @@ class Chunk:
         return every.take(pa.array(np.arange(0, len(offsets), 2)))
 
     def behind(self, at: Offsets, sizes: Numbers, ends: Offsets) -> Offsets:
-        """Return where that ends which has these sizes."""
+        """Return the ends of values of these sizes."""
         is_inside = sizes <= (ends - at).astype(np.uint64)
         self.require(is_inside, ends)
         return at + np.where(is_inside, sizes, 0).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Checking a pipeline as a whole, without starting anything: what contradicts, and what looks like a mistake."""
+"""Checking a pipeline as a whole, without starting anything: contradictions, and what looks like a mistake."""
 
 import importlib.util
 import sys
@@ -31,7 +31,7 @@ def problems(spec: PipelineSpec, folder: Path, *, import_code: bool = False) -> 
 
 
 def _from_components(spec: PipelineSpec) -> Iterator[Problem]:
-    """Return what the components say themselves; steps are asked with the columns that each of them gets."""
+    """Return the components' own problems; each step is asked with the columns that it gets."""
     yield from (each.under("source") for each in spec.source.problems(spec))
     yield from (each.under("decode") for each in (spec.decode.problems(spec) if spec.decode else ()))
     for number, sink in enumerate(spec.sinks):
@@ -41,7 +41,7 @@ def _from_components(spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def _columns(spec: PipelineSpec) -> list[list[str] | None]:
-    """Return the user's columns in front of each step, and behind the last; None where that is not known."""
+    """Return the user's columns before each step, and after the last; None where they are not known."""
     known = None if spec.decode is None else spec.decode.arrow_schema
     names = None if known is None else list(known.names)
     found = [names]
@@ -82,11 +82,11 @@ def _about_sinks(spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def _about_changes(spec: PipelineSpec) -> Iterator[Problem]:
-    """Return what would make a mirrored table another than its source."""
+    """Return what would make a mirrored table differ from its source."""
     places = [number for number, step in enumerate(spec.steps) if step.makes_changes]
     for number in places:
         if number < len(spec.steps) - 1:
-            text = "`cdc: state` is the last step: another would change rows, and not what they take out"
+            text = "`cdc: state` is the last step: a step after it would change rows, but not the deletes among them"
             yield Problem.error(text, "steps", number, "cdc")
     if not places:
         return
@@ -104,7 +104,7 @@ def _about_changes(spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def _about_functions(spec: PipelineSpec, folder: Path, *, import_code: bool) -> Iterator[Problem]:
-    """Look whether the modules are there, and if they are imported, whether the functions are."""
+    """Check that the modules exist and, if they are imported, that the functions do."""
     for number, step in enumerate(spec.steps):
         if step.user_code is not None:
             top = step.user_code.partition(":")[0].partition(".")[0]
@@ -176,7 +176,7 @@ def _about_rows(spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def _about_columns(spec: PipelineSpec, sink: SinkModel, columns: list[str] | None) -> Iterator[Problem]:
-    """Return which columns a sink names that are not there, or that it cannot compare."""
+    """Return the columns named by a sink that do not exist, or that it cannot compare."""
     if columns is not None:
         named = [(key, name) for key, names in sink.named_columns.items() for name in names]
         for key, name in named:

@@ -19,9 +19,9 @@ Family = TypeVar("Family", bound=BaseModel)
 
 
 class Components(Generic[Family]):
-    """Annotates the union of a family's built-in models and its base; whatever builds on the base fits.
+    """Annotates the union of a family's built-in models and its base; any subclass of the base is accepted.
 
-    Guarantee: a built-in type is never another package's, and a package that cannot be used is named in one line.
+    Guarantee: a built-in type is never another package's, and a package that cannot be used gives an error of one line.
     """
 
     def __init__(self, group: str, base: type[Family]) -> None:
@@ -31,7 +31,7 @@ class Components(Generic[Family]):
         """The models that come with Penstock, by type."""
 
     def installed(self) -> dict[str, list[EntryPoint]]:
-        """Return what installed packages offer, by type, whether it can be loaded or not."""
+        """Return what installed packages offer, by type, loadable or not."""
         found: dict[str, list[EntryPoint]] = {}
         for each in entry_points(group=self._group):
             found.setdefault(each.name, []).append(each)

@@ -9,14 +9,14 @@ from penstock.steps.message import BatchInfo, Message
 from penstock.wording import nearest
 
 MODULE_PREFIX = "penstock_pipeline_"
-"""Stands before the name of a pipeline file's module in the driver; tasks import it by its own name."""
+"""Prefix of the name of a pipeline file's module in the driver; tasks import it by its own name."""
 
 
 class Pipeline:
     """A pipeline whose steps end in handlers. Every key of a pipeline file can be an attribute of the class.
 
-    What the handlers return reaches the sinks exactly once. What they do besides, such as calling another service, is
-    at least once: a task may run twice.
+    What the handlers return reaches the sinks exactly once. Their side effects, such as calling another service, are at
+    least once: a task may run twice.
     """
 
     batchers: ClassVar[dict[str, Batcher]] = {}
@@ -25,7 +25,7 @@ class Pipeline:
     batcher_column: ClassVar[str | None] = None
 
     def prepare_messages(self, messages: list[Message]) -> list[Message]:
-        """See messages together before each is handled, such as to look something up for all of them at once."""
+        """Get messages together before each is handled, for instance to look something up for all of them at once."""
         return messages
 
     def handle_message(self, message: Message) -> Message:
@@ -37,13 +37,13 @@ class Pipeline:
         return messages
 
     def handle_failed(self, messages: list[Message]) -> None:
-        """See messages that failed, before they become dead letters; drop one or name another reason."""
+        """Get messages that failed, before they become dead letters; drop one or change its reason."""
 
     @classmethod
     def spec(cls) -> PipelineSpec:
-        """Return the model behind the class."""
+        """Return the model of the class."""
         if cls.__qualname__ != cls.__name__:
-            raise BadInput(f"the class '{cls.__qualname__}' must stand at the top level of its module: tasks import it")
+            raise BadInput(f"the class '{cls.__qualname__}' must be at the top level of its module: tasks import it")
         module = cls.__module__.removeprefix(MODULE_PREFIX)
         if not all(part.isidentifier() for part in module.split(".")):
             raise BadInput(

@@ -1,4 +1,4 @@
-"""What a sample of a topic's records looks like: columns, their types, and how sure that is."""
+"""Inferring columns and their types from a sample of a topic's records, and how certain they are."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ _DEEPEST = 100
 
 @dataclass
 class _Seen:
-    """What was seen at one place of all documents."""
+    """What was seen at one place in all documents."""
 
     count: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class _Seen:
 
     @property
     def type(self) -> str:
-        """The type that takes most of what was seen."""
+        """The type that fits most of what was seen."""
         kinds = Counter({kind: count for kind, count in self.kinds.items() if kind != "null"})
         if {"bigint", "double"} <= kinds.keys():
             kinds["double"] += kinds.pop("bigint")
@@ -58,7 +58,7 @@ class _Seen:
         return kind
 
     def misfits(self) -> int:
-        """Count what a column of this type could not take: dead letters, for nothing is coerced."""
+        """Count what a column of this type could not take: these become dead letters, because nothing is coerced."""
         base = re.split("[<(]", self.type)[0]
         fitting = {"double": {"double", "bigint"}, "string": {"string", "timestamp", "date"}}.get(base, {base})
         inner = [*self.fields.values(), *([self.items] if self.items else [])] if base in {"array", "struct"} else []
@@ -92,7 +92,7 @@ class Column:
     type: str
     is_required: bool
     note: str
-    """How sure it is: in how many records it was, and what does not fit."""
+    """How certain it is: in how many records it was, and what does not fit."""
 
     @property
     def definition(self) -> str:
@@ -110,7 +110,7 @@ class Sample:
     left_out: list[str]
     """Fields that cannot be columns: names that begin with an underscore, or that SQL would not take as they are."""
     key_column: str | None
-    """The column that always has what the record's key is."""
+    """The column that always equals the record's key."""
 
 
 def infer(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sample:
@@ -136,7 +136,7 @@ def infer(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sample:
 
 
 def _is_understood(column: Column) -> bool:
-    """Return whether a schema may have it: a reserved word of SQL, or a nest without end, may not stand there."""
+    """Return whether a schema can have it: reserved words of SQL and unlimited nesting are not allowed there."""
     try:
         parse(column.definition)
     except (ValueError, RecursionError):
@@ -153,7 +153,7 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Return whether no table would have a column for it; whoever may write to the topic may send such a one."""
+    """Return whether it is nested too deeply for any table; whoever may write to the topic may send such a value."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(_DEEPEST):
         within = [each.values() if isinstance(each, dict) else each for each in level]

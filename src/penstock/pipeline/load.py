@@ -31,7 +31,7 @@ def load(path: str | Path) -> PipelineSpec:
 def load_with_warnings(
     path: Path, *, once: bool = False, stream: bool = False, import_code: bool = False, text: str | None = None
 ) -> tuple[PipelineSpec, list[str]]:
-    """As `load`; also return what looks like a mistake but may be none.
+    """As `load`; also return warnings, which may be false.
 
     With `once` a stream ends when caught up; with `stream` a scheduled pipeline goes on. `import_code` looks for the
     functions of steps, too. `text` is looked at instead of what a YAML file holds.
@@ -47,7 +47,7 @@ def load_with_warnings(
     else:
         spec, marks = document.load_with_marks(path, PipelineSpec, text)
     if once and spec.speed == "realtime":
-        raise BadInput(f"pipeline '{spec.name}' runs in real time, and such a one never has caught up")
+        raise BadInput(f"pipeline '{spec.name}' runs in real time, and never catches up")
     if once:
         spec = spec.model_copy(update={"speed": "scheduled"})
     elif stream and spec.speed == "scheduled":
@@ -65,7 +65,7 @@ def load_with_warnings(
 
 
 def missing(path: Path) -> NotFound:
-    """Say that a pipeline file is not there, and which one may be meant, or which ones are there."""
+    """Return the error for a missing pipeline file, with the one that was probably meant, or those that exist."""
     there = sorted(each for each in path.parent.glob("*.y*ml") if each.name != project.FILE_NAME)
     if meant := nearest_file(path, [*path.parent.glob("*.py"), *there]):
         return NotFound(f"there is no pipeline file {path}", fix=meant)
@@ -114,7 +114,7 @@ def _from_python(path: Path) -> PipelineSpec:
 
 
 def _is_pipeline(value: Any, module: str) -> bool:
-    """Return whether this is a class of handlers of the file's own, and not one that others build on."""
+    """Return whether this is a class of handlers of the file's own, and not a base class of others."""
     return (
         isinstance(value, type)
         and issubclass(value, Pipeline)

@@ -6,7 +6,7 @@ from penstock.quantities import DurationMs
 
 
 class Realtime(BaseModel, frozen=True, extra="forbid"):
-    """How far a crash in real time reaches back."""
+    """How much a crash in real time repeats."""
 
     commit_every: DurationMs = Field(
         10_000,

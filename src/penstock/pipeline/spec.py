@@ -62,7 +62,7 @@ SINKS = Components("penstock.sinks", SinkModel)  # type: ignore[type-abstract]  
 
 
 def plain_name(typed: str) -> str:
-    """Return the name that a pipeline can have and that is nearest to what was typed; empty if there is none."""
+    """Return the valid name of a pipeline that is nearest to what was typed; empty if there is none."""
     return re.sub("[^a-z0-9]+", "-", typed.lower()).strip("-")[:63]
 
 
@@ -134,7 +134,7 @@ class Retry(BaseModel, frozen=True, extra="forbid"):
     """How long an outage is waited for. An outage is never a record's fault."""
 
     give_up_after: DurationMs = Field(
-        600_000, ge=0, description="After so long without a batch getting through, the driver ends with exit code 4."
+        600_000, ge=0, description="After this long without a successful batch, the driver ends with exit code 4."
     )
 
 
@@ -172,7 +172,7 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
     )
     realtime: Realtime = Field(default_factory=Realtime, description="What only `speed: realtime` has.")
     rate: Rate | None = Field(
-        None, description="At most so many events in a time; `penstock pipeline rate` changes it while it runs."
+        None, description="At most this many events within a time; `penstock pipeline rate` changes it while it runs."
     )
     sql_engine: Literal["auto", "spark"] = Field(
         "auto",
@@ -257,18 +257,18 @@ class PipelineSpec(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=
         return self.source.named_topics
 
     def resolved(self) -> Self:
-        """Return the pipeline with its columns, if those of the decoder have to be asked for."""
+        """Return the pipeline with its columns, from a registry if the decoder needs one."""
         if self.decode is None:
             return self
         return self.model_copy(update={"decode": self.decode.resolved(self.named_topics)})
 
     def with_columns(self, columns: Mapping[str, str]) -> Self:
-        """Return the pipeline with columns that its records have brought, in the steps that take them."""
+        """Return the pipeline with columns that its records have brought, in the steps that accept them."""
         return self.model_copy(update={"steps": [step.with_columns(columns) for step in self.steps]})
 
     @property
     def max_wait_ms(self) -> int:
-        """How long a batch may wait to fill: batchers have a say of their own."""
+        """How long a batch may wait to fill; batchers have limits of their own."""
         waits = [each for step in self.steps for each in step.batch_timeouts_ms]
         return min(waits, default=self.batch.max_wait)
 

@@ -1,1 +1,1 @@
-"""The words that every other package speaks: records, columns, schemas, offset ranges and positions."""
+"""The vocabulary of all other packages: records, columns, schemas, offset ranges and positions."""

@@ -43,11 +43,11 @@ COORDINATES = ("_topic_id", "_partition", "_offset")
 """The reserved columns that sinks write beside the user's: together they name a record for good."""
 
 SUMMARY = "task_summary"
-"""The stage of a row that is no event: what a task read, for whoever is at the end of the task."""
+"""The stage of a row that is not an event: a summary of what a task read, for the end of the task."""
 
 
 def whole_schema(columns: pa.Schema) -> pa.Schema:
-    """Put Penstock's columns behind the user's. Any may be null, for a failed row has no values."""
+    """Append Penstock's columns to the user's. Any may be null, because a failed row has no values."""
     return pa.schema([*(each.with_nullable(True) for each in columns), *RESERVED])  # noqa: FBT003
 
 

@@ -31,7 +31,7 @@ _PER_US = {"s": Fraction(1, 1_000_000), "ms": Fraction(1, 1000), "us": Fraction(
 
 
 def record_error(error: str, message: str, stage: str = "decode", line: str | None = None) -> RecordError:
-    """Describe a failure; long messages are cut, for they travel in headers, and halves of characters replaced."""
+    """Describe a failure; long messages are cut, as they are sent in headers, and unpaired surrogates replaced."""
     text = message[:_LONGEST_MESSAGE].encode(errors="replace").decode()
     found = {"stage": stage, "error": error, "message": text}
     return {**found, "line": line} if line else found
@@ -87,7 +87,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _moments(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return times in UTC: Arrow asks each for its zone, which takes four times as long as to subtract another."""
+    """Return times in UTC: Arrow would ask each for its zone, which takes four times as long as a subtraction."""
     if not set(map(type, values)) <= _PLAIN_TIMES:
         return pa.array(values, kind)
     try:

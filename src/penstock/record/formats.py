@@ -1,10 +1,9 @@
 """The format versions of everything that Penstock writes and reads again, and the one check of them.
 
-A version is raised when what was written before could not be read as it is. There is no way to read around one: what is
-newer or older than this Penstock understands is refused, with one line, before anything is changed. Nothing that has
-another version counts as absent, and nothing without a version counts as one that has it: that is version 0.
-
-What is only a cache, and found by everything that it depends on, has no version.
+A version is raised when what was written before could not be read as it is. It cannot be ignored: what is newer or
+older than this Penstock understands is refused, with one line, before anything is changed. What has another version
+does not count as absent, and what has no version counts as version 0. A cache whose key is everything that it depends
+on has no version.
 """
 
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ LEDGER = 1
 KAFKA_RECORD = 2
 """The headers that a `kafka` sink adds to those of a record."""
 KAFKA_POSITIONS = 1
-"""What stands beside the offsets that are committed to Kafka: a `kafka` sink's, the dead letters' and the lag.
+"""What is kept beside the offsets that are committed to Kafka: a `kafka` sink's, the dead letters' and the lag.
 
 Raised with `DEAD_LETTER`, too: a pipeline that goes on from a position has letters of the version that belongs to it,
 and whoever else has written to its dead-letter topic cannot stop it with another.
@@ -67,12 +66,12 @@ def require_format(what: str, found: object, understood: int, *, otherwise: str 
 
 
 def metadata_of(*words: str) -> str:
-    """Return what stands beside an offset that is committed to Kafka: the version, then these words."""
+    """Return what is kept beside an offset that is committed to Kafka: the version, then these words."""
     return " ".join([f"{KEY}={KAFKA_POSITIONS}", *filter(None, words)])
 
 
 def metadata_words(what: str, metadata: str | None) -> list[str]:
-    """Read the words that stand beside an offset; raise `FormatNotUnderstood` if they have another version."""
+    """Read the words that are kept beside an offset; raise `FormatNotUnderstood` if they have another version."""
     first, *words = (metadata or "").split(" ")
     name, _, version = first.partition("=")
     require_format(what, version_in(version) if name == KEY else None, KAFKA_POSITIONS)
@@ -80,7 +79,7 @@ def metadata_words(what: str, metadata: str | None) -> list[str]:
 
 
 def version_in(text: str | bytes | None) -> object:
-    """Read a version from text, such as a header; what is no number is given back as it is."""
+    """Read a version from text, such as a header; text that is not a number is returned as it is."""
     if text is None:
         return None
     plain = text.decode(errors="replace") if isinstance(text, bytes) else text

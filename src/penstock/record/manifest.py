@@ -1,7 +1,7 @@
 """What a task reports to the driver of its offset range: what it read, what it staged, what its handlers did.
 
-Inside a task, those in front report what they know by a `TaskSummary` in a row of its own, which travels beside the
-events. The end of the task puts it into the `Manifest`. Of a task that ran twice the driver gets one manifest only.
+Inside a task, its parts report what they know by a `TaskSummary` in a row of its own, which is passed along with the
+events. The last part puts it into the `Manifest`. Of a task that ran twice the driver gets one manifest only.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ MANIFEST = f"{COLUMN} string"
 
 
 class TaskSummary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one part of a task reports; what it does not know is left out."""
+    """What one part of a task reports; unknown fields are left out."""
 
     read: dict[int, int] = {}
     """How many events were read from each offset on from which some sink still needs them."""
@@ -30,7 +30,7 @@ class TaskSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """The offset at which a handler failed whose `on_failure` says to stop, and why."""
 
     def row(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the row that travels beside the events."""
+        """Return the row that is passed along with the events."""
         error = {"stage": SUMMARY, "error": "", "message": msgspec.json.encode(self).decode()}
         columns = [pa.nulls(1, each.type) for each in schema][:-1]
         return pa.RecordBatch.from_arrays([*columns, pa.array([error], ERROR)], schema=schema)
@@ -84,14 +84,14 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> int:
-        """How far the task got. Only a task that was told to stop cannot say, and its batch goes no further."""
+        """How far the task got. Only a task that was stopped does not know, and its batch is not committed."""
         if self.summary.end is None:
             raise ValueError("the task did not say how far it got")
         return self.summary.end
 
 
 def added_up(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Add up what several tasks counted, however deep it lies."""
+    """Add up what several tasks counted, at any depth."""
     total: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():

@@ -14,7 +14,10 @@ from penstock.errors import PositionsMoved
 
 @dataclass(frozen=True, order=True)
 class SourcePartition:
-    """One partition of one topic. A topic that was deleted and recreated has another id: its partitions are others."""
+    """One partition of one topic.
+
+    A topic that was deleted and recreated has another id, so its partitions are different ones.
+    """
 
     topic: str
     topic_id: str
@@ -22,7 +25,7 @@ class SourcePartition:
 
     @property
     def in_kafka(self) -> bool:
-        """Return whether it is of a topic; of a file, whose path stands for it, no group can have a position."""
+        """Return whether it belongs to a topic, and not to a file, in which no group can have a position."""
         return "/" not in self.topic
 
     def __str__(self) -> str:
@@ -58,11 +61,11 @@ Positions = dict[SourcePartition, int]
 def require_unmoved(
     sink: str, expected: Mapping[SourcePartition, int | None], found: Mapping[SourcePartition, int]
 ) -> None:
-    """Raise unless the sink stands where this driver left it: otherwise another driver has written there."""
+    """Raise unless the sink's positions are where this driver left them: otherwise another driver has written there."""
     for source_partition, offset in expected.items():
         if found.get(source_partition) != offset:
             raise PositionsMoved(
-                f"another driver has written to sink '{sink}': {source_partition} stands at"
+                f"another driver has written to sink '{sink}': {source_partition} is at"
                 f" {found.get(source_partition)},"
                 f" and this driver expected {offset}",
                 safe="Nothing of this batch was written to it",

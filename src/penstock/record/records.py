@@ -44,7 +44,7 @@ def records(
 
 
 def times(timestamps_ms: pa.Array) -> pa.Array:
-    """Return times; null for those outside the years 1 to 9999: any 64 bits may stand in a record."""
+    """Return times; null for those outside the years 1 to 9999: a record may hold any 64 bits."""
     known = pc.and_(pc.greater_equal(timestamps_ms, _FIRST_MS), pc.less_equal(timestamps_ms, _LAST_MS))
     known = pc.and_(known, pc.not_equal(timestamps_ms, NO_TIMESTAMP))
     found = pc.if_else(known, timestamps_ms, pa.scalar(None, pa.int64()))

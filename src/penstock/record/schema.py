@@ -1,4 +1,4 @@
-"""Schemas as people write them, `id bigint NOT NULL, at timestamp`, turned into Arrow."""
+"""Parsing schemas as people write them, `id bigint NOT NULL, at timestamp`, into Arrow."""
 
 import difflib
 import functools
@@ -39,12 +39,12 @@ _TABLE_RULES = {"", "CHECK", "CONSTRAINT", "FOREIGN", "PRIMARY", "UNIQUE"}
 _TOP_LEVEL_COMMA = re.compile(r",(?![^<(]*[>)])")
 _WORD = re.compile(r"\w+")
 _REMEMBERED = 100
-"""Every task of every batch asks for the same columns, and reading them takes longer than a few events do."""
+"""Every task of every batch parses the same columns, which takes longer than a few events do."""
 
 
 @functools.lru_cache(_REMEMBERED)
 def parse(text: str) -> pa.Schema:
-    """Read Spark's column list; raise `ValueError` that says what is not understood."""
+    """Read Spark's column list; raise `ValueError`, which says what is wrong."""
     columns = _columns(text)
     if not columns:
         _refuse_first_unknown_type(text)
@@ -63,7 +63,7 @@ def _columns(text: str) -> list[exp.ColumnDef]:
     except SqlglotError:
         return []
     except RecursionError:
-        raise ValueError("types are nested too deeply in each other to be read") from None
+        raise ValueError("types are nested too deeply to be read") from None
     # The parser overlooks a comma too many, and takes what follows a bracket for more of the statement.
     pairs = itertools.pairwise([TokenType.COMMA, *kinds, TokenType.COMMA])
     more = {key for key, value in table.args.items() if value} - {"this", "kind"}
@@ -74,7 +74,7 @@ def _columns(text: str) -> list[exp.ColumnDef]:
 
 
 def _refuse_first_unknown_type(text: str) -> None:
-    """Name the column whose type nobody knows, if that is why a list cannot be read."""
+    """Raise for the column with an unknown type, if that is why a list cannot be parsed."""
     for column in _TOP_LEVEL_COMMA.split(text):
         name, _, kind = column.strip().partition(" ")
         word = _WORD.match(kind.strip())

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Target:
-    """One folder, topic or table. Two that are equal are the same place."""
+    """One folder, topic or table. Equal ones are the same target."""
 
     kind: str
     """What it is, in a word: `folder`, `topic`, `table`."""
@@ -15,5 +15,5 @@ class Target:
     """Whether two sinks of one pipeline may write to it."""
 
     def __str__(self) -> str:
-        """Return what a checkpoint knows it by."""
+        """Return its identity in a checkpoint."""
         return f"{self.kind} {self.name}"

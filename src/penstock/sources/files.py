@@ -1,9 +1,9 @@
 """Files of events, for tests and backfill: the same path through decode, steps and sinks, without a broker.
 
-Guarantee: every line of every file once, in order. A line is an event's value; a file is a partition, a line's number
-its offset. Files must not change once they are there; new files may come. Whatever a file holds, no more of it is
-in memory than a chunk: a line of more than 64 MB, which a small `.gz` can hide, is refused. So is a link in the folder
-that leads out of it.
+Guarantee: every line of every file once, in order. Each line is an event's value; each file is a partition, and line
+numbers are its offsets. Files must not change once they are there; new files may come. Whatever a file holds, only one
+chunk is in memory: a line of more than 64 MB, which a small `.gz` can hide, is refused. So is a link in the folder that
+leads out of it.
 """
 
 import gzip
@@ -82,7 +82,7 @@ class FilesSource(Source):
         return {each.source_partition: 0 for each in available}
 
     def reader(self) -> "FilesReader":
-        """Return what tasks read with."""
+        """Return the reader, which is sent to tasks."""
         return FilesReader()
 
 
@@ -115,7 +115,7 @@ def _source_partition(path: Path) -> SourcePartition:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a file, not a link or a pipe that has come in its place since it was listed."""
+    """Open a file, but not a link or a pipe that has replaced it since it was listed."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()

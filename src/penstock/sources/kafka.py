@@ -2,7 +2,7 @@
 
 Guarantee: every committed record of an offset range, once, in the order of its partition; records of aborted
 transactions never. New partitions, and new topics that match a pattern, are read from their start. The login is
-read by each task where it runs, so no plan, no UI and no event log of Spark ever holds it.
+read by each task where it runs, so it is never in Spark's plans, UI or event logs.
 """
 
 import functools
@@ -84,7 +84,7 @@ class Kafka(SourceModel, frozen=True):
         return self.topics
 
     def targets(self) -> list[Target]:
-        """Return the topics that it names; which ones a pattern meets, only the cluster knows."""
+        """Return the topics that it names; only the cluster knows which ones a pattern matches."""
         return [Target("topic", topic) for topic in self.topics]
 
     def reads(self, target: Target) -> bool:
@@ -98,7 +98,7 @@ class Kafka(SourceModel, frozen=True):
         return re.fullmatch(self.pattern, topic) is not None and not topic.endswith(".dead")
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:  # noqa: ARG002 - the same in every pipeline
-        """Find topics and offsets that cannot be."""
+        """Find impossible topics and offsets."""
         for number, topic in enumerate(self.topics):
             if TOPIC_NAME.fullmatch(topic) is None:
                 yield Problem.error(NO_TOPIC_NAME, "topics", number)
@@ -145,7 +145,7 @@ class KafkaSource(Source):
         ]
 
     def topic_ids(self) -> dict[str, str]:
-        """Ask for the topics' ids alone; asked again before every commit."""
+        """Look up only the topics' ids; called again before every commit."""
         return {name: topic_id for name, (topic_id, _) in self._identified().items()}
 
     def _identified(self) -> dict[str, tuple[str, list[int]]]:
@@ -162,7 +162,7 @@ class KafkaSource(Source):
         return known
 
     def has(self, topic: str) -> bool:
-        """Return whether there is a topic of this name at all, whatever the pattern says."""
+        """Return whether there is a topic of this name, even if the pattern does not match."""
         try:
             topics.identify(self._admin, [topic])
         except NotFound:
@@ -175,16 +175,16 @@ class KafkaSource(Source):
         return [name for name in found if wanted.fullmatch(name) and not name.endswith(".dead")]
 
     def require_some(self, available: list[AvailableRange]) -> None:
-        """Raise if no topic matches the pattern; a pipeline that has begun can wait for one, as after a deletion."""
+        """Raise if no topic matches the pattern; a pipeline that has begun can wait for one."""
         if not available:
             raise NotFound(f"no topic matches '{self.spec.pattern}'", fix="List them with: penstock topic list")
 
     def start_moves_on(self) -> bool:
-        """Return whether `start` depends on when it is asked."""
+        """Return whether `start` depends on the time."""
         return moves_on(self.spec.start)
 
     def starts(self, available: list[AvailableRange]) -> Positions:
-        """Settle where a new pipeline begins; with a pattern that nothing matches it cannot."""
+        """Return where a new pipeline begins; raise if nothing matches its pattern."""
         self.require_some(available)
         if self.spec.offsets:
             return {each.source_partition: self._given(each) for each in available}
@@ -216,7 +216,7 @@ class KafkaSource(Source):
         return offset
 
     def replaced(self, read: Mapping[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
-        """Return what was read and is not in the log any more, though it reaches as far: other records are there.
+        """Return what was read and is no longer in the log, although the log is as long: it has other records there.
 
         `read` has, for each partition, how far it was read, and the leader's epoch then. The present leader is asked
         where that epoch ended in its own log: if before what was read, the log was cut off there.
@@ -252,7 +252,7 @@ class KafkaSource(Source):
         return found
 
     def reader(self) -> KafkaReader:
-        """Return what tasks read with."""
+        """Return the reader, which is sent to tasks."""
         return KafkaReader(self.connection, self._cluster_id, self._skipped)
 
     @functools.cached_property
@@ -261,7 +261,7 @@ class KafkaSource(Source):
 
 
 def _cut_off_at(message: Message, source_partition: SourcePartition, connection: Connection) -> int | None:
-    """Return where the log was cut off, -1 if nobody knows; None if it was not."""
+    """Return where the log was cut off, -1 if that is not known; None if it was not."""
     error = message.error()
     if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
         return None

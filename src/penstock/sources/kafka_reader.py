@@ -28,7 +28,7 @@ _WAIT_MS = 50
 
 
 class KafkaReader:
-    """Reads offset ranges inside a task. Travels to the task as it is: it holds no client and no secret."""
+    """Reads offset ranges inside a task. It is sent to the task as it is: it holds no client and no secret."""
 
     def __init__(self, connection: Connection, cluster_id: str, skipped: Skipped | None = None) -> None:
         self._connection = connection
@@ -40,8 +40,8 @@ class KafkaReader:
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Return records as columns, each chunk with the offset it reaches.
 
-        Of a record at a rejected offset nothing but the offset is looked at. One that somebody has given up is not even
-        asked for. Ends at the offset range's end, or earlier once `max_bytes` are read.
+        Only the offset of a record at a rejected offset is read. A record that was given up is not even fetched. Ends
+        at the offset range's end, or earlier once `max_bytes` are read.
         """
         source_partition, reached, left = offset_range.source_partition, offset_range.start, max_bytes
         for part in offset_range.less(self._skipped.get((source_partition.topic_id, source_partition.partition), [])):
@@ -84,10 +84,10 @@ class KafkaReader:
             client.unassign()
 
     def _require_same_cluster(self, client: Consumer) -> None:
-        """Raise if what was heard is another cluster's: somebody may have a node's port whom the driver did not meet.
+        """Raise if another cluster has answered: it may have the port of a node that the driver did not connect to.
 
-        The driver asks for the topics' ids before it commits, by a client of its own. What this one has been told with
-        the addresses of the leaders it remembers, so nothing is asked for here.
+        The driver asks for the topics' ids before it commits, by a client of its own. This client remembers the cluster
+        id from looking up the leaders, so no request is made here.
         """
         found = client.cluster_id(PATIENCE_S)
         if found and self._cluster_id and found != self._cluster_id:
@@ -99,7 +99,7 @@ class KafkaReader:
 
 
 def _within(messages: list[Message], read_bytes: int, max_bytes: int | None) -> tuple[list[Message], int]:
-    """Cut a chunk behind the message that fills the batch; at least one is kept, so that it gets on."""
+    """Cut a chunk behind the message that fills the batch; at least one is kept, so that reading makes progress."""
     all_bytes = read_bytes + sum(map(len, messages))
     if max_bytes is None or all_bytes < max_bytes:
         return messages, all_bytes
@@ -122,14 +122,14 @@ def _client(connection: Connection) -> tuple[Consumer, Causes]:
 
 
 def open_client(connection: Connection) -> tuple[Consumer, Causes]:
-    """Return a consumer that joins no group, and what listens for why its connections fail."""
+    """Return a consumer that joins no group, and the `Causes` that collects why its connections fail."""
     causes = Causes(connection)
     with opening(connection):
         return Consumer(reading(connection, causes, wait_ms=_WAIT_MS), logger=logger), causes
 
 
 def _sort(heard: list[Message], offset_range: OffsetRange, connection: Connection) -> tuple[list[Message], int]:
-    """Pick the offset range's own records, and say how far they reach. Markers and compaction leave holes."""
+    """Select the offset range's records, and return how far they reach. Markers and compaction leave holes."""
     if _are_records(heard, offset_range):
         return heard, int(heard[-1].offset() or 0) + 1
     messages: list[Message] = []
@@ -162,7 +162,7 @@ def _sort(heard: list[Message], offset_range: OffsetRange, connection: Connectio
 
 
 def _are_records(heard: list[Message], offset_range: OffsetRange) -> bool:
-    """Return whether there is nothing to sort out, as it nearly always is."""
+    """Return whether there is nothing to sort out, which is nearly always so."""
     return (
         bool(heard)
         and not any(map(Message.error, heard))

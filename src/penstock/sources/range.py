@@ -1,7 +1,7 @@
 """A range of a topic's past, as a source: the records between two times or offsets, once more.
 
 Guarantee: exactly the records of the range, once, less those that were given up by `pipeline skip`. The replay's id
-stands where a topic's id would, so every sink keeps a position of its own for it, and the live pipeline's positions are
+takes the place of a topic's id, so every sink keeps a position of its own for it, and the live pipeline's positions are
 not touched. Rows carry their own coordinates.
 """
 
@@ -33,11 +33,11 @@ class Part(BaseModel, frozen=True):
 
 
 class Range(BaseModel, frozen=True):
-    """An immutable choice of records, under an id of its own."""
+    """An immutable selection of records, under an id of its own."""
 
     id: str = Field(description="Its id.")
     parts: list[Part] = Field(description="What it holds.")
-    replaces: bool = Field(description="Whether rows of these records give way to the new ones.")
+    replaces: bool = Field(description="Whether the new rows replace the rows of these records.")
 
     @property
     def count(self) -> int:
@@ -106,7 +106,7 @@ class RangeSource(Source):
         self._there = Kafka(topics=there).open(context) if there else None
 
     def gone(self) -> list[str]:
-        """Name its topics that are not there any more."""
+        """Name its topics that no longer exist."""
         return [topic for topic in self._live.spec.topics if not self._live.has(topic)]
 
     def available(self) -> list[AvailableRange]:
@@ -125,7 +125,7 @@ class RangeSource(Source):
         ]
 
     def topic_ids(self) -> dict[str, str]:
-        """Return the range's id for each topic that is still the one it was chosen from."""
+        """Return the range's id for each topic that was not recreated since it was chosen."""
         chosen = {part.topic: part.topic_id for part in self._range.parts}
         live = self._there.topic_ids() if self._there is not None else {}
         return {
@@ -138,7 +138,7 @@ class RangeSource(Source):
         return {source_partition: offset_range.start for source_partition, offset_range in self._range.real.items()}
 
     def reader(self) -> "RangeReader":
-        """Return what tasks read with."""
+        """Return the reader, which is sent to tasks."""
         topic_ids = {part.topic: part.topic_id for part in self._range.parts}
         return RangeReader(self._live.reader(), topic_ids)
 

@@ -1,7 +1,7 @@
-"""A selection of dead letters, as a source: the records as they were, once more through the pipeline.
+"""A selection of dead letters, as a source: the records as they were, again through the pipeline.
 
-Guarantee: exactly the selected letters, once. The replay's id stands where a topic's id would, so every sink keeps a
-position of its own for it, and a replay that died half way goes on where it was.
+Guarantee: exactly the selected letters, once. The replay's id takes the place of a topic's id, so every sink keeps a
+separate position for it, and a replay that was interrupted continues where it was.
 """
 
 import functools
@@ -49,7 +49,7 @@ class ReplaySource(Source):
         return {each.source_partition: each.first for each in available}
 
     def reader(self) -> "ReplayReader":
-        """Return what tasks read with."""
+        """Return the reader, which is sent to tasks."""
         return ReplayReader(KafkaReader(self._connection, self._cluster_id), self._replay.letters)
 
     @functools.cached_property

@@ -1,7 +1,7 @@
-"""What every source is: a model in a pipeline file, the driver's view of it, and a reader that travels to the tasks.
+"""The contract of sources: a model in a pipeline file, the driver's view of it, and a reader that is sent to the tasks.
 
-A source has partitions, and each partition has offsets that only grow, from 0 on; an offset names the same record for
-good. The driver asks what there is to read (`available`), plans an offset range for each partition, and a task reads
+A source has partitions, and each partition has offsets that only grow, from 0 on; an offset names the same record
+forever. The driver asks what there is to read (`available`), plans an offset range for each partition, and a task reads
 one. Whatever is read again after a crash is the same, so a record reaches each sink once.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Skipped = dict[tuple[str, int], list[tuple[int, int]]]
-"""By topic id and partition, the first offset that is skipped and the one behind the last."""
+"""By topic id and partition, the first offset that is skipped and the one after the last."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class SourceContext:
     connection: Connection
     """The project's Kafka."""
     skipped: Skipped = field(default_factory=dict)
-    """Offsets that somebody has given up, by `pipeline skip`."""
+    """Offsets that were given up by `pipeline skip`."""
 
 
 class PartitionReader(Protocol):
-    """Reads offset ranges inside a task. Travels there: small, picklable, and without a secret."""
+    """Reads offset ranges inside a task. It is sent there: small, picklable, and without a secret."""
 
     def chunks(
         self, offset_range: OffsetRange, max_bytes: int | None = None, rejected: Collection[int] = (), /
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Yield the reserved columns of each chunk, `_error` only if a record was not readable, and how far it reaches.
 
-        Records at rejected offsets come as bare rows: nothing of them is looked at. It ends at the end of the offset
+        Records at rejected offsets come as bare rows: their contents are not read. It ends at the end of the offset
         range, or earlier once `max_bytes` are read.
         """
 
@@ -55,44 +55,43 @@ class Source(ABC):
 
     @property
     def drops_deleted_topics(self) -> bool:
-        """Whether a topic that is deleted is let go of, with a recorded gap; otherwise it stops the pipeline."""
+        """Whether a deleted topic is dropped, with a recorded gap; otherwise it stops the pipeline."""
         return False
 
     @abstractmethod
     def available(self) -> list[AvailableRange]:
         """Look up what the source holds now.
 
-        What stands for a topic's name has a slash in it, unless it is one of Kafka's: of that, no group keeps a
-        position.
+        Names that are not of Kafka's topics contain a slash: no group can keep a position in them.
         """
 
     @abstractmethod
     def topic_ids(self) -> dict[str, str]:
-        """Ask for the topics' ids alone; another id of the same name stops the pipeline."""
+        """Look up only the topics' ids; another id of the same name stops the pipeline."""
 
     @abstractmethod
     def starts(self, available: list[AvailableRange]) -> Positions:
-        """Settle where a new pipeline begins."""
+        """Return where a new pipeline begins."""
 
     def start_moves_on(self) -> bool:
-        """Return whether `starts` is another place now than it was when the pipeline began."""
+        """Return whether `starts` returns something else now than when the pipeline began."""
         return False
 
     @abstractmethod
     def reader(self) -> PartitionReader:
-        """Return what tasks read with."""
+        """Return the reader, which is sent to tasks."""
 
     def has(self, topic: str) -> bool:
-        """Return whether there is a topic of this name at all, whatever the source chooses."""
+        """Return whether there is a topic of this name, even if the source does not read it."""
         return topic in self.topic_ids()
 
     def replaced(self, read: Mapping[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:  # noqa: ARG002 - most sources have no leaders
-        """Return what was read and is not there any more, though other records are, given offset and leader's epoch."""
+        """Return what was read and has been replaced by other records, given offsets and leader epochs."""
         return []
 
 
 class SourceModel(BaseModel, frozen=True, extra="forbid"):
-    """A source as it stands in a pipeline file. The model of each source builds on it, those of other packages, too."""
+    """A source as it is written in a pipeline file. Base class of every source's model, also in other packages."""
 
     type: str = Field(
         description="What kind of source it is; each model has a literal of its own, which is the default."
@@ -100,17 +99,17 @@ class SourceModel(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def in_kafka(self) -> bool:
-        """Whether its partitions are Kafka's: a range of them can be replayed, and a record be given up."""
+        """Whether its partitions are Kafka's: then a range can be replayed, and a record be skipped."""
         return False
 
     @property
     def is_table(self) -> bool:
-        """Whether it has columns already, and Spark's own query reads it: the pipeline is a stateful one."""
+        """Whether it is a table, which Spark's own query reads: the pipeline is a stateful one."""
         return False
 
     @property
     def named_topics(self) -> list[str]:
-        """Topics of Kafka that it names one by one, as Spark's own connector needs them."""
+        """Kafka topics that it names one by one, which Spark's own connector needs."""
         return []
 
     @property
@@ -123,7 +122,7 @@ class SourceModel(BaseModel, frozen=True, extra="forbid"):
         return []
 
     def reads(self, target: Target) -> bool:
-        """Return whether it reads what a sink writes to: the pipeline would feed itself for ever."""
+        """Return whether it reads what a sink writes to: the pipeline would feed itself forever."""
         return target in self.targets()
 
     def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none

@@ -1,11 +1,11 @@
 """Changes of a database table, as Debezium writes them to a topic, become rows.
 
 Guarantee: with `cdc: state` a sink with a key has the rows that the source table has, up to the change that was read
-last: rows are put in, replaced and taken out by key, exactly once, in the order of each key; a value that a change
-leaves out because it stayed the same (TOAST) stays the same, also in a row that gets another key, and a
-truncate takes out all rows that came before it. With `cdc: history` every change is a row of its own. A record that is
-no change, or whose values do not fit, is a dead letter. Tombstones, which only matter to Kafka, are dropped. With
-`new_columns: add` a column that is added to the source table becomes one of the sinks' tables while the pipeline runs.
+last: rows are inserted, replaced and deleted by key, exactly once, in the order of each key; a value that a change
+leaves out because it stayed the same (TOAST) is kept, also in a row that gets another key, and a truncate deletes all
+rows that came before it. With `cdc: history` every change is a row of its own. A record that is no change, or whose
+values do not fit, is a dead letter. Tombstones, which only matter to Kafka, are dropped. With `new_columns: add` a
+column that is added to the source table becomes one of the sinks' tables while the pipeline runs.
 
 Needs `decode: {type: raw}`, and a topic in which all changes of a key are in one partition, as Debezium writes it; for
 truncates a topic of one partition.

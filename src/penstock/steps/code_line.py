@@ -1,6 +1,6 @@
-"""The line of the user's own code that an error came from, as `rules.py:7: return 100 / row["count"]`.
+"""The line of the user's code that an error came from, as `rules.py:7: return 100 / row["count"]`.
 
-It is the last one on the way to the error that neither Python, nor an installed package, nor Penstock has brought.
+It is the last line in the traceback that belongs to neither Python, nor an installed package, nor Penstock.
 Files are named from the folder that Python found them in, so that a dead letter tells nothing of the machine.
 """
 
@@ -26,7 +26,7 @@ def is_users(file: Path) -> bool:
 
 
 def code_line(error: BaseException) -> str | None:
-    """Return the line of the user's code that raised an error; None if nothing of the user's was on the way."""
+    """Return the line of the user's code that raised an error; None if the user's code was not involved."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return _shown(error.filename, error.lineno, error.text or "")
     frames = [
@@ -47,7 +47,7 @@ def code_line_in(text: str) -> str | None:
 
 
 def in_brackets(line: str | None) -> str:
-    """Return what stands behind a message: nothing, if there is no such line."""
+    """Return what follows a message: nothing, if there is no such line."""
     return f" ({line})" if line else ""
 
 

@@ -1,7 +1,7 @@
 """What Debezium says of one change of a table, in JSON with or without its schema, as a row.
 
 Guarantee: a value is in its column exactly as the database had it, or the record fails. Which values a change does not
-hold because they were not changed (PostgreSQL keeps large ones apart, and does not log them again) is told by name.
+hold because they were not changed (PostgreSQL keeps large ones apart, and does not log them again) is said by name.
 """
 
 import base64

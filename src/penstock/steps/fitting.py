@@ -1,6 +1,6 @@
-"""Values that Arrow would take and change without a word: found before it gets them.
+"""Values that Arrow would accept and change silently, which are found before it gets them.
 
-Guarantee: a value of a user's function is in its column exactly as it was given, or its record fails.
+Guarantee: a value that a user's function returns is stored exactly as it is, or its record fails.
 """
 
 import datetime

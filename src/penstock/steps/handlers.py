@@ -1,9 +1,9 @@
 """Handlers in a class: each message alone, then in batches, then those that failed.
 
-Guarantee: what the handlers return goes to the sinks exactly once, in the order of its partition; what a handler does
-besides is at least once, for a task may run twice. A message that fails becomes a dead letter and never stops the
-stream, unless `on_failure` says so. No message is held from one run of Spark to the next: what is left in a batcher
-then is handled as a smaller batch.
+Guarantee: what the handlers return goes to the sinks exactly once, in the order of its partition; a handler's side
+effects are at least once, because a task may run twice. A message that fails becomes a dead letter and never stops the
+stream, unless `on_failure` says so. No message is kept from one Spark job to the next: what is left in a batcher is
+handled as a smaller batch.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class OnFailure(BaseModel, frozen=True, extra="forbid"):
     then: Literal["continue", "stop", "retry"] = Field(
         "continue",
         description="`continue`: the message is a dead letter, and the stream goes on. `stop`: the pipeline ends with"
-        " exit code 10, and nothing of the run at hand is written. `retry`: the handler is called again, and only"
+        " exit code 10, and nothing of the current run is written. `retry`: the handler is called again, and only"
         " after its last attempt is the message a dead letter.",
     )
     attempts: int = Field(3, ge=1, le=100, description="With `retry`: how often in all.")

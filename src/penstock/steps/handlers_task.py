@@ -58,7 +58,7 @@ class HandlersTask(UserTask):
         self._spec = spec
 
     def load(self) -> Any:
-        """Make an instance of the class; one that cannot be made is a mistake in the pipeline, and no message's."""
+        """Make an instance of the class; failing to make one is a mistake in the pipeline, not in a message."""
         kind = super().load()
         try:
             return kind()
@@ -70,7 +70,7 @@ class HandlersTask(UserTask):
             raise BadInput(f"'{self._spec.handlers}' cannot be made: {reason}") from None
 
     def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], note_file: NoteFile) -> Iterator[pa.RecordBatch]:
-        """Return each chunk with what the handlers made of it, and at the end one row that says what they did."""
+        """Yield each chunk with what the handlers made of it, and at the end one row of summary."""
         handling = _Handling(self._spec, self._columns, self.schema, loaded, note_file)
         for batch in batches:
             # Once told to stop, what is left is read to its end, for Spark expects that, and goes nowhere.
@@ -106,7 +106,7 @@ class _Handling:
         return TaskSummary(handlers=counts, stopped=self.stopped)
 
     def chunk(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take the next rows; return those that are through."""
+        """Take the next rows; return those that are done."""
         summaries = pc.fill_null(pc.equal(pc.struct_field(batch.column("_error"), "stage"), SUMMARY), False)  # noqa: FBT003
         passing, rows = batch.filter(summaries), batch.filter(pc.invert(summaries))
         if passing.num_rows:
@@ -120,7 +120,7 @@ class _Handling:
         yield from self._released()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Handle what is left in the batchers: nothing is held across runs."""
+        """Handle what is left in the batchers: nothing is kept across jobs."""
         for key in list(self._buckets):
             if self.stopped is None:
                 self._batch(key, "flush")
@@ -213,7 +213,10 @@ class _Handling:
         self._seconds[handler] += time.perf_counter() - began
 
     def _called(self, name: str, messages: list[Message], *arguments: Any) -> Any:
-        """Call a handler, again if that is wanted. An outage that it raises as `Transient` is no message's fault."""
+        """Call a handler, and retry it if configured.
+
+        An outage that it raises as `Transient` does not fail a message.
+        """
         handler: Callable[..., Any] | None = getattr(self._handlers, name, None)
         if handler is None:
             return arguments[1] if name == "handle_batch" else arguments[0]
@@ -243,7 +246,7 @@ class _Handling:
                 self.stopped = (offset, f"{problem['error']}: {problem['message']}{in_brackets(problem.get('line'))}")
 
     def _failed(self, messages: list[Message]) -> None:
-        """Show failed messages to `handle_failed`, which may drop one or name another reason; none becomes good."""
+        """Pass failed messages to `handle_failed`, which may drop one or change its reason; they remain failed."""
         self._counts["failed"] += len(messages)
         handler: Callable[..., Any] | None = getattr(self._handlers, "handle_failed", None)
         if handler is None or not messages:
@@ -261,7 +264,7 @@ class _Handling:
             message.error = message.error or found
 
     def _released(self) -> Iterator[pa.RecordBatch]:
-        """Return the chunks at the front of which every message is settled."""
+        """Return the leading chunks whose messages are all settled."""
         while self._chunks and not self._chunks[0].waiting:
             chunk = self._chunks.popleft()
             good = [message for message in chunk.messages if message.is_good]
@@ -296,7 +299,7 @@ class _Handling:
 
 
 def _kept(messages: list[Message]) -> list[dict[str, Any]] | None:
-    """Keep what messages are like before they are handled; None if they hold what has no copy, and so no second try."""
+    """Keep copies of messages before they are handled; None if they cannot be copied, and so not retried."""
     try:
         return [message.kept() for message in messages]
     except Exception:  # noqa: BLE001 - data is whatever the handlers made of it
@@ -306,16 +309,16 @@ def _kept(messages: list[Message]) -> list[dict[str, Any]] | None:
 def _require_same(message: Message, given: Any) -> None:
     if given is not message:
         kind = type(given).__name__
-        raise TypeError(f"handle_message gave back {kind}: return the message, or message.drop()")
+        raise TypeError(f"handle_message returned {kind}: return the message, or message.drop()")
 
 
 def _require_all(handler: str, messages: list[Message], given: Any) -> None:
-    """Nothing is left out by accident: a message that a handler forgets would be skipped without a word."""
+    """Raise unless all messages are there: one that a handler forgets would be skipped silently."""
     if not isinstance(given, list):
-        raise TypeError(f"{handler} gave back {type(given).__name__}: return the list of messages")
+        raise TypeError(f"{handler} returned {type(given).__name__}: return the list of messages")
     if {id(each) for each in given} != {id(each) for each in messages}:
         raise TypeError(
-            f"{handler} got {len(messages)} messages and gave back {len(given)}, or others: return them all;"
+            f"{handler} got {len(messages)} messages and returned {len(given)}, or others: return them all;"
             " message.drop() leaves one out"
         )
 

@@ -1,4 +1,4 @@
-"""What handlers see: one event as a message, and what they know of a batch."""
+"""What handlers get: an event as a message, and information about a batch."""
 
 import copy
 import datetime
@@ -77,17 +77,17 @@ class Message:
         return self
 
     def put_batch_key(self, key: Any) -> Self:
-        """Choose with which messages of its batcher it shares a batch: those with the same key."""
+        """Choose the batch key: messages of a batcher with the same key share a batch."""
         self.batch_key = key
         return self
 
     def put_batch_mode(self, mode: Literal["bulk", "flush"]) -> Self:
-        """`flush` ends the message's batch as soon as the messages at hand have been handled."""
+        """`flush` ends the message's batch as soon as the current messages have been handled."""
         self.batch_mode = mode
         return self
 
     def failed(self, reason: str) -> Self:
-        """Mark it as failed: it skips what is left, and becomes a dead letter with this reason."""
+        """Mark it as failed: it skips the remaining handlers, and becomes a dead letter with this reason."""
         self.error = record_error("MessageFailed", str(reason), stage="handler")
         return self
 
@@ -102,12 +102,12 @@ class Message:
         return self.error is None and not self.is_dropped
 
     def kept(self) -> dict[str, Any]:
-        """Return what it is like now, which no change to the message changes; raise if `data` cannot be copied."""
+        """Return a copy of its state, independent of later changes; raise if `data` cannot be copied."""
         own = {name: getattr(self, name) for name in self.__slots__}
         return {**own, "data": copy.deepcopy(self.data), "headers": copy.deepcopy(self.headers)}
 
     def put_back(self, kept: dict[str, Any]) -> None:
-        """Make it again what it was like then, as often as needed."""
+        """Restore that state, as often as needed."""
         for name, value in kept.items():
             setattr(self, name, copy.deepcopy(value) if name in {"data", "headers"} else value)
 

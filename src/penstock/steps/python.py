@@ -1,7 +1,7 @@
 """A Python function on rows, on a pandas frame or on an Arrow table.
 
 Guarantee: an exception fails the record it came from, not the batch. A function on frames or tables that raises is
-called again with halves, until the records to blame stand alone. The record at hand is noted before each call, so that
+called again with halves, until the failing records are found. The current record is noted before each call, so that
 one that kills its worker can be found. Functions may run more than once for the same record.
 """
 
@@ -73,14 +73,14 @@ def _from_pandas(values: Any, field: pa.Field) -> Any:
 
 
 def _require_row(result: Any, names: list[str], row: dict[str, Any]) -> None:
-    """Refuse what is no row, and one that lacks a column and has a name that is nowhere: a typo would make nulls."""
+    """Refuse what is not a row, and a row that lacks a column and has an unknown one: a typo would make nulls."""
     if not isinstance(result, Mapping):
-        raise TypeError(f"the function gave a {type(result).__name__}: a dictionary or None belongs there")
+        raise TypeError(f"the function returned a {type(result).__name__}, not a dictionary or None")
     if not all(map(result.__contains__, names)) and (
         unknown := [each for each in result if each not in {*names, *row}]
     ):
         missing = ", ".join(name for name in names if name not in result)
-        raise SchemaMismatch(f"the function gave {unknown[0]!r}, which is not a column, and lacks {missing}")
+        raise SchemaMismatch(f"the function returned {unknown[0]!r}, which is not a column, and lacks {missing}")
 
 
 class PythonTask(UserTask):
@@ -168,7 +168,7 @@ class PythonTask(UserTask):
             given = function(part.copy())
             places = part.index.get_indexer(given.index)
             if (places < 0).any() or not given.index.is_unique:
-                raise ValueError("the index that came back is not that of rows that went in, each at most once")
+                raise ValueError("the index of the result may only have rows that went in, each at most once")
             columns = [_from_pandas(given[field.name], field) for field in self._columns]
             table = cast(pa.Table.from_arrays(columns, self._columns.names), self._columns)
             found = [tuple(row.values()) for row in table.to_pylist()]
@@ -213,7 +213,7 @@ class PythonTask(UserTask):
         kept: list[bool],
         note_file: NoteFile,
     ) -> None:
-        """Call with all rows, and after an exception with halves, until the rows to blame stand alone."""
+        """Call with all rows, and after an exception with halves, until the failing rows are found."""
         offsets = rows.column("_at").to_pylist()
         waiting = [(0, rows.num_rows)]
         while waiting:

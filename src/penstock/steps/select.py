@@ -1,6 +1,6 @@
 """Parses SQL: the SELECT of a row-local step, and conditions of one row. Nothing is executed.
 
-What looks at more than one event is refused. Expressions stay to the letter as the user wrote them; a parser only finds
+What looks at more than one event is refused. Expressions stay exactly as the user wrote them; a parser only finds
 where they begin and end, and which columns they mention.
 """
 
@@ -24,8 +24,8 @@ _SHAPE = "a step has the shape SELECT ... FROM events [WHERE ...]"
 _NOT_ROW_LOCAL = {
     exp.AggFunc: "aggregates look at more than one event",
     exp.Window: "window functions look at more than one event",
-    exp.UDTF: "explode and its fellows make several rows of one event",
-    exp.Explode: "explode and its fellows make several rows of one event",
+    exp.UDTF: "explode and similar functions make several rows of one event",
+    exp.Explode: "explode and similar functions make several rows of one event",
     exp.Query: "subqueries look at more than one event",
 }
 _REMEDY = "land the events first, and aggregate in a second pipeline whose source is that table"
@@ -41,7 +41,7 @@ _CLOSED_BY = {
 def condition(text: str) -> str:
     """Return a row-local condition from its first word to its last, so that more SQL can follow it.
 
-    A comment at its end would swallow what follows. Raises `ValueError` for what is no condition.
+    A comment at its end would hide what follows. Raises `ValueError` for what is not a condition.
     """
     tokens = _tokens(text)
     _top_level(tokens)
@@ -111,7 +111,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _top_level(tokens: list[Token]) -> list[int]:
-    """Return the indexes of what stands neither in brackets nor between CASE and END."""
+    """Return the indexes of what is neither in brackets nor between CASE and END."""
     closing: list[TokenType] = []
     tops = []
     for index, token in enumerate(tokens):
@@ -129,14 +129,14 @@ def _top_level(tokens: list[Token]) -> list[int]:
 
 
 def _meant(tokens: list[Token], keyword: str) -> str:
-    """Ask whether a word that is no keyword was meant for one."""
+    """Ask whether a word was meant to be a keyword."""
     words = [each.text for each in tokens if each.token_type == TokenType.VAR]
     typed = next((each for each in words if nearest(each.upper(), [keyword], _TYPO)), None)
     return f"; did you mean {keyword} by '{typed}'?" if typed else ""
 
 
 def _way_out(token: Token) -> str:
-    """Say what to do about a word behind the table: a clause goes elsewhere, a typo is one."""
+    """Say what to do about a word after the table's name: move a clause elsewhere, or correct a typo."""
     if token.token_type in {TokenType.VAR, TokenType.DOT}:
         return _meant([token], "WHERE")
     return f". Instead, {_REMEDY}"
@@ -155,7 +155,7 @@ def _parsed(expression: str) -> exp.Expr | None:
 
 
 def _expression(text: str, tokens: list[Token]) -> str:
-    """Return the text of one row-local expression, to the letter."""
+    """Return the text of one row-local expression, exactly as written."""
     if not tokens:
         raise ValueError("an expression is missing: before or after a comma, or after SELECT or WHERE")
     part = _cut(text, tokens)
@@ -241,7 +241,7 @@ def mentioned_columns(expression: str) -> set[str]:
 def unknown_columns(
     texts: list[str], columns: list[str] | None, made: frozenset[str] = frozenset()
 ) -> Iterator[Problem]:
-    """Find SQL that cannot be read, and names that no column has. What a SELECT makes is there a step later."""
+    """Find SQL that cannot be read, and names that no column has. Names that a SELECT defines exist one step later."""
     for text in texts:
         if _parsed(text) is None:
             yield Problem.warning(f"'{text}' does not look like complete SQL; Spark decides when the pipeline starts")
@@ -250,7 +250,7 @@ def unknown_columns(
     known = {name.lower() for name in [*columns, *RESERVED.names, "events"]}
     for name in sorted({name for text in texts for name in mentioned_columns(text)}):
         if name.lower() in made - known:
-            yield Problem.error(f"'{name}' is made by this SELECT and not there yet: use it in a second step")
+            yield Problem.error(f"'{name}' is made by this SELECT and cannot be used in it: use it in a second step")
         elif name.lower() not in known:
             close = nearest(name, columns)
             meant = f"Did you mean '{close}'? " if close else ""

@@ -27,7 +27,7 @@ class Sql(StepModel, frozen=True):
     is_sql = True
     takes_tables = True
 
-    sql: str = Field(description="`SELECT ... FROM events [WHERE ...]`; see each row as one event.")
+    sql: str = Field(description="`SELECT ... FROM events [WHERE ...]`; each row is one event.")
 
     @property
     def can_filter(self) -> bool:
@@ -51,7 +51,7 @@ class Sql(StepModel, frozen=True):
             return None
 
     def problems(self, pipeline: PipelineView, names: list[str] | None) -> Iterator[Problem]:
-        """Find what is not row-local, and names of columns that are not there, or twice."""
+        """Find what is not row-local, and columns that do not exist, or occur twice."""
         if pipeline.is_stateful:
             return
         try:

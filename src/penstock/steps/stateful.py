@@ -1,4 +1,4 @@
-"""A stateful Python step: what SQL cannot say on a stream, such as ranking.
+"""A stateful Python step: what SQL cannot express on a stream, such as ranking.
 
 Guarantee: the state is Spark's, kept in its checkpoint together with the place in the source.
 """
@@ -46,7 +46,7 @@ class Stateful(StepModel, frozen=True):
         return self.stateful
 
     def problems(self, pipeline: PipelineView, names: list[str] | None) -> Iterator[Problem]:  # noqa: ARG002
-        """Find timers that would never rest."""
+        """Find timers that would never end."""
         if pipeline.is_stateful and self.timers == "processing_time" and pipeline.speed == "scheduled":
             yield Problem.error("timers that follow the clock never come to an end: use `speed: stream`", "timers")
 

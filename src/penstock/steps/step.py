@@ -1,4 +1,4 @@
-"""What every step is: a model in a pipeline file, and what it does to the rows.
+"""The contract of steps: a model in a pipeline file, and what it does to the rows.
 
 A row-local step is SQL (`as_select`), which runs in the JVM unless workers can evaluate it with the same result, or a
 task, which runs in Spark's Python workers (`open`) and gives for each row one row or none, in order. Rows that have
@@ -46,11 +46,11 @@ class StepContext:
     folder: Path | ShippedCode
     """Where the user's modules are."""
     notes: Path
-    """Folder for notes of the record at hand, which outlive a worker that dies."""
+    """Folder for notes of the current record, which survive the death of a worker."""
 
 
 class StepTask(Protocol):
-    """What runs inside Spark's tasks. Travels there: small, picklable, and without a secret."""
+    """What runs inside Spark's tasks. It is sent there: small, picklable, and without a secret."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -61,16 +61,16 @@ class StepTask(Protocol):
 
 
 class StepModel(BaseModel, frozen=True, extra="forbid"):
-    """A step as it stands in a pipeline file."""
+    """A step as it is written in a pipeline file."""
 
     keyword: ClassVar[str]
     """The key that makes a step one of this kind."""
     is_sql: ClassVar[bool] = False
     """Whether it is SQL alone, which needs no Python worker."""
     is_row_local: ClassVar[bool] = True
-    """Whether it can stand in a pipeline that lands events, and looks at one at a time."""
+    """Whether it can be in a pipeline that lands events, and looks at one at a time."""
     takes_tables: ClassVar[bool] = False
-    """Whether it can stand in a stateful pipeline (`on_table`)."""
+    """Whether it can be in a stateful pipeline (`on_table`)."""
     has_handlers: ClassVar[bool] = False
     """Whether it reports to the driver what it counted, which one step of a pipeline can."""
 
@@ -86,7 +86,7 @@ class StepModel(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def can_filter(self) -> bool:
-        """Whether it may leave events out, so that fewer arrive than were read."""
+        """Whether it may drop events, so that fewer arrive than were read."""
         return True
 
     @property

@@ -1,4 +1,4 @@
-"""The user's own code in steps: finding it, opening it inside a task, and what is known of it when it fails."""
+"""The user's own code in steps: finding it, loading it inside a task, and describing its failures."""
 
 import importlib
 import os
@@ -45,7 +45,7 @@ def columns_after(returns: str | None, schema: pa.Schema) -> pa.Schema:
 def load_function(reference: str, folder: Path) -> Callable[..., Any]:
     """Import `module:function`, from beside the pipeline file or from anywhere Python looks.
 
-    Another pipeline of this process may have a module of that name: neither gets the other's.
+    If another pipeline of this process has a module of that name, each gets its own.
     """
     module, _, name = reference.partition(":")
     with first_in(folder):
@@ -70,7 +70,7 @@ def load_function(reference: str, folder: Path) -> Callable[..., Any]:
 
 
 class UserTask(ABC):
-    """Runs the user's code inside a task, and notes the record at hand. Each task loads the code itself."""
+    """Runs the user's code inside a task, and notes the current record. Each task loads the code itself."""
 
     notes_suffix = ""
 
@@ -95,11 +95,11 @@ class UserTask(ABC):
 
     @abstractmethod
     def run(self, loaded: Any, batches: Iterator[pa.RecordBatch], note_file: "NoteFile") -> Iterator[pa.RecordBatch]:
-        """Return what the code makes of the rows; the record at hand is noted before each call."""
+        """Return what the code makes of the rows; the current record is noted before each call."""
 
 
 class NoteFile:
-    """Remembers the record at hand in a file, which outlives a worker that dies."""
+    """Keeps the current record in a file, which survives the death of the worker."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -110,7 +110,7 @@ class NoteFile:
         return self
 
     def note(self, offset: int | None) -> None:
-        """Write down the offset of the record at hand; none if there are several."""
+        """Write down the offset of the current record; none if there are several."""
         os.pwrite(self._file, struct.pack("<q", -1 if offset is None else offset), 0)
 
     def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
@@ -120,7 +120,7 @@ class NoteFile:
 
 
 def noted(path: Path) -> int | None:
-    """Read the record at hand when the worker died."""
+    """Read the current record when the worker died."""
     try:
         (offset,) = struct.unpack("<q", path.read_bytes())
     except (OSError, struct.error):
@@ -129,7 +129,7 @@ def noted(path: Path) -> int | None:
 
 
 def error_from(error: Exception, stage: str = "step") -> RecordError:
-    """Describe what a user's code raised, and where."""
+    """Describe what the user's code raised, and where."""
     name = type(error).__name__
     try:
         message = str(error)

@@ -1,4 +1,4 @@
-"""The tasks of one batch, put together from a pipeline's model: those of a driver, and those of the test kit."""
+"""The tasks of one batch, put together from a pipeline's model: for a driver and for the test kit."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -22,10 +22,10 @@ def tasks_of(
     rejected: list[RejectedRecords],
     recorded: Mapping[SourcePartition, set[tuple[int, str | None]]],
 ) -> tuple[ReadTask, WriteTask]:
-    """Return what stands at both ends of each task; the steps come in between.
+    """Return the first and the last part of each task; the steps come in between.
 
     Each sink, and the dead letters, have a part of each offset range: from their own resume offset on. Rejected are
-    records, by offset range, that are known to fail; recorded are dead letters of a batch that did not end.
+    records, by offset range, that are known to fail; recorded are dead letters of an unfinished batch.
     """
     if spec.decode is None:
         raise BadInput(f"pipeline '{spec.name}' has no decoder")

@@ -37,13 +37,13 @@ RECORDED = "Recorded"
 
 
 class Chain:
-    """Several tasks in one Python worker, so that rows do not travel to the JVM and back in between."""
+    """Several tasks in one Python worker, so that rows do not go to the JVM and back in between."""
 
     def __init__(self, tasks: list[Task]) -> None:
         self._tasks = tasks
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run the tasks one into the other, on the offset range of Spark's task."""
+        """Run the tasks one after the other, on the offset range of Spark's task."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -56,7 +56,7 @@ class Chain:
                 yield from batch.column(COLUMN).to_pylist()
 
     def run(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
-        """Run the tasks one into the other, on one offset range."""
+        """Run the tasks one after the other, on one offset range."""
         batches = map(_with_dots, batches)
         for task in self._tasks:
             batches = task(batches, index)
@@ -64,7 +64,7 @@ class Chain:
 
 
 def _with_known_errors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Raise a user's own kind of outage as the kind of ours that it is: the driver knows errors by name alone."""
+    """Raise a user's subclass of `Transient` as ours: the driver knows errors only by name."""
     try:
         yield from batches
     except PenstockError as error:
@@ -129,7 +129,7 @@ class ReadTask:
 
 
 def _passed_over(rejected: RejectedRecords) -> set[int]:
-    """Return the offsets that are passed over: reading them fails, or nothing of them is needed any more."""
+    """Return the offsets to skip: reading them fails, or no sink needs them any more."""
     judged = ((offset, record_errors.get(None)) for offset, record_errors in rejected.items())
     return {
         offset
@@ -152,7 +152,7 @@ def _reject(
 
 
 class DrainTask:
-    """Takes rows and does nothing: to find out whether the steps can take them."""
+    """Consumes rows and does nothing: to find out whether the steps can handle them."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch], _index: int) -> Iterator[pa.RecordBatch]:
         """Reach the end, and report nothing."""
@@ -161,7 +161,7 @@ class DrainTask:
         yield from ()
 
     def on(self, _index: int, _start: int, _end: int) -> "DrainTask":
-        """Return itself: it is the same everywhere."""
+        """Return itself: it is the same for every offset range."""
         return self
 
 
@@ -175,7 +175,7 @@ class SinkTask:
     where: str | None
     """Name of the column that says whether a row meets the sink's condition."""
     resume_offsets: list[int]
-    """Per offset range, the sink's position: rows before it are in already."""
+    """Per offset range, the sink's position: rows before it were written already."""
 
 
 class DeadStager(Protocol):

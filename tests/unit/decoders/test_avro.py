@@ -134,7 +134,7 @@ def test_a_schema_that_is_no_record_gives_the_column_value(stub: RegistryStub) -
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ({"type": "array", "items": "shop.Order"}, "holds itself, which no table can"),
+        ({"type": "array", "items": "shop.Order"}, "contains itself, which no table can"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}, "no table holds decimal"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_protobuf_file_with_an_odd_name_fails_the_records_and_no_others(stub: 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('syntax = "proto3"; message M { M next = 1; }', "holds itself"),
+        ('syntax = "proto3"; message M { M next = 1; }', "contains itself"),
         ('syntax = "proto3"; message M { }', "has no fields"),
         (doubled_messages(40), "has more parts than any table"),
     ],

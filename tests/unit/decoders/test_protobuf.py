@@ -238,7 +238,7 @@ def test_a_new_field_makes_the_driver_look_again_and_older_records_have_its_defa
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("message M { M next = 1; }", "holds itself, which no table can"),
+        ("message M { M next = 1; }", "contains itself, which no table can"),
         ("message M { }", "has no fields"),
         ("message M { strin a = 1; }", "this is not a Protobuf schema"),
     ],

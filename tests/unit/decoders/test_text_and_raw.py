@@ -42,7 +42,7 @@ def test_the_position_of_the_first_wrong_byte_is_reported_and_the_bytes_are_not(
     assert {
         "stage": "decode",
         "error": "Malformed",
-        "message": "no UTF-8: invalid start byte at byte 6",
+        "message": "not UTF-8: invalid start byte at byte 6",
     } == record_error
 
 

@@ -165,7 +165,7 @@ def test_a_file_with_no_class_or_several_is_refused(file: Path, code: str, count
         ("batchers = {'default': {'size': 5}}", ["batchers.default.size: this key is not known"]),
         ("batchers = ['default']", ["batchers: `key: value` lines are needed here"]),
         ("returns = 'id nothing'", ["returns: the column 'id': there is no type 'nothing'"]),
-        ("batcher_column = '_queue'", ["batcher_column: it does not have the form"]),
+        ("batcher_column = '_queue'", ["batcher_column: it does not match the form"]),
         ("name, speed = 'Combat', 'slow'", ["name: a pipeline's name", "speed: it must be"]),
     ],
 )

@@ -166,7 +166,7 @@ def test_what_a_python_step_works_on_can_be_said_in_yaml(file: Path, on: str) ->
             (5, "sinks.0.mode", "this key does not belong here; known here: compact, coordinates, key, name, "),
         ),
         (SINK, "  - {type: kafka, topic: hits}", (5, "sinks.0.topic", "the sink writes to the source's topic")),
-        (SINK, "  - {type: spark, format: 'x;y', path: t}", (5, "sinks.0.format", "it does not have the form t")),
+        (SINK, "  - {type: spark, format: 'x;y', path: t}", (5, "sinks.0.format", "it does not match the form ^")),
     ],
 )
 def test_what_contradicts_is_refused_with_file_line_and_key(
@@ -196,7 +196,7 @@ def test_what_contradicts_is_refused_with_file_line_and_key(
         ),
         (
             "steps:\n  - sql: SELECT hp + 1 AS more, more * 2 AS twice FROM events",
-            (7, "steps.0.sql", "'more' is made by this SELECT and not there yet: use it in a second step"),
+            (7, "steps.0.sql", "'more' is made by this SELECT and cannot be used in it: use it in a second step"),
         ),
         (
             "steps:\n  - sql: SELECT *, hp + 1 AS HP FROM events",

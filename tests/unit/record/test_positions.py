@@ -36,10 +36,10 @@ def test_a_sink_that_stands_where_it_was_left_is_written_to(expected: dict[Sourc
 @pytest.mark.parametrize(
     ("expected", "found", "shown"),
     [
-        pytest.param(5, 6, "stands at 6, and this driver expected 5", id="further"),
-        pytest.param(5, 4, "stands at 4, and this driver expected 5", id="back"),
-        pytest.param(None, 0, "stands at 0, and this driver expected None", id="there though none was"),
-        pytest.param(0, None, "stands at None, and this driver expected 0", id="gone"),
+        pytest.param(5, 6, "is at 6, and this driver expected 5", id="further"),
+        pytest.param(5, 4, "is at 4, and this driver expected 5", id="back"),
+        pytest.param(None, 0, "is at 0, and this driver expected None", id="there though none was"),
+        pytest.param(0, None, "is at None, and this driver expected 0", id="gone"),
     ],
 )
 def test_a_sink_that_moved_is_not_written_to(expected: int | None, found: int | None, shown: str) -> None:

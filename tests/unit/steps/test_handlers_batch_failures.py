@@ -73,18 +73,18 @@ def test_preparing_may_drop_and_fail_messages_which_are_then_not_handled() -> No
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        pytest.param(lambda _: None, "gave back NoneType: return the list of messages", id="none"),
-        pytest.param(lambda messages: (each for each in messages), "gave back generator: return the", id="generator"),
-        pytest.param(tuple, "gave back tuple: return the list of messages", id="tuple"),
-        pytest.param(lambda _: [], "got 3 messages and gave back 0, or others", id="nothing"),
-        pytest.param(lambda messages: messages[1:], "got 3 messages and gave back 2, or others", id="forgets one"),
+        pytest.param(lambda _: None, "returned NoneType: return the list of messages", id="none"),
+        pytest.param(lambda messages: (each for each in messages), "returned generator: return the", id="generator"),
+        pytest.param(tuple, "returned tuple: return the list of messages", id="tuple"),
+        pytest.param(lambda _: [], "got 3 messages and returned 0, or others", id="nothing"),
+        pytest.param(lambda messages: messages[1:], "got 3 messages and returned 2, or others", id="forgets one"),
         pytest.param(
-            lambda messages: [*messages[1:], messages[1]], "got 3 messages and gave back 3", id="one for other"
+            lambda messages: [*messages[1:], messages[1]], "got 3 messages and returned 3", id="one for other"
         ),
-        pytest.param(lambda messages: [*messages, Message({})], "got 3 messages and gave back 4", id="adds one"),
-        pytest.param(lambda messages: [*messages, None], "got 3 messages and gave back 4", id="adds nothing"),
-        pytest.param(lambda messages: [each.data for each in messages], "got 3 messages and gave back 3", id="data"),
-        pytest.param(lambda messages: messages.clear() or messages, "got 3 messages and gave back 0", id="empties it"),
+        pytest.param(lambda messages: [*messages, Message({})], "got 3 messages and returned 4", id="adds one"),
+        pytest.param(lambda messages: [*messages, None], "got 3 messages and returned 4", id="adds nothing"),
+        pytest.param(lambda messages: [each.data for each in messages], "got 3 messages and returned 3", id="data"),
+        pytest.param(lambda messages: messages.clear() or messages, "got 3 messages and returned 0", id="empties it"),
     ],
 )
 def test_messages_that_do_not_all_come_back_are_dead_letters_that_say_so(

@@ -91,7 +91,7 @@ def test_a_message_that_does_not_come_back_is_a_dead_letter_that_says_so(
 ) -> None:
     behaviour["handle_message"] = result
 
-    expected = f"handle_message gave back {kind}: return the message, or message.drop()"
+    expected = f"handle_message returned {kind}: return the message, or message.drop()"
     assert [(0, "TypeError", expected)] == dead(run(Handled, numbered(1)))
 
 

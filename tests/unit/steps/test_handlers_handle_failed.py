@@ -56,7 +56,7 @@ def test_handle_failed_may_name_another_reason() -> None:
     assert [(0, "MessageFailed", "call the vendor")] == dead(outcome)
 
 
-def test_handle_failed_mends_nothing() -> None:
+def test_handle_failed_makes_no_message_good() -> None:
     def fix(messages: list[Message]) -> None:
         for message in messages:
             message.error, message.data = None, {"id": 7}

@@ -340,4 +340,4 @@ class Asynchronous(Handled):
 def test_an_asynchronous_handler_fails_its_messages_and_says_what_came_back() -> None:
     ((_, error, message),) = dead(run(Asynchronous, numbered(1)))
 
-    assert ("TypeError", "handle_message gave back coroutine") == (error, message.partition(":")[0])
+    assert ("TypeError", "handle_message returned coroutine") == (error, message.partition(":")[0])

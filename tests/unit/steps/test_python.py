@@ -199,7 +199,7 @@ def test_a_row_shows_where_it_came_from_and_cannot_change_it(run: Run) -> None:
 def test_a_row_that_is_no_dictionary_fails_its_record(run: Run, result: str) -> None:
     actual = run(f"def f(row):\n    return {result}\n", THREE)
 
-    assert [True] * 3 == ["a dictionary or None belongs there" in row["_error"]["message"] for row in actual]
+    assert [True] * 3 == ["not a dictionary or None" in row["_error"]["message"] for row in actual]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_columns_that_a_row_lacks_are_null_and_those_it_adds_are_left_out(run: R
 def test_a_name_that_is_nowhere_in_place_of_a_column_fails_its_record_rather_than_making_it_null(run: Run) -> None:
     actual = run("def f(row):\n    return {'aa': row['a'], 's': row['s']}\n", THREE)
 
-    said = "the function gave 'aa', which is not a column, and lacks a"
+    said = "the function returned 'aa', which is not a column, and lacks a"
     assert [said] * 3 == [row["_error"]["message"] for row in actual]
 
 
