@@ -1,9 +1,10 @@
-"""The checkpoint: what this pipeline last did, beside the positions that the sinks keep themselves.
+"""The checkpoint: what this pipeline did last, besides the positions that the sinks keep themselves.
 
-Three files in one folder, each with its format version. `metadata.json` says whose it is. `planned.json` is written
-before a batch touches anything, `committed.json` after every sink has committed. Positions in the sinks decide what is
-written; the checkpoint is there to notice what positions alone cannot show: a table that was dropped, a recreated
-topic, a pipeline that ran elsewhere. For sinks without positions of their own it is the position, hence at least once.
+Three files in one folder, each with its format version. `metadata.json` says which pipeline it belongs to.
+`planned.json` is written before a batch touches anything, `committed.json` after every sink has committed. Positions in
+the sinks decide what is written; the checkpoint detects what positions alone cannot show: a table that was dropped, a
+recreated topic, a pipeline that ran elsewhere. For sinks that keep no positions it is the position, hence at least
+once.
 """
 
 import itertools
@@ -54,10 +55,10 @@ class _Stored(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Move:
-    """A sink by another name that its target does not know yet."""
+    """A renamed sink whose target does not know the new name yet."""
 
     formers: tuple[str, ...]
-    """What it was called before."""
+    """Its former name."""
     positions: Positions
     """Where it stands."""
 
@@ -72,24 +73,25 @@ class Committed:
     sinks: dict[str, Positions] = field(default_factory=dict)
     """Per sink, the next offset that it needs."""
     epochs: Positions = field(default_factory=dict)
-    """At each partition, the epoch of a leader whose log held everything before these offsets."""
+    """Per partition, the epoch of a leader whose log held everything before these offsets."""
     begins: dict[str, Positions] = field(default_factory=dict)
-    """Per sink, where it begins at partitions that it has no position at yet: decided once, whatever is killed then."""
+    """Per sink, where it begins at partitions that it has no position at yet: decided once, and kept after any
+    crash."""
     cluster_id: str = ""
     """Kafka's id of the cluster that topics, ids and offsets are of."""
     target_ids: dict[str, str] = field(default_factory=dict)
-    """Of sinks whose positions Kafka may forget, the id of the topic that they write to."""
+    """For sinks whose positions Kafka may forget, the id of the topic that they write to."""
     ran: tuple[str, ...] = ()
-    """The sinks that the last batch was for; others that have positions were taken out of the file before."""
+    """The sinks of the last batch; others with positions were removed from the file before it."""
     targets: dict[str, str] = field(default_factory=dict)
-    """What each sink writes to, by which it is known under another name."""
+    """What each sink writes to, by which a renamed sink is recognised."""
     moves: dict[str, Move] = field(default_factory=dict)
-    """Sinks that have to be told where they stand under their new names."""
+    """Sinks that have yet to take over their positions under their new names."""
     formerly: dict[str, dict[str, Positions]] = field(default_factory=dict)
-    """Per sink, the names that it had, and how far records were judged when it got another one."""
+    """Per sink, its former names, and how far records were judged when it was renamed."""
 
     def __post_init__(self) -> None:
-        """Let go of beginnings that a position has taken the place of."""
+        """Drop beginnings that a position has replaced."""
         begins = {
             name: {
                 source_partition: at
@@ -235,7 +237,7 @@ class Checkpoint:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the checkpoint for one driver; the system lets go of it when the driver dies, however it dies."""
+        """Lock the checkpoint for one driver; the kernel releases the lock when the driver dies, however it dies."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(held(self.folder.parent / DRIVER_LOCK))
@@ -249,20 +251,20 @@ class Checkpoint:
 
     @property
     def exists(self) -> bool:
-        """Return whether the pipeline has begun; raise `FormatNotUnderstood` if another version of Penstock says so."""
+        """Return whether the pipeline has begun; raise `FormatNotUnderstood` for a checkpoint of another version."""
         self._require_understood()
         # Not by `committed.json` alone, which is what a driver leaves that dies while it makes the checkpoint. It has
         # planned nothing yet, so it has read nothing, and starting over loses nothing.
         return self._metadata.exists() or self._planned.exists()
 
     def _require_understood(self) -> None:
-        """Raise before anything is decided by a part of the checkpoint, or by one that is missing."""
+        """Raise before anything is decided from an incomplete checkpoint, or from a missing one."""
         for path in (self._metadata, self._planned, self._committed):
             with suppress(CheckpointLost):
                 self._read(path)
 
     def create(self, committed: Committed) -> None:
-        """Begin a checkpoint: where the pipeline starts is fixed before it reads anything."""
+        """Create a checkpoint: the start of the pipeline is fixed before it reads anything."""
         self._planned.unlink(missing_ok=True)
         crash_point("checkpoint_cleared")
         self.commit(committed)
@@ -301,7 +303,7 @@ class Checkpoint:
         )
 
     def plan(self, batch: int, offset_ranges: list[OffsetRange]) -> None:
-        """Say what is about to be read, before any task starts."""
+        """Record what is about to be read, before any task starts."""
         rows = [
             [
                 each.source_partition.topic,
@@ -331,7 +333,7 @@ class Checkpoint:
         return frozenset(source_partitions) - unfinished
 
     def commit(self, committed: Committed) -> None:
-        """Say where everything stands, after every sink has committed."""
+        """Record all positions, after every sink has committed."""
         data = {
             "batch": committed.batch,
             "starts": to_json(committed.starts),
@@ -367,7 +369,7 @@ class Checkpoint:
 
 
 def lost(pipeline: str, reason: str) -> CheckpointLost:
-    """Describe a checkpoint that cannot be used, and the way out."""
+    """Return the error for a checkpoint that cannot be used, with the command that rebuilds it."""
     return CheckpointLost(
         f"the checkpoint of pipeline '{pipeline}' is lost: {reason}",
         safe="What the sinks hold is intact, and they know their positions",

@@ -1,10 +1,10 @@
-"""Places where a test can make a driver die, as `kill -9` would: no cleaning up, no last words.
+"""Places where a test can make a driver die, as `kill -9` would: without cleanup.
 
 `PENSTOCK_CRASH_AT=POINT` or `POINT:SINK` names the point, `PENSTOCK_CRASH_AFTER=N` lets it pass N times first. Points,
 in the order of a batch: `planned`, `writing` (in a task), `prepared`, `in_commit` (of a sink), `sink_committed`,
 `committed`; of a table that is compacted: `compacting`, `compacted`. Of a checkpoint that is made, also by `rebuild`:
 `checkpoint_cleared`, `checkpoint_begun`. Of `skip-gap`: `gap_recorded`, then `in_commit` and `sink_committed` of each
-sink. Unset, as in any real run, a point costs one look at a dictionary.
+sink. Unset, as in any real run, a point costs one lookup in a dictionary.
 """
 
 import os

@@ -37,7 +37,7 @@ _UNMISTAKABLE = {f"{PREFIX}{name}" for name in ("pipeline", "stage", "error")}
 
 
 def envelope(headers: Sequence[tuple[str, bytes | None]], where: str) -> dict[str, str]:
-    """Read what Penstock added behind the record's own headers; raise `ValueError` if that is not there.
+    """Read what Penstock added after the record's own headers; raise `ValueError` if it is missing.
 
     One of another version is `FormatNotUnderstood`: a letter that is passed over would be gone from every count.
     """
@@ -52,10 +52,10 @@ def envelope(headers: Sequence[tuple[str, bytes | None]], where: str) -> dict[st
 
 
 def enveloped(fields: Mapping[str, Any]) -> list[tuple[str, bytes | None]]:
-    """Return the headers that say these things."""
+    """Return the headers with these contents."""
     return [(f"{PREFIX}{name}", str(fields[name]).encode()) for name in ENVELOPE]
 
 
 def dead_topic_of(source: str, template: str, pipeline: str) -> str:
-    """Name the dead-letter topic; a file's path is no part of a topic's name, so the pipeline's stands for it."""
+    """Name the dead-letter topic; a topic's name cannot hold a file's path, so the pipeline's name takes its place."""
     return template.replace("{topic}", source if "/" not in source else pipeline)

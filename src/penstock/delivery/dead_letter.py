@@ -1,4 +1,4 @@
-"""Dead letters as they are read back. Sending them is elsewhere, so that reading imports little."""
+"""Dead letters as they are read back. Sending is in another module, so that reading imports little."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
@@ -22,7 +22,7 @@ Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class DeadLetter(BaseModel, frozen=True):
-    """A failed record, as its topic holds it."""
+    """A failed record, as the dead-letter topic holds it."""
 
     dead_topic: str = Field(description="The dead-letter topic.")
     dead_partition: Number = Field(description="Partition there.")
@@ -50,7 +50,10 @@ class DeadLetter(BaseModel, frozen=True):
 
 
 def understand(message: Message) -> DeadLetter | None:
-    """Read the envelope; None if this is no dead letter of Penstock. Raise `FormatNotUnderstood` if it is another's."""
+    """Read the envelope; None if this is not a dead letter of Penstock.
+
+    Raise `FormatNotUnderstood` for another version's.
+    """
     listed: Any = message.headers() or ()
     try:
         fields = _bounded(envelope(listed, f"{message.topic()}/{message.partition()} offset {message.offset()}"))
@@ -100,8 +103,8 @@ def read(
 ) -> Iterator[DeadLetter]:
     """Read the dead letters in one topic or several, of one pipeline or of all.
 
-    Letters behind somebody's open transaction are left out, unless they are waited for. One of another version raises
-    `FormatNotUnderstood`, or is handed to `on_unknown`; one that says it is of another pipeline is nobody's business.
+    Letters behind an open transaction are left out, unless they are waited for. One of another version raises
+    `FormatNotUnderstood`, or is handed to `on_unknown`; letters that name another pipeline are left out.
     """
     if not topics:
         return
@@ -121,7 +124,7 @@ def read(
 
 
 def _pipeline_of(message: Message) -> str | None:
-    """Return whose letter this says it is, in whatever version."""
+    """Return the pipeline that a letter names, in whatever version."""
     listed: Any = message.headers() or ()
     said = [value for name, value in listed if name == f"{PREFIX}pipeline"]
     return (said[-1] or b"").decode(errors="replace") if said else None

@@ -1,11 +1,12 @@
 """Dead letters: failed records, kept byte for byte, with what failed and where.
 
 A dead letter has the key, value, headers and timestamp of the record, and adds headers that begin with `penstock.`. Its
-topic does not expire, and takes what any topic takes. Where it does not, because its settings are not ours to make, the
-letter is a stub: everything but the record's key, value and headers, with the size and the SHA-256 of the value.
+topic does not expire records, and accepts what any topic accepts. Where it does not, because its settings cannot be
+changed, the letter is a stub: everything but the record's key, value and headers, with the size and the SHA-256 of the
+value.
 
-Dead letters are committed before any sink, with a position of their own: what has been judged dead once stays dead,
-whatever a second try of the same batch would say.
+Dead letters are committed before any sink, with a position of their own: what was judged dead once stays dead, even if
+a second try of the same batch would succeed.
 """
 
 import sys
@@ -38,11 +39,11 @@ _LARGE = {
     "message.timestamp.before.max.ms": str(2**63 - 1),
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
-"""Limits of a dead-letter topic: what any topic has taken, it takes too. By default Kafka would refuse some of it."""
+"""Limits of a dead-letter topic: it accepts what any topic has accepted. By default Kafka would refuse some records."""
 
 
 def make_topics(admin: Admin, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Make the dead-letter topics that are missing, and see that none expires; return how many partitions each has."""
+    """Create missing dead-letter topics, make sure that none expires; return how many partitions each has."""
     found = {}
     for name, partitions in wanted.items():
         kept = TopicSpec(partitions=partitions, cleanup="delete", retention="forever", retention_size="unlimited")
@@ -52,7 +53,7 @@ def make_topics(admin: Admin, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _enlarge(admin: Admin, name: str) -> None:
-    """Raise the limits that a topic has from the cluster's defaults, and wait until they hold; or leave it at stubs."""
+    """Raise limits that come from the cluster's defaults, and wait until they apply; or make do with stubs."""
     deadline = time.monotonic() + _SPREADING_S
     with suppress(Refused, BadInput):
         while time.monotonic() < deadline and (changes := _too_small(admin, name)):
@@ -82,10 +83,10 @@ class DeadLetters:
         self._limits: dict[str, TopicLimits] = {}
         self._verdicts = Verdicts(connection, self._verdict)
         self.called_now: Callable[[str | None, SourcePartition, int], str | None] = lambda sink, _at, _offset: sink
-        """Names the sink that a letter was made for as it is called now, by the record's place."""
+        """Returns the present name of the sink that a letter was made for, given the record's coordinates."""
 
     def open(self, wanted: Mapping[str, int]) -> None:
-        """Make the dead-letter topics that are missing, each with so many partitions and no expiry."""
+        """Make the dead-letter topics that are missing, each with this many partitions and no expiry."""
         missing = {name: partitions for name, partitions in wanted.items() if name not in self._partitions}
         if missing:
             admin = Admin(self._connection)
@@ -102,11 +103,11 @@ class DeadLetters:
         return self._outbox.positions(source_partitions)
 
     def take_over(self) -> None:
-        """Fence any older driver."""
+        """Fence older drivers."""
         self._outbox.take_over()
 
     def hold(self, positions: Positions) -> None:
-        """Let these positions go along with every transaction."""
+        """Commit these positions with every transaction from now on."""
         self._outbox.hold(positions)
 
     def refresh(self) -> None:
@@ -118,7 +119,7 @@ class DeadLetters:
         return self._outbox.holds_fence()
 
     def stager(self) -> DeadStagerFactory:
-        """Return what tasks stage dead letters with."""
+        """Return the stager for dead letters, which is sent to tasks."""
         return DeadStagerFactory(
             self._pipeline, self._sinks, self._template, dict(self._partitions), dict(self._limits), self._scratch
         )
@@ -147,9 +148,9 @@ class DeadLetters:
         return {at: {(offset, self.called_now(sink, at, offset)) for offset, sink in of} for at, of in found.items()}
 
     def last_judged(self, source_partitions: Iterable[SourcePartition]) -> Positions:
-        """Read all letters, and return the position behind the last of each source partition.
+        """Read all letters, and return the position after the last one of each source partition.
 
-        This is where they stand at least, if Kafka has forgotten it; none lies behind it.
+        If Kafka has forgotten the position, it is at least this one; no letter is beyond it.
         """
         wanted = {(each.topic_id, each.partition): each for each in source_partitions}
         found: Positions = {}
@@ -163,7 +164,7 @@ class DeadLetters:
         return found
 
     def beyond(self, positions: Positions) -> Positions:
-        """Look for letters of records from behind these positions."""
+        """Look for letters of records beyond these positions."""
         return {each: at for each, at in self.last_judged(positions).items() if at > positions[each]}
 
     def _verdict(self, message: Message) -> Verdict | None:
@@ -179,5 +180,5 @@ class DeadLetters:
         return letter.source_id, letter.at_partition, letter.at, letter.sink
 
     def close(self) -> None:
-        """Let go of the clients."""
+        """Close the clients."""
         self._outbox.close()

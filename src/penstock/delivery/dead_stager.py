@@ -1,4 +1,4 @@
-"""What tasks stage dead letters with: a file for each offset range, which the driver sends and commits."""
+"""Staging dead letters in tasks: a file for each offset range, which the driver sends and commits."""
 
 import hashlib
 import time

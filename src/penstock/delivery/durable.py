@@ -45,7 +45,7 @@ def read_versioned(path: Path, version: int, *, otherwise: str = "") -> dict[str
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace `path`, for its owner alone, in one step: after a crash it holds either what was there or all of this."""
+    """Replace `path`, for its owner alone, in one step: after a crash it has either the old or the new content."""
     make_missing_private(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
@@ -71,10 +71,10 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file for one process of this machine, and wait for it; the system lets go when a process dies.
+    """Wait for the lock file and hold it; the kernel releases it when the process dies.
 
-    Whoever may read a file may lock it, for good, so it is for its owner alone, and the wait has an end. One that
-    somebody else has made is refused, unless the folder is theirs, too.
+    Whoever may read a file may lock it forever, so only its owner can read it, and the wait is limited. A file that
+    somebody else has created is refused, unless the folder is theirs, too.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, OWNER_ONLY)
@@ -119,7 +119,7 @@ def _is_held(descriptor: int) -> bool:
 
 
 def sync_all(paths: Collection[Path]) -> None:
-    """Make many files or folders durable: several at a time, which a disk does in fewer steps than one by one."""
+    """Make many files or folders durable, several at a time: a disk needs fewer steps for that than one by one."""
     if len(paths) <= 1:
         for path in paths:
             sync(path)
@@ -130,7 +130,7 @@ def sync_all(paths: Collection[Path]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make a file durable, or the names in a folder, not only the files behind them."""
+    """Make a file durable, or the names in a folder besides the files themselves."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Recorded gaps: what was skipped on purpose, by whom it was decided, and when."""
+"""Recorded gaps: what was skipped on purpose, who decided it, and when."""
 
 import datetime
 from pathlib import Path
@@ -38,7 +38,7 @@ class Gap(BaseModel, frozen=True):
 
     @property
     def is_given_up(self) -> bool:
-        """Return whether somebody decided that these offsets are not read."""
+        """Return whether somebody decided to skip these offsets."""
         return self.by in {"skip", "skip-gap"}
 
     @classmethod
@@ -90,10 +90,10 @@ def read(folder: Path) -> list[Gap]:
 
 
 def ranges(folder: Path) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """Return the offsets that nobody shall read: by topic id and partition, from the first to behind the last.
+    """Return the offsets to skip: by topic id and partition, from the first to the one after the last.
 
-    Those are what somebody gave up by `skip` or `skip-gap`. What a driver or a rebuild records is a finding: should the
-    records be there after all, they are read.
+    These were given up by `skip` or `skip-gap`. What a driver or a rebuild records is only a finding: if the records
+    turn up after all, they are read.
     """
     found: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for gap in read(folder):
@@ -114,12 +114,12 @@ def _partition_of(gap: Gap) -> tuple[str, int]:
 
 
 def _counts(known: Gap, gap: Gap) -> bool:
-    """Return whether a gap need not be recorded for what is known: a finding is no decision."""
+    """Return whether a recorded gap covers another: a finding does not cover a decision."""
     return known.is_given_up or not gap.is_given_up
 
 
 def _less(gap: Gap, known: list[Gap]) -> list[Gap]:
-    """Leave out what is on record; an end that nobody knows lies behind everything."""
+    """Leave out what is recorded already; an unknown end is beyond all offsets."""
     parts, start, end = [], gap.start, gap.end
     for each in sorted(known, key=lambda gap: gap.start):
         if (end is None or each.start < end) and (each.end is None or each.end > start):

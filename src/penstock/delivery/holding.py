@@ -1,8 +1,8 @@
-"""A file that one living process holds, and which process that is.
+"""A file that one running process holds, and which process that is.
 
 Two locks of the system, both of which end with the process, however it dies. `flock` on the file itself keeps everybody
 else out, other threads of this process included. A record lock on a second file names the holder: the system says the
-process id, so it is never that of a stranger who got the number later.
+process id, so it is never that of another process which got the number later.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ _own: set[Path] = set()
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold a file; raise BlockingIOError if somebody else does."""
+    """Hold a file; raise BlockingIOError if another process does."""
     make_missing_private(path.parent)
     lock = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
     try:

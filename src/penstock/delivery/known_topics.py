@@ -1,7 +1,7 @@
-"""The topic partitions that a pipeline has read, on record beside its checkpoint.
+"""The topic partitions that a pipeline has read, recorded beside its checkpoint.
 
-That a topic was recreated, only its name and its id together show. If the checkpoint is lost, the sinks still know ids,
-but most of them no names; and Kafka forgets the offsets of a topic that is deleted.
+Only a name and an id together show that a topic was recreated. If the checkpoint is lost, the sinks still know ids, but
+most of them no names; and Kafka forgets the offsets of a topic that is deleted.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ class KnownTopics:
         self._kept: Committed | None = None
 
     def load(self) -> Committed:
-        """Return what is on record, as a checkpoint that knows nothing but where the pipeline has been."""
+        """Return what is recorded, as a checkpoint that knows only what the pipeline has read."""
         try:
             found = read_versioned(self._path, PIPELINE_FILES)
             starts = {SourcePartition(*each): 0 for each in found["partitions"]}

@@ -30,7 +30,7 @@ class LagReport:
         self._reporting: Thread | None = None
 
     def report(self, positions: Positions) -> bool:
-        """Report positions; return whether that worked. A report that fails costs nothing but the view."""
+        """Report positions; return whether that worked. A failed report only means that the lag shown is older."""
         if self._reporting is not None and self._reporting.is_alive():
             return False
         committed: list[bool] = []
@@ -61,7 +61,7 @@ class LagReport:
         return True
 
     def reported(self, source_partitions: list[SourcePartition]) -> Positions:
-        """Read what was reported last; nothing if this client may not know. Raise while Kafka does not answer."""
+        """Read what was reported last; empty if this client lacks the permission. Raise while Kafka does not answer."""
         asked = {
             (source_partition.topic, source_partition.partition): source_partition
             for source_partition in source_partitions
@@ -85,7 +85,7 @@ class LagReport:
         return reported
 
     def close(self) -> None:
-        """Let go of the client, unless it hangs."""
+        """Close the client, unless it hangs."""
         if self._reporting is None or not self._reporting.is_alive():
             self._client.close()
 
@@ -105,7 +105,7 @@ def require_not_a_report(group: str) -> None:
     name = pipeline_of(group)
     if name is not None:
         raise Conflict(
-            f"group '{group}' shows where pipeline '{name}' stands; moving it would not move the pipeline",
+            f"group '{group}' shows how far pipeline '{name}' has read; moving it would not move the pipeline",
             safe="Nothing was changed",
             fix="To read events again, run the pipeline under another name into another table",
         )

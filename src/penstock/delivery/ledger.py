@@ -1,9 +1,9 @@
 """What became of dead letters: replayed, replaced or discarded, in a compacted topic of its own.
 
-Guarantee: a dead letter is settled once. Settling is one transaction under one transactional id, which fences whoever
-settles at the same time; what the other had in hand is settled by nobody. There is a record for each letter, so that a
-replay may have any number of them. Whoever may write to the topic can settle letters, or have it refused, and no more:
-nothing in it is run or opened, and a record that is none of ours is passed over. One of another format version is not.
+Guarantee: a dead letter is settled once. Settling is one transaction under one transactional id, which fences everybody
+who settles at the same time: their transaction is aborted. There is a record for each letter, so that a replay may have
+any number of them. Whoever may write to the topic can settle letters or cause refusals, and no more: nothing in it is
+run or opened, and foreign records are passed over. Records of another format version are not.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,13 +42,13 @@ _KEY: TypeAdapter[tuple[str, str] | tuple[str, str, str, int, int]] = TypeAdapte
 
 
 class Replay(BaseModel, frozen=True):
-    """What goes through a pipeline once more: an immutable selection of dead letters, or a range that replaces rows."""
+    """What is sent through a pipeline again: an immutable selection of dead letters, or a range that replaces rows."""
 
     id: ReplayId = Field(description="Its id.")
     pipeline: str = Field(description="The pipeline.")
     what: Literal["letters", "range"] = Field("letters", description="What is replayed.")
     state: Literal["started", "done", "given_up"] = Field(
-        "started", description="Whether it got to its end, or never will."
+        "started", description="Whether it is finished, or was given up."
     )
     offset_ranges: list[tuple[str, str, int, int, int]] = Field(
         default=[], description="Of a range: topic, topic id, partition, first offset, and the one after the last."
@@ -93,7 +93,7 @@ class Entries(BaseModel, frozen=True):
     replays: dict[str, Replay] = Field(description="Every replay by id; its letters are not in it.")
 
     def is_unfinished(self, replay_id: str | None) -> bool:
-        """Return whether this is a replay that has not got to its end."""
+        """Return whether this is an unfinished replay."""
         return replay_id in self.replays and self.replays[replay_id].state == "started"
 
     def replay_of_letters(self, replay_id: str) -> Replay:
@@ -102,7 +102,7 @@ class Entries(BaseModel, frozen=True):
         if found is not None and found.what == "letters":
             return found
         open_ones = [each.id for each in self.replays.values() if each.what == "letters" and each.state == "started"]
-        said = f"Not at their end are: {', '.join(open_ones)}" if open_ones else "None waits to be resumed"
+        said = f"Unfinished: {', '.join(open_ones)}" if open_ones else "No replay waits to be resumed"
         raise NotFound(f"there is no replay of dead letters '{replay_id}'", safe="Nothing was changed", fix=said)
 
 
@@ -115,7 +115,7 @@ class Ledger:
         self._ids: dict[str, str] = {}
 
     def entries(self) -> Entries:
-        """Read the whole ledger; what is no entry is passed over, and one of another version is refused."""
+        """Read the whole ledger; foreign records are passed over, and entries of another version are refused."""
         settled: dict[Letter, Settlement] = {}
         replays: dict[str, Replay] = {}
         for message in self._newest():
@@ -147,7 +147,7 @@ class Ledger:
         return {message.key(): message for message in found}.values()
 
     def key_of(self, letter: DeadLetter) -> Letter:
-        """Name a letter for good: its topic's id goes along."""
+        """Return a permanent key of a letter, which contains its topic's id."""
         if letter.dead_topic not in self._ids:
             self._ids |= {name: found for name, (found, _) in topics.identify(self._admin, [letter.dead_topic]).items()}
         return (letter.dead_topic, self._ids[letter.dead_topic], letter.dead_partition, letter.dead_offset)
@@ -183,7 +183,7 @@ class Ledger:
         return self._settle(letters, Settlement(state="discarded"), None, lambda _open, _entries: None)
 
     def claim(self, letters: list[DeadLetter], replay: Replay) -> None:
-        """Settle letters as replayed, together with the replay's own record; raise if one of them is not to be had."""
+        """Settle letters as replayed, together with the replay's own record; raise if one of them cannot be claimed."""
 
         def require_free(chosen: set[Letter], entries: Entries) -> None:
             if already := chosen & entries.settled.keys():
@@ -196,8 +196,8 @@ class Ledger:
                     held = sum(1 for each in letters if each.source_id.startswith(range_source_id(other.id, "")))
                     if held:
                         raise Conflict(
-                            f"{held} of these dead letters come from the replay {other.id} of a range, which has not"
-                            " got to its end",
+                            f"{held} of these dead letters come from the replay {other.id} of a range, which"
+                            " is not finished",
                             safe="Nothing was changed",
                             fix=f"First run: penstock pipeline replay FILE --resume {other.id}",
                         )
@@ -207,9 +207,9 @@ class Ledger:
     def replace(self, letters: list[DeadLetter], replay: Replay) -> int:
         """Settle the open ones of these letters, for the records they stand for are about to be replayed.
 
-        Raise if one is claimed by a replay that has not got to its end: it would write its row beside the new one. The
-        same for a range that shares records with this one: each would take the other's rows out, and what one of them
-        has judged dead already, it leaves out for good, although the other has settled the letter.
+        Raise if one is claimed by an unfinished replay: it would write its row beside the new one. The same for a range
+        that shares records with this one: each would take the other's rows out, and what one of them has judged dead
+        already, it leaves out for good, although the other has settled the letter.
         """
 
         def require_free(chosen: set[Letter], entries: Entries) -> None:
@@ -217,15 +217,15 @@ class Ledger:
             held = [each.by for each in claims if each.state == "replayed" and entries.is_unfinished(each.by)]
             if held:
                 raise Conflict(
-                    f"the replay {held[0]} has claimed {plural(len(held), 'dead letter')} of this range, and has not"
-                    " got to its end: rows would be there twice",
+                    f"the replay {held[0]} has claimed {plural(len(held), 'dead letter')} of this range, and"
+                    " is not finished: rows would be doubled",
                     safe="Nothing was changed",
                     fix=f"First run: penstock dead replay --resume {held[0]}",
                 )
             for other in entries.replays.values():
                 if other.state == "started" and other.id != replay.id and other.overlaps(replay):
                     raise Conflict(
-                        f"the replay {other.id} has records of this range, too, and has not got to its end",
+                        f"the replay {other.id} has records of this range, too, and is not finished",
                         safe="Nothing was changed",
                         fix=f"First run: penstock pipeline replay FILE --resume {other.id}",
                     )
@@ -233,7 +233,7 @@ class Ledger:
         return self._settle(letters, Settlement(state="replaced", by=replay.id), replay, require_free)
 
     def finish(self, replay: Replay) -> None:
-        """Record that a replay got to its end; raise `Conflict` if it was given up, and its letters are anybody's."""
+        """Record that a replay is finished; raise `Conflict` if it was given up: others may replay its letters then."""
         options = ProducerOptions(transactional_id=TOPIC)
         with Producer(self._connection, options) as producer, producer.transaction() as transaction:
             known = self.entries().replays.get(replay.id, replay)
@@ -246,7 +246,7 @@ class Ledger:
         """Record that a replay will not get to its end, and open these of its letters again; return how many those are.
 
         To be called with letters alone that no sink has got by it. Of others, `lacking` names a sink that has not: they
-        stay settled, and come as new letters of that sink. Raise `Conflict` if it got to its end meanwhile.
+        stay settled, and come as new letters of that sink. Raise `Conflict` if it was finished meanwhile.
         """
         keys = {self.key_of(letter) for letter in letters}
         copies = list(for_single_sinks(self._connection, lacking))
@@ -297,7 +297,7 @@ def range_source_id(replay_id: str, topic_id: str) -> str:
 
 
 def require_not_given_up(replay: Replay) -> None:
-    """Raise `Conflict` if somebody has ended the replay before its end."""
+    """Raise `Conflict` if the replay was given up."""
     if replay.state == "given_up":
         raise Conflict(
             f"the replay {replay.id} was given up",

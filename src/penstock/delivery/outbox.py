@@ -1,10 +1,11 @@
-"""Records that leave for Kafka together with the position they were made from.
+"""Records that are sent to Kafka together with the position that they were made from.
 
 Guarantee: exactly once for readers of committed records. One transaction holds a batch's records and the offsets of the
 group that is the position; it either happens whole or not at all. The transactional id is the pipeline's and the
-sink's, so that taking over ends whatever an older driver had open, and fences that driver for good. Reading positions
-takes nothing over: a driver that may not run disturbs none that does. Kafka forgets offsets and transactional ids that
-are not used; so all positions go along with every transaction, and with one now and then when there is nothing to send.
+sink's, so that taking over aborts an older driver's open transaction, and fences that driver permanently. Reading
+positions does not take over: a driver that may not run does not disturb one that does. Kafka forgets offsets and
+transactional ids that are not used; so every transaction commits all positions, and so does one now and then when there
+is nothing to send.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +45,7 @@ _HUNG_TIMEOUT_S = 5.0
 
 
 class Outbox:
-    """One sink's way into Kafka."""
+    """Sends what one sink writes to Kafka."""
 
     def __init__(
         self, connection: Connection, name: str, group: str, partitioner: Literal["murmur2", "crc32"] = "murmur2"
@@ -74,7 +75,7 @@ class Outbox:
             self._group_client = Consumer(settings, logger=logger)
 
     def take_over(self) -> Producer:
-        """Open the producer, once, and again if it hung; from here on an older driver cannot commit any more."""
+        """Open the producer, once, and again if it hung; from now on an older driver cannot commit."""
         if self._producer is None or self._producer.hung:
             options = ProducerOptions(
                 partitioner=self._partitioner,
@@ -120,7 +121,7 @@ class Outbox:
         return positions
 
     def _metadata(self, source_partition: SourcePartition) -> str:
-        """Return what a position is true of: the topic that was read, and the one that was written to."""
+        """Return what a position belongs to: the topic that was read, and the one that was written to."""
         return metadata_of(source_partition.topic_id, self.target_id)
 
     @property
@@ -135,16 +136,16 @@ class Outbox:
             raise translate(failure, self._connection, f"reading the positions of sink '{self._name}'") from None
 
     def hold(self, positions: Positions) -> None:
-        """Say where the sink stands everywhere; these positions go along with every transaction from here on."""
+        """Set all positions of the sink, which are committed with every transaction from now on."""
         self._held = {source_partition: at for source_partition, at in positions.items() if source_partition.in_kafka}
 
     def refresh(self) -> None:
-        """Commit the positions as they stand, so that Kafka forgets neither them nor the transactional id."""
+        """Commit the positions unchanged, so that Kafka forgets neither them nor the transactional id."""
         if self._held:
             self.send([], {}, {})
 
     def holds_fence(self) -> bool:
-        """Return whether this driver is the newest, by a transaction that changes nothing."""
+        """Return whether this driver is the newest, by an empty transaction."""
         try:
             self.refresh()
         except PositionsMoved:
@@ -193,7 +194,7 @@ class Outbox:
         return sent
 
     def _require_unmoved(self, expected: Mapping[SourcePartition, int | None]) -> None:
-        """Raise if another driver has moved a position; one that Kafka forgot in the meantime was moved by nobody."""
+        """Raise if another driver has moved a position; one that Kafka forgot meanwhile does not count as moved."""
         found = self.positions(expected)
         forgotten = {
             source_partition: at
@@ -203,7 +204,7 @@ class Outbox:
         require_unmoved(self._name, expected, {**found, **forgotten})
 
     def close(self) -> None:
-        """Let go of both clients."""
+        """Close both clients."""
         self._group_client.close()
         if self._producer is not None:
             # Records leave in transactions only: there is nothing to wait for, and a fenced producer cannot.

@@ -1,4 +1,4 @@
-"""Dead letters that are open again for some of their sinks only: as new letters, each of one sink."""
+"""Dead letters that are open again for only some of their sinks: new letters, each of one sink."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -20,7 +20,7 @@ _MOST_REASONS = 1_000
 
 
 class Filter(BaseModel, frozen=True, extra="forbid"):
-    """What to look for; what is left out does not matter."""
+    """Criteria for dead letters; those left out match everything."""
 
     topic: str | None = Field(None, description="A dead-letter topic; all whose names end in .dead if left out.")
     pipeline: str | None = Field(None, description="The pipeline that failed.")
@@ -30,7 +30,7 @@ class Filter(BaseModel, frozen=True, extra="forbid"):
     until: str | None = Field(None, description="Failed before this time.")
 
     def chosen(self, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
-        """Return those that are meant; how long ago counts from now, the same moment for all."""
+        """Return the letters that match; relative times count from the same moment for all."""
         since_ms = _moment_ms(self.since) if self.since is not None else None
         until_ms = _moment_ms(self.until) if self.until is not None else None
         return (letter for letter in letters if self._fits(letter, since_ms, until_ms))
@@ -71,10 +71,10 @@ class Reason(BaseModel, frozen=True):
 def select(
     connection: Connection, wanted: Filter, on_unknown: Callable[[FormatNotUnderstood], None] | None = None
 ) -> Iterator[DeadLetter]:
-    """Return the open dead letters that fit.
+    """Return the open dead letters that match.
 
-    Of all topics, those of another format are handed to `on_unknown`: anybody may have a topic called so. Of one that
-    is named they are an error. Raises `NotFound` if a topic is named that has none, and dead letters of its own.
+    In a search of all topics, letters of another format go to `on_unknown`: anybody may have a topic of such a name. In
+    a named topic they are an error. Raises `NotFound` if a topic is named that has none, and dead letters of its own.
     """
     ledger = Ledger(connection)
     settled = ledger.entries().settled

@@ -1,7 +1,7 @@
-"""Where each sink stands, and whether it is safe to go on from there.
+"""How far each sink has got, and whether it is safe to go on from there.
 
 Read from the sinks at every start and after every failure, and compared with the checkpoint: the sinks know what is
-written, the checkpoint knows what should be there. Where the two cannot be told apart from a loss, the pipeline stops.
+written, the checkpoint knows what should be there. Where their difference could be a loss, the pipeline stops.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -15,7 +15,7 @@ from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
 
 class PositionStore(Protocol):
-    """Whatever keeps positions: a sink, or the dead letters."""
+    """What keeps positions: a sink, or the dead letters."""
 
     positions_expire: bool
     """Whether positions are offsets of a Kafka group, which Kafka forgets after a week without a change."""
@@ -24,13 +24,13 @@ class PositionStore(Protocol):
         """Read them; None if it keeps none."""
 
     def hold(self, positions: Positions) -> None:
-        """Take note of them all, if they could be forgotten."""
+        """Remember all positions, if they could be forgotten."""
 
     def refresh(self) -> None:
         """Write those that could be forgotten again."""
 
     def beyond(self, positions: Positions) -> Positions:
-        """Return the positions of what it holds from behind these, which Kafka forgot."""
+        """Return the positions of what it holds beyond these, which Kafka forgot."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ def begin(
     *,
     is_replay: bool = False,
 ) -> Committed:
-    """Load the checkpoint, or make one for a pipeline that has never run; raise if it has run and none is there.
+    """Load the checkpoint, or create one for a pipeline that has never run; raise if it has run and there is none.
 
-    `beginning` is what a new one says. `reported` is what the lag group has: the only trace of a pipeline whose
+    `beginning` is the content of a new one. `reported` is what the lag group has: the only trace of a pipeline whose
     sinks keep no positions. If Kafka has forgotten all that, rows and letters tell; those of a replay are not asked
     for, as it has an id of its own.
     """
@@ -104,8 +104,8 @@ def first_of(available_range: AvailableRange, committed: Committed) -> int:
     """Return where a partition begins that the pipeline has not met.
 
     A new partition of a known topic begins at 0, whatever is left of it by now: all its records came after the
-    pipeline, so one that retention took before it was read is a gap, and must be noticed. How old a new topic is nobody
-    knows; it begins with what it holds.
+    pipeline, so one that retention took before it was read is a gap, and must be noticed. The age of a new topic is not
+    known; it begins with what it holds.
     """
     known = {(source_partition.topic, source_partition.topic_id) for source_partition in committed.starts}
     return (
@@ -116,7 +116,7 @@ def first_of(available_range: AvailableRange, committed: Committed) -> int:
 
 
 def require_same_targets(pipeline: str, committed: Committed, target_ids: Mapping[str, str]) -> None:
-    """Raise if a sink that was written to has another target now: positions say nothing of it, if Kafka forgot them."""
+    """Raise if a sink that was written to has another target now: positions do not show it, if Kafka forgot them."""
     for name, known in committed.target_ids.items():
         if committed.sinks.get(name) and target_ids.get(name, known) != known:
             raise PositionLost(
@@ -160,10 +160,10 @@ def read(
     settled: Container[SourcePartition] = (),
     targets: Mapping[str, str] | None = None,
 ) -> SinkProgress:
-    """Ask every sink where it stands.
+    """Ask every sink for its positions.
 
-    `settled` are partitions at which no batch was left unfinished: there the checkpoint knows every position, and
-    one that Kafka has forgotten is taken from it. `targets` are what the sinks write to now.
+    `settled` are partitions at which no batch was left unfinished: there the checkpoint knows every position, and one
+    that Kafka has forgotten is taken from it. `targets` are what the sinks write to now.
     """
     expected: dict[str, dict[SourcePartition, int | None]] = {}
     resume_offsets: dict[str, Positions] = {}
@@ -243,8 +243,8 @@ def require_current(
 ) -> None:
     """Raise if Kafka has forgotten positions, and any sink shows that the checkpoint which has them is an old copy.
 
-    To be asked before the first of them is put back. A sink shows it by a position, or by what it holds, from behind
-    the checkpoint's, at a partition where no batch was left unfinished.
+    Call this before the first of them is restored. A sink shows it by a position, or by rows, beyond the checkpoint's
+    position, at a partition where no batch was left unfinished.
     """
     forgotten = progress.forgotten()
     if not forgotten:
@@ -261,7 +261,8 @@ def _require_not_beyond(pipeline: str, forgotten: str, name: str, committed: Com
         known = committed.reached(name, source_partition)
         if at > known:
             raise PositionLost(
-                f"Kafka has forgotten where sink '{forgotten}' stands, and the checkpoint of pipeline '{pipeline}' is"
+                f"Kafka has forgotten the positions of sink '{forgotten}', and the checkpoint of pipeline"
+                f" '{pipeline}' is"
                 f" an old copy: by that, sink '{name}' had {source_partition} up to offset {known}, and by what it"
                 f" holds up to {at}",
                 safe="Nothing was written",
@@ -270,9 +271,9 @@ def _require_not_beyond(pipeline: str, forgotten: str, name: str, committed: Com
 
 
 def recorded(progress: SinkProgress, committed: Committed, targets: Mapping[str, str]) -> Committed:
-    """Put on record what an unfinished batch got done, what sinks write to, and where those begin that have not yet.
+    """Return the checkpoint with what an unfinished batch has done, what sinks write to, and where new sinks begin.
 
-    To be written down before a plan takes the place of the unfinished one's.
+    It has to be saved before the next plan replaces the unfinished one.
     """
     sinks = {name: {**committed.sinks.get(name, {}), **held} for name, held in progress.held.items()}
     return replace(
@@ -306,7 +307,7 @@ def require_readable(pipeline: str, progress: SinkProgress, available: list[Avai
 def with_new_leaders(
     committed: Committed, available: list[AvailableRange]
 ) -> tuple[Committed, dict[SourcePartition, tuple[int, int]]]:
-    """Take the leaders' epochs over; return where they changed: how far it was read, and the epoch of the leader then.
+    """Take over the leaders' epochs; return where they changed, with the former epoch and how far it was read.
 
     Everything before the end that a leader reported was in its log. So a batch that ends there, and the epoch, belong
     together, whoever leads when the batch is read.

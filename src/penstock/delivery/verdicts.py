@@ -1,4 +1,4 @@
-"""What is a dead letter already: asked for after a crash, and batch by batch while a sink is filled again.
+"""Which records are dead letters already: looked up after a crash, and batch by batch while a sink is filled again.
 
 Each dead letter is read once, however many batches ask: the first reads what is there, later ones what has come since.
 """
@@ -29,7 +29,7 @@ class Verdicts:
     def among(
         self, offset_ranges: Iterable[OffsetRange], topics: dict[str, int]
     ) -> dict[SourcePartition, set[tuple[int, str | None]]]:
-        """Return offsets and sinks of what was judged in these ranges; read `topics`, each with so many partitions."""
+        """Return offsets and sinks of what was judged in these ranges; `topics` gives the number of partitions."""
         self._read_on([(topic, number) for topic, count in topics.items() for number in range(count)])
         found: dict[SourcePartition, set[tuple[int, str | None]]] = {}
         for each in offset_ranges:
@@ -42,12 +42,12 @@ class Verdicts:
         return found
 
     def forget(self) -> None:
-        """Let go of everything: nobody asks any more."""
+        """Drop everything: nobody will ask again."""
         self._read_to.clear()
         self._sinks.clear()
 
     def _read_on(self, partitions: list[tuple[str, int]]) -> None:
-        """Read what nobody has read yet, to the very end: it may stand behind a transaction of another pipeline."""
+        """Read new letters, to the very end: some may be behind a transaction of another pipeline."""
         limits = bounds(Admin(self._connection), partitions)
         new = sorted({topic for topic, number in partitions if (topic, number) not in self._read_to})
         if new:

@@ -1,4 +1,4 @@
-"""What Spark found out about a pipeline's SQL, kept for the next start, which may then do without Spark.
+"""Spark's answers about a pipeline's SQL, kept so that the next start may do without Spark.
 
 The columns behind a step, and what its expressions are to a worker, depend on the columns before it, on the SQL and on
 Spark, and on nothing else. An answer is found again by all of these; a file that is missing or damaged costs one start
@@ -21,7 +21,7 @@ from penstock.worker.expressions import KINDS, Expression
 
 _MOST = 1000
 _RULES = 3
-"""Goes up when other expressions are for workers than before: an answer by the former rules is not one."""
+"""Raised when the set of expressions that workers evaluate changes: earlier answers are then void."""
 
 
 class Analysis:
@@ -33,13 +33,13 @@ class Analysis:
         self._answers = _read(path)
 
     def columns(self, before: pa.Schema, asked: list[Any], ask: Callable[[], pa.Schema]) -> pa.Schema:
-        """Return the columns behind a piece of SQL; `ask` lets Spark find out."""
+        """Return the columns after a piece of SQL; `ask` lets Spark work them out."""
         return _schema(self._answer(before, asked, lambda: base64.b64encode(ask().serialize()).decode()))
 
     def expressions(
         self, before: pa.Schema, texts: list[str], ask: Callable[[], list[Expression | str]]
     ) -> list[Expression | str]:
-        """Return each expression as workers evaluate it, or why only Spark does; `ask` lets Spark find out."""
+        """Return each expression as workers evaluate it, or why only Spark does; `ask` lets Spark work it out."""
         asked = ["expressions", _RULES, sorted(KINDS), texts]
         return _expressions(self._answer(before, asked, lambda: msgspec.json.encode(ask()).decode()))
 

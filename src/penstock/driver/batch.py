@@ -2,7 +2,7 @@
 
 The order is the guarantee. Tasks stage. Every sink prepares, and may still refuse rows. Topic ids are looked at
 once more. Dead letters are committed first, which fixes the verdict on every record; then each sink; then the
-checkpoint; then the lag is reported. Whatever dies in between, the positions say what is left to do.
+checkpoint; then the lag is reported. Whatever is killed in between, the positions show what is left to do.
 """
 
 import time
@@ -53,7 +53,7 @@ class BatchReport:
     ends: Positions
     seconds: float
     starts: Positions = field(default_factory=dict)
-    """With `ends`, the offsets that it read; nothing if Spark keeps them itself."""
+    """With `ends`, the offsets that it read; empty if Spark keeps them itself."""
     stages: dict[str, float] = field(default_factory=dict)
     """Seconds by stage: the Spark job, preparing the sinks, committing."""
     handlers: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class BatchReport:
 
 @dataclass
 class Parts:
-    """What a batch works with; made once per driver."""
+    """What a batch needs; made once per driver."""
 
     spec: PipelineSpec
     source: Source
@@ -76,7 +76,7 @@ class Parts:
 
 
 def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progress: SinkProgress) -> BatchReport:
-    """Run one batch to its end, or raise with nothing half done that the positions do not show."""
+    """Run one whole batch, or raise; the positions show everything that was done."""
     began = time.monotonic()
     rejected: list[RejectedRecords] = [{} for _ in offset_ranges]
     recorded = _recorded(parts.dead, offset_ranges, progress)
@@ -143,7 +143,7 @@ def run_batch(parts: Parts, number: int, offset_ranges: list[OffsetRange], progr
 def _recorded(
     dead: DeadLetters, offset_ranges: list[OffsetRange], progress: SinkProgress
 ) -> dict[SourcePartition, set[tuple[int, str | None]]]:
-    """After a crash between the dead letters' commit and a sink's, find what was judged already."""
+    """After a crash between the commits of the dead letters and of a sink, find what was judged already."""
     judged = [
         OffsetRange(
             each.source_partition,
@@ -161,7 +161,7 @@ def _recorded(
 def _require_first_time(
     pipeline: str, source_partition: SourcePartition, offset: int, problem: RecordError, rejected: RejectedRecords
 ) -> None:
-    """Raise if a record that is rejected already still makes the job fail: that would never end."""
+    """Raise if a record that was rejected still makes the job fail: retrying would never end."""
     if None in rejected.get(offset, {}):
         raise PipelineHalted(
             f"the record at {source_partition} offset {offset} makes the job fail even as a dead letter:"
@@ -173,10 +173,10 @@ def _require_first_time(
 
 
 def _require_all(manifests: list[Manifest], count: int) -> None:
-    """Raise if Spark says that the job is done, and an offset range has no report or two."""
+    """Raise if Spark says that the job is done, and an offset range has no report, or two."""
     if sorted(each.index for each in manifests) != list(range(count)):
         raise BatchAborted(
-            f"of {plural(count, 'task')} Spark brought {plural(len(manifests), 'report')}",
+            f"Spark returned {plural(len(manifests), 'report')} of {plural(count, 'task')}",
             safe="Nothing of this batch was written",
         )
 
@@ -206,7 +206,7 @@ def _require_rules_kept(spec: PipelineSpec, manifests: list[Manifest], offset_ra
 def _staged(
     parts: Parts, offset_ranges: list[OffsetRange], progress: SinkProgress, manifests: list[Manifest]
 ) -> dict[str, list[Staged]]:
-    """Sort what the winning tasks left by sink; a sink that is ahead of an offset range has nothing to do with it."""
+    """Group what the winning tasks staged by sink; a sink that is past an offset range does not get it."""
     staged: dict[str, list[Staged]] = {sink.name: [] for sink in parts.sinks}
     for each in manifests:
         source_partition = offset_ranges[each.index].source_partition
@@ -242,7 +242,7 @@ def _prepared(
 
 
 def _require_same_topics(parts: Parts, offset_ranges: list[OffsetRange]) -> None:
-    """Look once more, for a topic can be recreated between two batches."""
+    """Check once more, because a topic can be recreated between two batches."""
     current = parts.source.topic_ids()
     for offset_range in offset_ranges:
         found = current.get(offset_range.source_partition.topic)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def starter(overrides: Mapping[str, str]) -> Starter:
-    """Return what starts it, with the settings that a pipeline file has of its own."""
+    """Return a function that starts it, with the pipeline file's own settings."""
     # A JVM that lives for a moment is over before the better of its two compilers has paid for itself.
     options = f"{class_archive.options(find_java()[0])} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {**NOT_COMPILED, **overrides}
@@ -29,14 +29,14 @@ def starter(overrides: Mapping[str, str]) -> Starter:
 
 
 def launch_jvm() -> None:
-    """Launch the JVM for a pipeline without overrides, and no more: whoever finds that it is not needed ends it."""
+    """Launch the JVM for a pipeline without overrides, and nothing else; the caller ends it if it is not needed."""
     starter({}).launch()
 
 
 def start(overrides: Mapping[str, str]) -> Callable[[], None]:
-    """Start Spark and do not wait for it: it comes up while the rest is loaded and opened.
+    """Start Spark without waiting for it: it comes up while the rest is loaded and opened.
 
-    What is returned ends its JVM at once; one that the process had before stays.
+    The function that is returned ends its JVM at once, unless the process had that before.
     """
     global _coming  # noqa: PLW0603 - a process has one Spark
     if sessions.has_jvm():

@@ -1,10 +1,10 @@
-"""Which SQL expressions a Python worker can evaluate with exactly Spark's result, read off Spark's own optimized plan.
+"""SQL expressions that a Python worker can evaluate with exactly Spark's result, from Spark's optimized plan.
 
 Spark has resolved every type and made every implicit cast there, and its optimizer has changed what it changes: where
 `i + 1 - 2` overflows depends on it. Only classes and types are translated that are known to give the same, value by
 value, null by null and error by error (tests/integration/driver/test_worker_sql.py compares). Whatever else there is,
-now or in another version of Spark, is refused with the reason, and runs in Spark. So is what the optimizer puts a value
-in place of that holds for one query alone, such as the current time: workers would have the same one for ever.
+now or in another version of Spark, is refused with the reason, and runs in Spark. So are expressions that the optimizer
+replaces by a value for this query alone, such as the current time: workers would use that one forever.
 """
 
 import re
@@ -27,7 +27,7 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _FLOATING = ("float", "double")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _DECIMAL = "decimal"
-"""Stands for decimals of any precision and scale, all of the same."""
+"""Stands for decimals, all of the same precision and scale."""
 _TIMES = ("timestamp", "timestamp_ntz")
 _ROOMIER = {
     (before, after)
@@ -47,7 +47,7 @@ _TAKES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("Year", "Quarter", "Month", "DayOfMonth", "DayOfWeek"), ("date",)),
     **dict.fromkeys(("Hour", "Minute", "Second"), _TIMES),
 }
-"""The types of operands, all of one, that an expression is translated for."""
+"""The types for which an expression is translated; all operands have the same type."""
 _ONE_OPERAND = {"StringTrim", "StringTrimLeft", "StringTrimRight"}
 _ANSI = {"Add", "Subtract", "Multiply", "Remainder", "Divide", "IntegralDivide"}
 _PATTERNS = {"StartsWith", "EndsWith", "Contains", "Like"}
@@ -62,10 +62,10 @@ _UNITS = {
     **dict.fromkeys(("day", "dd"), "day"),
     **_UNITS_OF_DATES,
 }
-"""What `date_trunc` and `trunc` round down to, by the names that Spark takes for it."""
+"""The units of `date_trunc` and `trunc`, by the names that Spark accepts."""
 _MOVING_TIME = re.compile(r"""['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
-"""Text that Spark takes for a time of its own if it is made one; in a typed literal the parser does it."""
-_FOR_ONE_QUERY = "what it gives depends on when it is asked, or by whom"
+"""Text that Spark casts to the current time or day; in a typed literal the parser does that."""
+_FOR_ONE_QUERY = "its result depends on when or by whom it is evaluated"
 
 
 class OnlyInSpark(Exception):
@@ -78,7 +78,7 @@ def translated(spark: "SparkSession", schema: "StructType", texts: list[str]) ->
 
 
 def _events(spark: "SparkSession", schema: "StructType") -> "DataFrame":
-    """Return the table as one of which the optimizer does not know that it has no rows."""
+    """Return an empty table that the optimizer does not recognise as empty."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way that does without pandas
@@ -98,10 +98,10 @@ def _translated(frame: "DataFrame", texts: list[str]) -> list[Expression | str]:
     except PySparkException:
         # The optimizer has come upon an error, such as a literal division by zero; the others are not worse for it.
         if len(texts) == 1:
-            return ["it fails whatever the record is"]
+            return ["it fails for every record"]
         return [each for text in texts for each in _translated(frame, [text])]
     if plan.getClass().getSimpleName() != "Project" or not plan.child().children().isEmpty():
-        return ["Spark makes more of it than a projection"] * len(texts)
+        return ["Spark's plan for it is more than a projection"] * len(texts)
     columns = {each.exprId().id(): each.name() for each in _each(plan.child().output())}
     moving = _for_one_query(frame.sparkSession, execution.analyzed(), texts)
     return [
@@ -111,7 +111,7 @@ def _translated(frame: "DataFrame", texts: list[str]) -> list[Expression | str]:
 
 
 def _for_one_query(spark: "SparkSession", plan: Any, texts: list[str]) -> list[bool]:
-    """Return which expressions give something else in the next query: only before the optimizer can that be seen."""
+    """Return which expressions change from query to query, which only the plan before the optimizer shows."""
     jvm: Any = spark._jvm  # noqa: SLF001 - as above
     current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
     return [
@@ -130,10 +130,10 @@ def _answer(it: Any, columns: dict[int, str]) -> Expression | str:
 def _expression(it: Any, columns: dict[int, str], depth: int) -> Expression:
     kind, result = it.getClass().getSimpleName(), it.dataType().simpleString()
     if depth > _DEEPEST:
-        raise OnlyInSpark(f"it is deeper than {_DEEPEST} expressions in one another")
+        raise OnlyInSpark(f"it is more than {_DEEPEST} expressions deep")
     if kind == "AttributeReference":
         if it.exprId().id() not in columns:
-            raise OnlyInSpark(f"Spark has made '{it.name()}' meanwhile")
+            raise OnlyInSpark(f"Spark's optimizer has made '{it.name()}'")
         return Expression(kind, result, value=columns[it.exprId().id()])
     if kind == "Literal":
         return Expression(kind, _known(result), value=_value(it.value(), result))
@@ -154,7 +154,7 @@ def _expression(it: Any, columns: dict[int, str], depth: int) -> Expression:
 
 def _require_known(kind: str, it: Any, operands: list[Expression]) -> None:
     if kind not in KINDS:
-        raise OnlyInSpark(f"`{it.prettyName()}` is not among what workers evaluate")
+        raise OnlyInSpark(f"`{it.prettyName()}` is not evaluated by workers")
     if kind in _TAKES:
         types = list(dict.fromkeys(each.type for each in operands))
         if len(types) > 1 or _class_of(types[0]) not in _TAKES[kind]:
@@ -173,7 +173,7 @@ def _class_of(kind: str) -> str:
 
 def _known(kind: str) -> str:
     if arrow_type(kind) is None:
-        raise OnlyInSpark(f"the type {kind} is not among those that workers compute with")
+        raise OnlyInSpark(f"the type {kind} is not one that workers compute with")
     return kind
 
 
@@ -259,7 +259,7 @@ def _concat(it: Any, operands: list[Expression]) -> tuple[list[Expression], None
 
 
 def _truncated(it: Any, operands: list[Expression]) -> tuple[list[Expression], str]:
-    """Spark has the unit before a time, and behind a date."""
+    """Spark takes the unit before a time, and after a date."""
     is_of_time = it.getClass().getSimpleName() == "TruncTimestamp"
     unit, values = operands if is_of_time else operands[::-1]
     (name,) = _literals([unit], it)

@@ -1,4 +1,4 @@
-"""Sending the user's own modules to a cluster: what lies beside the pipeline file goes to every executor."""
+"""Sending the user's own modules to a cluster: modules beside the pipeline file go to every executor."""
 
 import zipfile
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def ship(spark: "SparkSession", spec: PipelineSpec, folder: Path, scratch: Path) -> Path | ShippedCode:
     """Return where tasks find the user's modules: here, if they run here, or in an archive that is sent to them.
 
-    Penstock itself is not sent: the Python of the executors has it installed, as it has Arrow and the Kafka client.
+    Penstock itself is not sent: the Python of the executors has it installed, like Arrow and the Kafka client.
     """
     if (spark.sparkContext.master or "").startswith("local") or not any(step.user_code for step in spec.steps):
         return folder
@@ -32,7 +32,7 @@ def ship(spark: "SparkSession", spec: PipelineSpec, folder: Path, scratch: Path)
 
 
 def _modules(folder: Path) -> list[Path]:
-    """List the user's modules, and packages with all that is in them."""
+    """List the user's modules, and packages with all their files."""
     packages = [folder / name for name in module_names(folder) if (folder / name).is_dir()]
     inside = [path for package in packages for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     return sorted([*folder.glob("*.py"), *inside])

@@ -1,8 +1,8 @@
-"""Which columns a query uses for what, read off Spark's own analysed plan.
+"""Which columns a query uses for what, taken from Spark's own analysed plan.
 
 Spark gives every column an id where it is made, and every expression says which ids it refers to. So the way back from
-a result to the columns of a table is a walk over the plan, from its leaves to its root. What the walk does not know,
-such as a stateful processor, keeps no trace: nothing is claimed of columns behind it.
+a result to the columns of a table is a walk over the plan, from its leaves to its root. Nodes that the walk does not
+know, such as a stateful processor, end it: nothing is claimed about columns after them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ class ColumnLineage(msgspec.Struct, frozen=True):
     """Columns that decided which rows there are, and in what order."""
 
     def after(self, former: "ColumnLineage") -> "ColumnLineage":
-        """Return the lineage of both, this one's table being the former one's result."""
+        """Return the combined lineage; this one's table is the former one's result."""
         direct = {name: _through(uses, former.direct) for name, uses in self.direct.items()}
         return ColumnLineage(direct, united(former.indirect, _through(self.indirect, former.direct, is_direct=False)))
 
@@ -67,7 +67,7 @@ def united(*all_uses: Mapping[str, frozenset[str]]) -> Uses:
 
 
 def _through(uses: Uses, made: Mapping[str, Uses], *, is_direct: bool = True) -> Uses:
-    """Go one step further back: a column stands for those that it was made of."""
+    """Go one step further back: replace a column by those that it was made of."""
     found: Uses = {}
     for name, kinds in uses.items():
         for origin, before in made.get(name, {}).items():
@@ -76,7 +76,7 @@ def _through(uses: Uses, made: Mapping[str, Uses], *, is_direct: bool = True) ->
 
 
 def _strongest(before: frozenset[str], after: frozenset[str]) -> frozenset[str]:
-    """Return what two uses after each other come to: what is passed on stays what it was, an aggregate is one."""
+    """Combine two uses in a row: a column that is passed on keeps its use, an aggregate stays one."""
     both = before | after
     return frozenset({next(kind for kind in (AGGREGATION, TRANSFORMATION, IDENTITY) if kind in both)})
 

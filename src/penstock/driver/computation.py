@@ -1,8 +1,8 @@
 """What the state of a stateful pipeline was computed with.
 
-Spark compares the columns of its state and no more: over old state, another condition or sum would go on, and give
-numbers that no query over the table gives. Of a Python processor only the keys and timers are looked at: it may be
-fixed, and whether the old state fits the new code, its author knows.
+Spark compares the columns of its state and no more: a changed condition or sum would go on over the old state, and give
+numbers that no query over the table gives. For a Python processor only keys and timers are compared: it may be fixed,
+and only its author knows whether the old state fits the new code.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ def _keeps_state(step: dict[str, Any]) -> bool:
 
 
 def _plain(step: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is no difference to the state; in SQL that is spaces, comments, the case of keywords."""
+    """Leave out what makes no difference to the state: in SQL that is white space, comments, the case of keywords."""
     if "sql" not in step:
         return {name: step[name] for name in ("key", "timers")}
     try:

@@ -1,4 +1,4 @@
-"""What a failed Spark job means: an outage, a mistake in the file, or perhaps one record's fault."""
+"""What a failed Spark job means: an outage, a mistake in the file, or possibly a bad record."""
 
 import re
 from typing import Any
@@ -19,7 +19,7 @@ _NO_SYNTAX = re.compile(r"^\[PARSE_SYNTAX_ERROR\] Syntax error at or near '?(.+?
 _SQL_STATE = re.compile(r"\.?\s*SQLSTATE: \w+.*$")
 _CRASHED = "Python worker exited unexpectedly"
 _CANCELLED = re.compile(r"^(?:: [\w.]+: )?\[SPARK_JOB_CANCELLED\]", re.MULTILINE)
-"""How Spark says that somebody ended a job. It begins a line: within one it may be what a record holds."""
+"""How Spark reports a cancelled job, at the start of a line: elsewhere it may be a record's content."""
 _LATE = re.compile(
     r"^(?:Caused by: |.*executor [\w.-]+\): )?org\.apache\.spark\.SparkException: Python worker failed", re.MULTILINE
 )
@@ -32,7 +32,7 @@ _LOST = (
 
 
 def job_errors() -> tuple[type[Exception], ...]:
-    """Return the errors of Spark and of the way to it; asked for when something fails, PySpark loads no sooner."""
+    """Return the exceptions of Spark and of its gateway; PySpark is imported only when something has failed."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -40,7 +40,7 @@ def job_errors() -> tuple[type[Exception], ...]:
 
 
 def cause_of(error: Exception) -> PenstockError | None:
-    """Return the error that a task raised for a reason of its own; None if a record may be to blame."""
+    """Return the error that a task raised for a reason other than a record; None if a record may be the reason."""
     text = str(error)
     match = _OURS.search(text)
     kind = getattr(errors, match[1], None) if match else None
@@ -79,16 +79,17 @@ def record_error_of(error: Any) -> RecordError:
 
 
 def in_words(error: Exception) -> str:
-    """Return what a failed job says, in one line: the innermost cause, and the line of the user's code."""
+    """Describe a failed job in one line: the innermost cause, and the line of the user's code."""
     found = record_error_of(error)
     text = found["message"] if found["stage"] == "sql" else f"{found['error']}: {found['message']}"
     return text + in_brackets(found.get("line"))
 
 
 def complaint_about_sql(error: Exception, columns: list[str]) -> str:
-    """Return what Spark has against SQL, in one line, without what is about our own text around the user's.
+    """Return Spark's complaint about SQL in one line.
 
-    That is the position, and what it proposes instead of a column, for it knows columns that are none of the user's.
+    Positions in our own text around the user's are left out, and so are proposals for a column, which include columns
+    that are not the user's.
     """
     first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if (match := _NO_COLUMN.search(first)) is not None:

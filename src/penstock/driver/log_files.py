@@ -1,4 +1,4 @@
-"""Logs that several processes append to, kept from growing for ever."""
+"""Rolling over logs that several processes append to."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ MOST_BYTES = 10_000_000
 def roll_over(log: Path) -> None:
     """Empty a log that has grown beyond 10 MB; what it held is kept beside it, as `.1`.
 
-    In place, for whoever writes to it has it open, appends, and need not know. A line that comes in between is lost.
+    It is emptied in place, because its writers keep it open to append. A line that is written meanwhile is lost.
     """
     try:
         if log.stat().st_size <= MOST_BYTES:

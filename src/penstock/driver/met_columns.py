@@ -1,7 +1,7 @@
 """Columns that a pipeline's records have added, kept for its next start: by then the tables have them.
 
-A file that is lost costs nothing while records still bring them; a column that they have no more is then to be named in
-the pipeline file.
+Losing the file costs nothing while records still bring these columns; a column that they no longer bring then has to be
+named in the pipeline file.
 """
 
 from collections.abc import Mapping

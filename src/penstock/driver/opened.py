@@ -1,7 +1,7 @@
 """Everything that a driver works with: the source, the sinks and the dead letters of a pipeline, opened and compared.
 
-What is in the way shows in the order of what it costs: Kafka, then databases, then Spark. Whoever only repairs a
-pipeline opens it, too, and runs no batch.
+Problems show up in the order of their cost: Kafka, then databases, then Spark. Repairs open a pipeline, too, and run no
+batch.
 """
 
 import shutil
@@ -80,7 +80,7 @@ class OpenedPipeline:
             spill.remove_left()
             self._admin = Admin(self.connection)
             if self.checkpoint.exists and not self._any_cluster:
-                with suppress(CheckpointLost):  # which is told by `begin`, and fixed by a rebuild
+                with suppress(CheckpointLost):  # which `begin` reports, and a rebuild fixes
                     self.require_same_cluster(self.checkpoint.load())
             self.source = self._open_source()
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
@@ -141,7 +141,7 @@ class OpenedPipeline:
         return self._start_spark()
 
     def _has_unread(self) -> bool:
-        """Return whether there seems to be something to read; nothing is decided by it."""
+        """Return whether there seems to be something to read; this is only a hint."""
         if not self.available:
             return False
         try:
@@ -246,7 +246,7 @@ class OpenedPipeline:
         return self.dead.positions(source_partitions)
 
     def _require_unread(self, topic_ids: Mapping[str, str]) -> None:
-        """Raise if a topic is another one than a pipeline without a checkpoint has read: its unread rest is a gap."""
+        """Raise if a topic replaces one that a pipeline without a checkpoint has read, whose unread rest is a gap."""
         for each in self.known_topics.load().starts if self.replay is None else ():
             if topic_ids.get(each.topic, each.topic_id) != each.topic_id:
                 raise lost(
@@ -256,7 +256,7 @@ class OpenedPipeline:
                 )
 
     def keep_topics(self, committed: Committed) -> None:
-        """Put on record, also beside the checkpoint, which topics are read."""
+        """Record which topics are read, beside the checkpoint, too."""
         if self.replay is None:
             self.known_topics.keep(committed)
 
@@ -268,18 +268,18 @@ class OpenedPipeline:
 
     @property
     def targets(self) -> dict[str, str]:
-        """What each sink writes to, by which it is known under another name."""
+        """What each sink writes to, by which a renamed sink is recognised."""
         found = {name: model.target() for name, model in zip(self.spec.sink_names, self.spec.sinks, strict=True)}
         return {name: str(target) for name, target in found.items() if target is not None}
 
     def take_over(self) -> None:
-        """End what an older driver has open in Kafka, and keep it from committing any more."""
+        """Abort an older driver's open transactions in Kafka, and fence it."""
         self.dead.take_over()
         for sink in self.sinks:
             sink.take_over()
 
     def sink_progress(self, committed: Committed, available: list[AvailableRange]) -> SinkProgress:
-        """Ask every sink where it stands, and have those hold on to it that Kafka could make forget it.
+        """Ask every sink for its positions; sinks whose positions Kafka could forget hold on to them.
 
         Raise if Kafka has, and the checkpoint that knows it is an old copy.
         """

@@ -1,4 +1,4 @@
-"""Telling a driver's own moves of the sinks from those of another driver."""
+"""Distinguishing a driver's own moves of the sinks from those of another driver."""
 
 from collections.abc import Iterable, Mapping
 
@@ -24,7 +24,7 @@ class OwnPositions:
         self._left, self._tried = left, {}
 
     def forget(self) -> None:
-        """Know nothing, as at the start: whoever has moved the sinks, it is looked into."""
+        """Forget everything, as at the start: who moved the sinks is being looked into."""
         self._left, self._tried = {}, {}
 
     def require_alone(self, progress: SinkProgress, stores: Mapping[str, PositionStore]) -> None:

@@ -1,4 +1,4 @@
-"""Where a pipeline's files are, and what its driver reports while it runs."""
+"""The files of a pipeline, and what its driver reports while it runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ class PipelinePaths:
     is_held: bool = False
     """Whether this driver holds the pipeline's lock, so that nobody has to take it."""
     pipeline_folder: Path | None = None
-    """Of a replay, the folder of its pipeline."""
+    """For a replay, the folder of its pipeline."""
 
     @classmethod
     def of(cls, home: Path, pipeline: str) -> Self:
@@ -63,7 +63,7 @@ class PipelinePaths:
 
     @property
     def gaps(self) -> Path:
-        """Where it is on record what was skipped: a replay passes over what its pipeline has."""
+        """The record of what was skipped: a replay skips what its pipeline has skipped."""
         return self.pipeline_folder or self.folder
 
     @property
@@ -73,7 +73,7 @@ class PipelinePaths:
 
     @property
     def scratch(self) -> Path:
-        """What tasks stage; worthless once no driver runs."""
+        """What tasks stage; useless once no driver runs."""
         return self.folder / "scratch"
 
     def replay(self, replay_id: str) -> "PipelinePaths":
@@ -82,15 +82,15 @@ class PipelinePaths:
 
     @property
     def logs(self) -> Path:
-        """What driver and Spark have to say."""
+        """The logs of the driver and of Spark."""
         return self.folder / "logs"
 
     @property
     def driver_log(self) -> Path:
-        """What a driver in the background says."""
+        """The log of a driver in the background."""
         return self.logs / "driver.log"
 
     def roll_logs_over(self) -> None:
-        """Keep small what does not do so by itself, as Spark's own log does."""
+        """Roll over the logs that do not do that by themselves, as Spark's own does."""
         for log in (self.driver_log, self.logs / SPARK_CONSOLE):
             roll_over(log)

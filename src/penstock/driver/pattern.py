@@ -1,7 +1,7 @@
 """Topics of a pattern: they come and go while a driver runs.
 
-One that is deleted stops nothing. What was left unread of it is a recorded gap, unless all of the cluster is another
-one: then nothing is recorded, and nothing is let go of.
+A deleted topic does not stop the driver. What was left unread of it is recorded as a gap, unless the whole cluster is
+another one: then nothing is recorded and no topic is dropped.
 """
 
 from collections.abc import Callable, Collection
@@ -24,7 +24,7 @@ def deleted_topics(source: Source, committed: Committed, present: Collection[str
 
 
 class PatternTopics:
-    """What a driver has seen of the topics, and what it lets go of."""
+    """What a driver has seen of the topics, and which ones it drops."""
 
     def __init__(
         self, source: Source, checkpoint: Checkpoint, paths: PipelinePaths, sink_names: Collection[str]
@@ -46,7 +46,7 @@ class PatternTopics:
     def without_deleted(
         self, committed: Committed, available: list[AvailableRange], require_same_cluster: Callable[[Committed], None]
     ) -> Committed:
-        """Let go of topics that are gone; what was left unread of them is recorded as a gap first."""
+        """Drop deleted topics; what was left unread of them is recorded as a gap first."""
         deleted = deleted_topics(self._source, committed, {each.source_partition.topic for each in available})
         if not deleted:
             return committed

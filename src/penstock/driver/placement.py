@@ -17,7 +17,7 @@ from penstock.worker.expressions import Expression
 from penstock.worker.sql_tasks import JudgeTask, Part, SelectTask
 
 Translate = Callable[[pa.Schema, list[str]], list[Expression | str]]
-"""Lets Spark say what expressions over some columns are to a worker, or why only Spark evaluates them."""
+"""Lets Spark translate expressions over some columns for workers, or say why only Spark evaluates them."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class PlacedExpression:
     """Where one expression runs."""
 
     key: str
-    """Where it stands in the pipeline file."""
+    """Its key in the pipeline file."""
     text: str
     reason: str
     """Why it runs in Spark; empty if it runs in the workers."""
@@ -78,7 +78,7 @@ def place(spec: PipelineSpec, schemas: list[pa.Schema], analysis: Analysis, tran
 
 
 def _forced(spec: PipelineSpec) -> str:
-    """Return why Spark runs all SQL of a pipeline, whatever it is; empty if nothing does."""
+    """Return why Spark has to run all SQL of a pipeline; empty if it does not have to."""
     if spec.sql_engine == "spark":
         return "`sql_engine: spark`"
     setting = next((name for name in spec.spark if name.startswith("spark.sql.")), None)

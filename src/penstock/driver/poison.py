@@ -1,8 +1,8 @@
 """Finding the records that a job fails on, so that they become dead letters and the rest goes on.
 
 Where a failure cannot be caught at the record itself, in Spark's SQL or in a worker that dies, the steps are run again
-over halves of the offset range until the records to blame stand alone; if the steps take them all, so is the staging. A
-record is poison only if it fails twice, alone. An outage on the way is raised, and no record is rejected.
+over halves of the offset range until the failing records are found; if the steps accept all of them, so is the staging.
+A record is poison only if it fails twice by itself. An outage meanwhile is raised, and no record is rejected.
 """
 
 from pathlib import Path
@@ -30,7 +30,7 @@ class PoisonSearch:
         self._notes = notes
 
     def poison_records(self, failure: Exception) -> list[tuple[int, int, RecordError]]:
-        """Return offset range, offset and error of every record to blame; raise if it is no record's fault."""
+        """Return offset range, offset and error of every poison record; raise if no record is the cause."""
         suspects = self._noted()  # before anything else runs, for every run keeps notes
         start = self._read.offset_ranges[0].start
         without_records = self._fails(0, start, start, _DRAIN)
@@ -47,7 +47,7 @@ class PoisonSearch:
         return found
 
     def _noted(self) -> list[tuple[int, int]]:
-        """Return the records that were at hand when a worker died."""
+        """Return the records that were being processed when a worker died."""
         notes = [
             (index, noted(self._notes / f"{index}{whose}"))
             for index in range(len(self._read.offset_ranges))

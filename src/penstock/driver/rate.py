@@ -14,20 +14,20 @@ _FILE = "rate.json"
 
 
 class Override(BaseModel, frozen=True):
-    """What a command said, in place of the pipeline file."""
+    """A command's setting, which overrides the pipeline file."""
 
     rate: Rate | None = Field(description="The limit; none takes the file's limit away.")
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
-        """Read what was said last; None if nothing was."""
+        """Read the override; None if there is none."""
         try:
             return cls.model_validate(read_versioned(folder / _FILE, PIPELINE_FILES))
         except (OSError, ValueError, ValidationError):
             return None
 
     def save(self, folder: Path) -> None:
-        """Say it to a driver that runs, and to later ones."""
+        """Save it for the running driver and later ones."""
         write_versioned(folder / _FILE, PIPELINE_FILES, self.model_dump())
 
 

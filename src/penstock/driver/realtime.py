@@ -1,9 +1,9 @@
 """Kafka to Kafka in milliseconds, by Spark's real-time mode.
 
-Guarantee: at least once. Records leave as they come; the position is written down every `commit_every`. A crash repeats
-what came since, which is at most that long's events, and how many those were is counted at the next start: records
-carry the coordinates of their source. Topics recreated, records deleted before they were read, and more partitions than
-Spark has cores stop it. Where it begins is on record before anything else happens.
+Guarantee: at least once. Records are sent as they come; the position is saved every `commit_every`. A crash repeats the
+events since then, and their number is counted at the next start: records carry the coordinates of their source. Topics
+recreated, records deleted before they were read, and more partitions than Spark has cores stop it. Where it begins is
+recorded before anything else happens.
 """
 
 import time
@@ -52,7 +52,7 @@ _LOOK_EVERY_S = 0.2
 
 
 class _Metadata(msgspec.Struct, frozen=True):
-    """What `metadata.json` says: where the pipeline began, and which of Spark's checkpoints goes on from there."""
+    """The content of `metadata.json`: where the pipeline began, and the checkpoint of Spark's that belongs to it."""
 
     pipeline: str
     topic_ids: dict[str, str]
@@ -102,7 +102,7 @@ class RealtimeRunner:
         return self.paths.checkpoint / "metadata.json"
 
     def begin(self) -> None:
-        """Compare topic ids and Spark's checkpoint with those of the last run; count what this run sends once more."""
+        """Compare topic ids and Spark's checkpoint with those of the last run; count what this run sends again."""
         if not self._metadata.exists():
             if self._spark.exists:
                 raise lost(self.spec.name, f"only Spark's part of it is in {self.paths.checkpoint}")
@@ -126,7 +126,7 @@ class RealtimeRunner:
             self.repeated = self._count_repeated()
 
     def _reported(self) -> Positions:
-        """Return the lag as it was reported to Kafka last: what is left if the whole checkpoint is lost."""
+        """Return the positions that were last reported to Kafka, which are left if the whole checkpoint is lost."""
         return self._lag_report.reported([each.source_partition for each in self.available])
 
     def _require_same_topics(self) -> None:
@@ -190,7 +190,7 @@ class RealtimeRunner:
         self._spark.remove_old()
 
     def _count_repeated(self) -> int:
-        """Count records in the sink that come from behind the position: each of them will come once more."""
+        """Count records in the sink whose source is past the position: each of them will be sent again."""
         position, since_ms = self._begun.starts, self._begun.began_ms
         if (number := self._spark.committed()) is not None and (offsets := self._spark.offsets(number)) is not None:
             position = orjson.loads(offsets.splitlines()[-1])
@@ -205,7 +205,7 @@ class RealtimeRunner:
         return layout.topic
 
     def run(self, on_progress: Callable[[Progress], None]) -> None:
-        """Run until told to stop."""
+        """Run until stopped."""
         from pyspark.errors import StreamingQueryException
 
         from penstock.driver.realtime_job import records
@@ -266,7 +266,7 @@ class RealtimeRunner:
                 query.stop()
 
     def _require_cores(self, cores: int) -> None:
-        """Refuse more partitions than can be read at once: the rest would wait for ever, and nobody would see."""
+        """Refuse more partitions than can be read at once: the rest would wait forever without notice."""
         partitions = len(self.available)
         if cores < partitions:
             raise BadInput(
@@ -294,7 +294,7 @@ class RealtimeRunner:
         return Progress(report, lag)
 
     def _reached(self, reported: Any) -> Positions:
-        """Return how far Spark has written down that it got; a partition that is new to it is missing."""
+        """Return how far Spark has got, according to its checkpoint; a partition that is new to it is missing."""
         reached: Offsets = orjson.loads(reported["sources"][0]["endOffset"])
         source_partitions = [each.source_partition for each in self.available]
         return {
@@ -304,7 +304,7 @@ class RealtimeRunner:
         }
 
     def _starting_offsets(self) -> str:
-        """Return the starts on record, and 0 for partitions that came since: a gap there is then noticed."""
+        """Return the starts on record, and 0 for partitions that came since: so that a gap there is noticed."""
         offsets: Offsets = {}
         for each in self.available:
             topic, partition = each.source_partition.topic, str(each.source_partition.partition)

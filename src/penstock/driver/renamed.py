@@ -1,11 +1,11 @@
-"""Sinks that have got another name in the pipeline file: each goes on where it stood under the former one.
+"""Renamed sinks: each goes on from its position under the former name.
 
-Positions belong to a sink's name, and rows to its target. So the target is asked where the sink stood as what it was
-called when it wrote there last, and before anything is read it stands there under its new name, too:
+Positions belong to a sink's name, and rows to its target. So the target is asked for the position under the sink's last
+name, and before anything is read, it gets that position under the new name:
 
-1. What the targets say is put on record, with the new names. From here on they are not asked again: of two sinks that
+1. The targets' answers are recorded, with the new names. From now on they are not asked again: of two sinks that
 exchange their names, the new position of one may take the place of the former one of the other. 2. Each sink moves.
-3. That they have is put on record. Whatever dies in between, the next start goes on with it.
+3. That they have is put on record. After a crash in between, the next start goes on with it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ def continued(
     open_as: OpenAs,
     judged: Callable[[Iterable[SourcePartition]], Positions],
 ) -> Committed:
-    """Return the checkpoint with the sinks as they are called now, each of which stands where it did before.
+    """Return the checkpoint with the sinks' present names, each at its former position.
 
     How far records were `judged` is asked for if there are any others.
     """
@@ -93,8 +93,8 @@ def _stands(committed: Committed, sink: Sink, formers: Sequence[str], open_as: O
     if any(positions != found[0] for positions in found):
         names = ", ".join(f"'{former}'" for former in formers)
         raise Conflict(
-            f"sink '{sink.name}' writes to where {names} wrote, and these do not stand at the same offsets: where to go"
-            " on is not known",
+            f"sink '{sink.name}' writes to where {names} wrote, and these are not at the same offsets: where"
+            " to continue is not known",
             safe="Nothing was written",
             fix="Put them back into the file under these names, run the pipeline until it has caught up, and rename"
             " them then",

@@ -1,6 +1,6 @@
-"""What a crash in real time repeats: records that the sink holds already, from behind the position.
+"""What a crash in real time repeats: records beyond the position that the sink holds already.
 
-Anybody may write to the sink's topic. A record counts if its headers name one that the source has; others are nobody's.
+Anybody may write to the sink's topic. A record counts if its headers name one that the source has; others are ignored.
 """
 
 from collections import defaultdict
@@ -43,7 +43,7 @@ def count_sent(
 
 
 def _source_of(headers: Any) -> tuple[str, int, int]:
-    """Read what the headers say of where a record came from; if that makes no sense, it came from nowhere."""
+    """Read a record's source from its headers; None if they make no sense."""
     found: dict[str, bytes | None] = dict(headers)
     topic_id, partition, offset = (found.get(f"{PREFIX}{name}") or b"" for name in ("topic_id", "partition", "offset"))
     try:

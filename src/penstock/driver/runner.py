@@ -1,8 +1,8 @@
-"""The driver: one batch after the other, until there is no more, or until it is told to stop.
+"""The driver: one batch after the other, until nothing is left to read, or until it is stopped.
 
 Why a loop of our own and not Spark's streaming query: the query's offset log knows no topic ids, skips records of a
-topic that was recreated, and reads every record through the JVM. Spark does here what it is best at: it spreads the
-work and runs the SQL.
+topic that was recreated, and reads every record through the JVM. Spark does what it is best at: it distributes the work
+and runs the SQL.
 """
 
 import time
@@ -43,7 +43,7 @@ class Runner(OpenedPipeline):
     """Runs one pipeline, batch by batch."""
 
     def run(self, on_progress: OnProgress) -> None:
-        """Run batches until caught up (`speed: scheduled`) or told to stop. Outages are waited for, up to a limit."""
+        """Run batches until caught up (`speed: scheduled`) or stopped. Outages are waited for, up to a limit."""
         while True:
             try:
                 self._run(on_progress)
@@ -55,7 +55,7 @@ class Runner(OpenedPipeline):
                 return
 
     def _reopen(self) -> None:
-        """Open again with the new columns. The registry had an answer a moment ago: if it has none now, wait for it."""
+        """Open again with the new columns. The registry answered a moment ago: if it does not now, wait for it."""
         pause_s, began = _FIRST_PAUSE_S, time.monotonic()
         while True:
             try:
@@ -111,11 +111,11 @@ class Runner(OpenedPipeline):
     def _step_if_newest(
         self, committed: Committed, targets: Positions | None, on_progress: OnProgress
     ) -> tuple[Committed, bool]:
-        """Run one batch, and look again if a sink has moved but no newer driver is there.
+        """Run one batch, and read the positions again if a sink has moved without a newer driver.
 
-        1. An older driver has committed its dead letters. 2. This one takes over, and reads where the sinks stand.
+        1. An older driver has committed its dead letters. 2. This one takes over, and reads the sinks' positions.
         3. The older one commits the same batch to its sinks, which know no fence, and ends at its next dead letters.
-        4. This one finds the sinks moved. If it ended, too, there would be none.
+        4. This one finds the sinks moved. If it ended, too, none would be left.
         """
         try:
             return self._step(committed, targets, on_progress)
@@ -132,7 +132,7 @@ class Runner(OpenedPipeline):
         return committed, True
 
     def _step(self, committed: Committed, targets: Positions | None, on_progress: OnProgress) -> tuple[Committed, bool]:
-        """Run one batch if there is enough to read; say whether there may be more."""
+        """Run one batch if there is enough to read; return whether there may be more."""
         found = self._awaited(committed, targets, on_progress)
         committed = self._topics.without_deleted(committed, found, self.require_same_cluster)
         allowed = self._rate.allowance()
@@ -188,7 +188,7 @@ class Runner(OpenedPipeline):
         return time.monotonic() - self._refreshed_at >= _REFRESH_S
 
     def _refresh(self, progress: SinkProgress) -> None:
-        """Commit every position in Kafka again, now and then: one that is never touched is forgotten in the end."""
+        """Commit every position in Kafka again, now and then: Kafka forgets those that are not used."""
         if self._is_refresh_due:
             for store in self.stores.values():
                 store.refresh()
@@ -203,7 +203,7 @@ class Runner(OpenedPipeline):
     def _awaited(
         self, committed: Committed, targets: Positions | None, on_progress: OnProgress
     ) -> list[AvailableRange]:
-        """Look at the source until a batch is full or has waited long enough; say once that there is nothing."""
+        """Poll the source until a batch is full or has waited long enough; report once that there is nothing."""
         wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
         pending_since, poll_s = None, _FIRST_POLL_S
         while True:

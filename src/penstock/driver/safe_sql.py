@@ -1,8 +1,8 @@
 """SQL that cannot fail a batch: an expression that raises gives null for its row instead.
 
 Spark evaluates with ANSI rules, where a division by zero or a bad cast raises and fails the whole job. Its own `try_`
-functions wrap their operation in the expression `TryEval`, which SQL cannot reach; this reaches it. What is attempted
-is a struct, which is never null by itself, so a null distinguishes a failure from a result that is null.
+functions wrap their operation in the expression `TryEval`, which SQL cannot reach; this reaches it. It evaluates a
+struct, which is never null itself, so that null means a failure and not a result that is null.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -31,16 +31,16 @@ def _attempt(spark: "SparkSession", expression: str) -> "Column":
 
 
 def _evaluated_once(condition: "Column") -> "Column":
-    """Keep Spark from evaluating what follows in a filter, too, of which it makes something else than of a column.
+    """Keep Spark from repeating the expression in a filter, where it may evaluate it differently than in a column.
 
-    A row that the filter took for a failed one, and the column for one that WHERE leaves out, would be a row of nulls.
-    Spark repeats nothing that depends on the partition.
+    A row that failed for the filter, and that WHERE drops for the column, would become a row of nulls. Spark repeats
+    nothing that depends on the partition.
     """
     return condition & (F.spark_partition_id() >= 0)
 
 
 def select(spark: "SparkSession", frame: "DataFrame", query: Select) -> "DataFrame":
-    """Apply a row-local SELECT: good rows get its columns, rows it fails on get an error, failed rows pass by."""
+    """Apply a row-local SELECT: good rows get its columns, rows on which it fails an error, failed rows stay."""
     frame = frame.alias("events")
     own = user_columns(frame.columns)
     made = [(name, with_columns_for_stars(text, own)) for name, text in query.made if name not in RESERVED.names]
@@ -71,7 +71,7 @@ def select(spark: "SparkSession", frame: "DataFrame", query: Select) -> "DataFra
 def judge(
     spark: "SparkSession", frame: "DataFrame", stage: str, conditions: dict[str, str], only_if: list[str]
 ) -> "DataFrame":
-    """Add a column per condition: true, false, or null where a row has failed; a row it fails on gets an error."""
+    """Add a column per condition: true, false, or null where a row has failed; if it fails, the row gets an error."""
     if not conditions:
         return frame
     asked = F.col("_error").isNull()
@@ -86,7 +86,7 @@ def judge(
 
 
 def _error(spark: "SparkSession", stage: str, parts: list[str]) -> "Column":
-    """Return which expressions fail on a row; worked out only for rows that fail."""
+    """Return the expressions that fail on a row; evaluated only for rows that fail."""
     reasons = [
         F.when(_attempt(spark, f"named_struct('it', {part})").isNull(), F.lit(" ".join(part.split()))) for part in parts
     ]

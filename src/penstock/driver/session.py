@@ -1,9 +1,9 @@
 """The Spark session that pipelines run in.
 
-Who connects to Spark's ports has to know a secret, for whatever is sent there is deserialised. On this machine alone
+Clients of Spark's ports have to know a secret, because whatever they send is deserialised. On this machine alone
 (`local[...]`) Spark makes one up for each driver, and listens on the loopback only. A cluster has its own, which
-`spark.authenticate.secret` names, and what goes over a network is encrypted. No setting is on a command line, and
-secrets are on no disk: the JVM gets these over the gateway, once it runs.
+`spark.authenticate.secret` names, and network traffic is encrypted. No setting is on a command line, and no secret on a
+disk: the running JVM gets secrets over the gateway.
 """
 
 import atexit
@@ -47,7 +47,7 @@ _OUT_OF_MEMORY = 3
 # A socket's path has at most 103 characters everywhere; the JVM's folder and Spark's name in it take 73 of them.
 _LONGEST_TEMPORARY_FOLDER = 30
 NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings by which Spark evaluates SQL as it is: for a few rows that is sooner done than compiling it."""
+"""Settings for interpreting SQL: for a few rows that is faster than compiling it."""
 _starting = threading.Event()
 _launched: Jvm | None = None
 """A JVM that nobody is connected to yet."""
@@ -76,9 +76,9 @@ def _being_started() -> Iterator[None]:
 class Starter:
     """Starts Spark for one pipeline: the JVM as soon as it is sure to be needed, the session when it is.
 
-    What Spark has to say goes to a log in `folder`. `local[N,4]`: a task may fail three times before its job does;
-    plain `local[N]` gives it one try. `overrides` are settings of the user's, which win over ours. `has_workers` says
-    whether steps run in Spark's Python workers, too.
+    Spark's log is in `folder`. `local[N,4]`: a task may fail three times before its job does; plain `local[N]` gives it
+    one try. `overrides` are settings of the user's, which take precedence over ours. `has_workers` says whether steps
+    run in Spark's Python workers, too.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Starter:
         return settings | {"spark.master": self._master} | over_the_network(self._master, overrides) | overrides
 
     def launch(self) -> None:
-        """Launch the JVM and do not wait for it, unless this process has one; one that is not used ends with it."""
+        """Launch the JVM without waiting for it, unless this process has one; an unused one ends with the process."""
         with _being_started():
             self._launch()
 
@@ -164,7 +164,7 @@ class Starter:
 
     @_being_started()
     def __call__(self) -> "SparkSession":
-        """Start Spark, or take the one that this process has."""
+        """Start Spark, or use the one that this process has."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkRuntimeError
 
@@ -208,7 +208,7 @@ def start(
 
 
 def end_launched() -> None:
-    """End a JVM that was launched and that nobody has come for."""
+    """End a JVM that was launched and is not used."""
     global _launched
     jvm, _launched = _launched, None
     if jvm is not None:
@@ -216,7 +216,7 @@ def end_launched() -> None:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Leave out the tracebacks that Py4J writes to stderr, beside raising, when the JVM ends in the midst of a call."""
+    """Leave out the tracebacks that Py4J writes to stderr, besides raising, when the JVM ends during a call."""
     return not (record.name == "root" and "py4j" in record.pathname)
 
 
@@ -236,7 +236,7 @@ def over_the_network(master: str, overrides: Mapping[str, str]) -> dict[str, str
 
 
 def starter(spec: "PipelineSpec", folder: Path, master: str, jars: Sequence[Path] = ()) -> Starter:
-    """Return what starts Spark for a pipeline, once it is sure that there is something to do."""
+    """Return the starter of Spark for a pipeline, to be called when there is something to do."""
     return Starter(spec.name, folder, master=master, jars=jars, overrides=spec.spark)
 
 
@@ -247,7 +247,7 @@ def is_starting() -> bool:
 
 @contextmanager
 def death_named() -> Iterator[None]:
-    """Turn whatever fails because Spark's JVM is gone into `SparkDied`, which says how it went."""
+    """Turn whatever fails because Spark's JVM has ended into `SparkDied`, which says how it ended."""
     try:
         yield
     except Exception as error:
@@ -262,7 +262,7 @@ def death_named() -> Iterator[None]:
 
 
 def ui_address() -> str:
-    """Return where Spark shows its jobs; empty before it runs, and without spark.ui.enabled."""
+    """Return the address of Spark's UI; empty before Spark runs, and without spark.ui.enabled."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context  # noqa: SLF001 - nothing public has it
@@ -270,7 +270,7 @@ def ui_address() -> str:
 
 
 def has_died() -> bool:
-    """Return whether the JVM of this process was there and is gone."""
+    """Return whether this process had a JVM that has ended."""
     process = _jvm()
     return process is not None and process.poll() is not None
 
@@ -323,7 +323,7 @@ def _started(settings: Mapping[str, str]) -> "SparkSession":
 
 
 def hush_end_of_jvm(server: "BaseServer") -> None:
-    """Leave out the traceback that PySpark's server of counters prints when the JVM is gone: that is told elsewhere."""
+    """Leave out the traceback of PySpark's server of counters when the JVM is gone: that is reported elsewhere."""
 
     def handle_error(request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), EOFError | ConnectionError):
@@ -333,7 +333,7 @@ def hush_end_of_jvm(server: "BaseServer") -> None:
 
 
 def guard_callbacks(spark: "SparkSession") -> None:
-    """Let the JVM alone call back into this process; PySpark starts the server for that without a token."""
+    """Let only the JVM call back into this process; PySpark starts the server for that without a token."""
     from py4j.java_gateway import JavaObject
     from pyspark.java_gateway import ensure_callback_server_started
 
@@ -349,7 +349,7 @@ def guard_callbacks(spark: "SparkSession") -> None:
 
 
 def revealed(overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return settings with the secrets among them read from where they are kept."""
+    """Return settings with their secrets resolved."""
     return {name: Secret.parse(value).reveal() if holds_secret(name) else value for name, value in overrides.items()}
 
 
@@ -359,7 +359,7 @@ def has_jvm() -> bool:
 
 
 def use_here(spark: "SparkSession") -> None:
-    """Let what this thread asks of Spark go by the settings of a session that another thread has made."""
+    """Make this thread use a session that another thread has created."""
     from pyspark.sql import SparkSession
 
     java: Any = SparkSession._get_j_spark_session_class(spark._jvm)  # noqa: SLF001
@@ -367,7 +367,7 @@ def use_here(spark: "SparkSession") -> None:
 
 
 def end_at_once() -> None:
-    """End this process's JVM without its good-byes, which take a second: for one that has nothing left to write."""
+    """Kill this process's JVM, whose clean shutdown takes a second: for one that has nothing left to write."""
     process = _jvm()
     if process is not None:
         process.kill()

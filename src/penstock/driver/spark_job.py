@@ -79,7 +79,7 @@ class SparkJob:
 
     @property
     def can_filter(self) -> bool:
-        """Return whether steps may leave events out, so that fewer arrive than were read."""
+        """Return whether steps may drop events, so that fewer arrive than were read."""
         return self._decode.can_drop or any(step.can_filter for step in self._spec.steps)
 
     @property

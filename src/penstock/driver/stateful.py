@@ -160,8 +160,8 @@ class StatefulRunner:
     def rebuild(self) -> None:
         """Forget Spark's state; the next run computes all of it again from the table.
 
-        The state goes in one step, and only then the sinks' positions are taken for a beginning: a rebuild that dies
-        in between leaves a checkpoint without its state, which no run accepts.
+        The state goes in one step, and only then the sinks' positions are taken for a beginning: a rebuild that dies in
+        between leaves a checkpoint without its state, which no run accepts.
         """
         with suppress(CheckpointLost, FileNotFoundError):
             self._load()  # one that is lost is recreated; one of another version of Penstock is not ours to replace
@@ -173,7 +173,7 @@ class StatefulRunner:
         self._spark.remove_old()
 
     def run(self, on_progress: Callable[[Progress], None]) -> None:
-        """Run until caught up (`speed: scheduled`) or told to stop."""
+        """Run until caught up (`speed: scheduled`) or stopped."""
         self.begin()
         spark = self._start_spark()
         guard_callbacks(spark)
@@ -196,7 +196,7 @@ class StatefulRunner:
                 is_idle = True
                 on_progress(Progress(None, 0, is_idle=True))
             if self.stopping.is_set():
-                # A query with timers never rests; after the batch at hand is as good a moment as any.
+                # A query with timers never rests; after the current batch is as good a moment as any.
                 done = self._batches if done is None else done
                 if not query.status["isTriggerActive"] or self._batches > done:
                     query.stop()

@@ -1,4 +1,4 @@
-"""Which file a pipeline's name belongs to, and which home folder: what people mix up when they move or copy files."""
+"""Which file a pipeline's name belongs to, and which home folder: which people mix up when they move or copy files."""
 
 import time
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class LastRun(BaseModel, frozen=True):
 
 
 def write_file(folder: Path, file: Path) -> None:
-    """Put on record which file the pipeline in `folder` is run from; its sinks are those of the last run until then."""
+    """Record which file the pipeline in `folder` is run from; the sinks of the last run are kept."""
     last = LastRun(file=file.resolve())
     with suppress(FileNotFoundError):
         last = last_run(folder).model_copy(update={"file": last.file})
@@ -37,7 +37,7 @@ def write_file(folder: Path, file: Path) -> None:
 
 
 def write_sinks(folder: Path, file: Path, sinks: list[str]) -> None:
-    """Put on record which sinks the pipeline in `folder` runs with, once they are open."""
+    """Record which sinks the pipeline in `folder` runs with, once they are open."""
     _write(folder, LastRun(file=file.resolve(), sinks=sinks, opened_ms=int(time.time() * 1000)))
 
 
@@ -48,7 +48,7 @@ def _write(folder: Path, last: LastRun) -> None:
 def last_run(folder: Path) -> LastRun:
     """Return what the pipeline in `folder` was last run from.
 
-    Raise `FileNotFoundError` if it never was, `Conflict` if that cannot be told any more.
+    Raise `FileNotFoundError` if it never was, `Conflict` if the record is damaged.
     """
     try:
         return LastRun.model_validate(read_versioned(folder / _FILE, PIPELINE_FILES))
@@ -61,7 +61,7 @@ def last_run(folder: Path) -> LastRun:
 
 
 def require_own_name(folder: Path, name: str, file: Path) -> None:
-    """Raise `Conflict` if another file that is still there has this name: positions and tables are its."""
+    """Raise `Conflict` if another file that is still there has this name: positions and tables belong to that one."""
     try:
         owner = last_run(folder).file
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def require_own_name(folder: Path, name: str, file: Path) -> None:
 
 
 def _is_called(file: Path, name: str) -> bool:
-    """Return whether the file still defines a pipeline of this name; of Python, that it is there has to do."""
+    """Return whether the file still defines a pipeline of this name; for a Python file, whether it exists."""
     if file.suffix == ".py":
         return file.is_file()
     try:

@@ -1,4 +1,4 @@
-"""Is this machine fit? Each check is ok, or says what to do."""
+"""Whether this machine can run Penstock: each check is ok, or says what to do."""
 
 import os
 import shutil
@@ -33,13 +33,13 @@ class Check(BaseModel, frozen=True):
     """One line of the report."""
 
     check: str = Field(description="What was looked at.")
-    ok: bool = Field(description="Whether it is fit.")
+    ok: bool = Field(description="Whether it is in order.")
     detail: str = Field(description="What was found.")
     fix: str = Field("", description="What to do, if it is not.")
 
 
 def examine(settings: Settings) -> Iterator[Check]:
-    """Look at everything a local cluster needs, and at the cluster that is meant."""
+    """Check everything that a local cluster needs, and the cluster itself."""
     yield _guarded("java", _java)
     yield _jars(settings)
     yield _guarded("folder", lambda: _folder(settings.home))
@@ -58,8 +58,8 @@ def examine(settings: Settings) -> Iterator[Check]:
 def fix_missing(settings: Settings, progress: jars.Progress) -> None:
     """Fetch the jars that are missing and make the folder; raise `EnvironmentNotReady` if there is no way to the jars.
 
-    A folder that cannot be made is found by `examine`. Nothing of the system is changed: what only its administrator
-    should install, such as Java, is left to them.
+    A folder that cannot be made is found by `examine`. The system is not changed: installing Java, for example, is left
+    to its administrator.
     """
     with suppress(PenstockError, OSError):
         make_missing_private(settings.home)
@@ -154,7 +154,7 @@ def _broker(settings: Settings) -> str:
 
 
 def _clock(home: Path) -> Check:
-    """Kafka dates records with this clock: one that was set back would make retention and time look-ups wrong."""
+    """Kafka stamps records by this clock: if it was set back, retention and look-ups by time go wrong."""
     newest = max((path.stat().st_mtime for path in home.glob("broker/node-*/logs/*.log")), default=0.0)
     behind = newest - time.time()
     now = datetime.now(UTC).isoformat(timespec="seconds")

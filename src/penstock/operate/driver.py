@@ -43,7 +43,7 @@ def make_runner(
     will_run: bool = False,
     any_cluster: bool = False,
 ) -> AnyRunner:
-    """Make what runs a pipeline; entering it takes the lock, unless `paths` is held. A rebuild takes any cluster.
+    """Make what runs a pipeline; entering it takes the lock, unless `paths` is held. A rebuild accepts any cluster.
 
     With `will_run`, entering it also launches Spark's JVM if there is something to read.
     """
@@ -75,9 +75,9 @@ def run(
     master: str = MASTER,
     stopping: threading.Event | None = None,
 ) -> Status:
-    """Run a pipeline in this process until it has caught up, is told to stop, or fails; on record from the start.
+    """Run a pipeline in this process until it has caught up, is stopped, or fails, and keep its status.
 
-    It is told to stop by a signal, which only a main thread can get, or by setting `stopping`.
+    It is stopped by a signal, which only a main thread can get, or by setting `stopping`.
     """
     paths = paths_of(settings, spec.name)
     make_private(paths.folder)
@@ -141,7 +141,7 @@ def run(
 
 @contextmanager
 def _on_record(status: Status, home: Path, folder: Path) -> Iterator[RunRecord]:
-    """Record that it starts, and how it ended, while the lock is held: the status of the next driver comes after it."""
+    """Record its start and end while the lock is held, so that the next driver's status comes after."""
     record, last = RunRecord(home, status), saved(folder)
     if last is not None and last.state == "failed":
         status.reason = f"the last driver failed: {last.reason}"

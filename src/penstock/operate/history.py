@@ -1,7 +1,7 @@
 """The record of runs and batches, in a SQLite file beside the pipelines.
 
-A record, not a position: nothing is decided by it, and a pipeline whose record cannot be written goes on. What is
-missing is reported once, on stderr. Batches older than 30 days make room, and runs that have been over for as long.
+It decides nothing, and a pipeline that cannot write it goes on, with one warning on stderr. Batches, and runs that have
+ended, are deleted after 30 days.
 """
 
 import sqlite3
@@ -156,7 +156,7 @@ class RunRecord:
                 _sweep(store)
 
     def end(self) -> None:
-        """Write down how it ended; a driver that did not come to say so has failed."""
+        """Write down how it ended; a driver that could not do this has failed."""
         state = self._status.state if self._status.state in {"finished", "stopped"} else "failed"
         if self._id is not None:
             with self._forgiving(), _opened(self._home) as store:
@@ -173,7 +173,7 @@ def _sweep(store: sqlite3.Connection) -> None:
 
 
 def _found(home: Path, query: str, pipeline: str, count: int) -> list[dict[str, Any]]:
-    """Read rows; nothing is made where nothing was ever written."""
+    """Read rows; no file is created if nothing was ever written."""
     if not (home / _FILE).exists():
         return []
     try:

@@ -1,4 +1,4 @@
-"""Which ledger of dead letters was used from this home folder: one that is deleted must not look like an empty one."""
+"""Which ledger of dead letters was used from this home folder: a deleted one must not look like an empty one."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -39,7 +39,7 @@ def require_same_ledger(settings: "Settings") -> None:
 
 
 def note_ledger(settings: "Settings") -> None:
-    """Put on record which ledger letters were settled in."""
+    """Record which ledger letters were settled in."""
     admin = Admin(settings.connection())
     known, cluster = _read(settings), cluster_id(admin)
     found = _topic_id(admin)

@@ -34,15 +34,15 @@ def known_paths(settings: Settings, pipeline: str) -> PipelinePaths:
 
 
 def _meant(settings: Settings, typed: str) -> str:
-    """Return the question whether another pipeline was meant; empty if none is called alike."""
+    """Ask whether another pipeline was meant; empty if none has a similar name."""
     close = nearest(typed.removesuffix(".yaml"), [each.name for each in pipeline_folders(settings.home)])
     return f"Did you mean '{close}'? " if close else ""
 
 
 def file_of(settings: Settings, which: str) -> Path:
-    """Find a pipeline's file by the pipeline's name; a path is its own answer.
+    """Find a pipeline's file by the pipeline's name; a path is returned as it is.
 
-    What looks like a name is one: a file in the working folder that is called like a pipeline is not run for it.
+    Text that looks like a name is treated as one: a file of that name in the working folder is not run for it.
     """
     if "/" in which or Path(which).suffix in _SUFFIXES:
         if not Path(which).is_file():

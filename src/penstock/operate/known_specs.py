@@ -12,7 +12,7 @@ from penstock.pipeline.spec import PipelineSpec
 
 
 def known_specs(settings: Settings) -> Iterator[PipelineSpec]:
-    """Return the pipelines by name. No Python file is run for it, and what cannot be read is left out."""
+    """Return the pipelines by name. Python files are not run, and files that cannot be read are left out."""
     for folder in pipeline_folders(settings.home):
         with suppress(OSError, PenstockError):
             file = last_run(folder).file

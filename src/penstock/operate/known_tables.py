@@ -39,7 +39,7 @@ def known_tables(settings: Settings) -> list[KnownTable]:
 
 
 def known_table(settings: Settings, name: str) -> KnownTable:
-    """Return a table by its name; any other folder of this machine is none."""
+    """Return a table by its name; no other folder of this machine can be named."""
     for each in known_tables(settings):
         if each.name == name:
             return each

@@ -1,6 +1,6 @@
 """What a pipeline did, as OpenLineage events: one when it starts, one for each batch, one when it ends.
 
-A run of a driver is a run of the job that is called like the pipeline. A batch is a run of its own with the driver's
+A run of a driver is a run of the job with the pipeline's name. A batch is a run of its own with the driver's
 as parent, and its facet `penstock_batch` says which offsets of which topics were read, and what each sink got.
 """
 

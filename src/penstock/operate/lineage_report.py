@@ -72,7 +72,7 @@ class LineageReport:
             print(text, file=sys.stderr)  # noqa: T201 - a driver says so where its other warnings are
 
     def batch(self, progress: Progress) -> None:
-        """Report a batch; whatever is wrong with the report is no concern of the pipeline's."""
+        """Report a batch; problems with the report do not affect the pipeline."""
         if progress.report is None:
             return
         try:
@@ -88,12 +88,12 @@ class LineageReport:
 
     @cached_property
     def _made(self) -> MadeColumns | None:
-        """The columns, asked for with the first batch, when Spark runs."""
+        """The columns, worked out with the first batch, when Spark runs."""
         return self._runner.made_columns()
 
     @cached_property
     def _written(self) -> list[Written]:
-        """Return what the sinks write to; of one that cannot be named, nothing is reported."""
+        """Return what the sinks write to; targets that cannot be named are not reported."""
         sinks = zip(self._spec.sink_names, self._spec.sinks, strict=True)
         named = [(name, sink.target()) for name, sink in sinks]
         return [Written(name, self._dataset(target)) for name, target in named if target is not None]

@@ -1,4 +1,4 @@
-"""What a pipeline does, as Prometheus asks for it."""
+"""A pipeline's metrics for Prometheus."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The server of a metrics page, which runs inside a driver: whoever reaches it takes neither its files nor its threads.
+"""The server of a metrics page, which runs inside a driver: clients cannot use up its files or threads.
 
 Prometheus' own has a thread for every connection, and waits in each for ever. A stranger who opens connections and
 says nothing would use up the files that a process may have open, and the next batch would fail for want of one.
@@ -24,7 +24,7 @@ class _Answer(WSGIRequestHandler):
 
 
 class MetricsPage(ThreadingWSGIServer):
-    """Answers so many at once; a connection beyond that is closed."""
+    """Answers a limited number at once; a connection beyond that is closed."""
 
     request_queue_size = 128
     """Those that wait to be looked at; with five, Python's own number, Prometheus would wait behind any crowd."""
@@ -36,18 +36,18 @@ class MetricsPage(ThreadingWSGIServer):
         self.set_app(make_wsgi_app(registry))
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, if there is a place."""
+        """Answer in a thread, if one is free."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and give the place back."""
+        """Answer, and free the thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that has gone is its own business."""
+        """Ignore it: the client has gone."""

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def look(spec: PipelineSpec, settings: "Settings", file: Path, on_spark: Callable[[], None]) -> list[str]:
-    """Reach everything that a start would reach; return what was found, or raise what the start would raise.
+    """Connect to everything that a start would; return what was found, or raise what the start would raise.
 
-    Columns are compared with those of tables that are there. Where they come from SQL that Spark has not analysed yet,
-    it is started for that; `on_spark` is called before.
+    Columns are compared with those of tables that are there. If they come from SQL that Spark has not analysed yet,
+    Spark is started; `on_spark` is called before.
     """
     spec = with_registry(spec, settings.registry)
     if spec.is_stateful:
@@ -84,7 +84,9 @@ def _look_at_results(spec: PipelineSpec, settings: "Settings", file: Path, on_sp
     elif batches is None:
         found.append("no state yet: everything in the table will be computed")
     else:
-        found.append(f"the state, of {plural(batches, 'batch', 'batches')}, fits the steps and where the sinks stand")
+        found.append(
+            f"the state, of {plural(batches, 'batch', 'batches')}, fits the steps and the positions of the sinks"
+        )
     reached = zip(spec.sinks, spec.sink_names, changes, strict=True)
     return [*found, *(_reached(model, name, change) for model, name, change in reached)]
 

@@ -62,19 +62,19 @@ _FILE = "range.json"
 
 
 class RangeReplay(BaseModel, frozen=True):
-    """One replay of a range, as it is on disk: run again after a crash, it goes on where it was."""
+    """One replay of a range, as stored on disk; running it again after a crash continues it."""
 
     pipeline: str = Field(description="The pipeline.")
     file: str = Field(description="The pipeline file it runs with.")
     into: dict[str, str] = Field(description="Other places by sink; empty if rows are replaced where they are.")
     range: Range = Field(description="The records.")
     is_claimed: bool = Field(default=False, description="Whether the dead letters of the range are settled by it.")
-    is_done: bool = Field(default=False, description="Whether it got to its end.")
-    given_up: str = Field(default="", description="Why it never will get there; nothing while it may.")
+    is_done: bool = Field(default=False, description="Whether it is finished.")
+    given_up: str = Field(default="", description="Why it can never be finished; empty while it may be.")
 
     @property
     def entry(self) -> Replay:
-        """Return what the ledger of dead letters has of it."""
+        """Return its entry in the ledger of dead letters."""
         offset_ranges = [(part.topic, part.topic_id, part.partition, part.start, part.end) for part in self.range.parts]
         return Replay(id=self.range.id, pipeline=self.pipeline, what="range", offset_ranges=offset_ranges)
 
@@ -91,7 +91,7 @@ def begin(
 def plan(
     settings: "Settings", file: Path, since: str, until: str, into: dict[str, str], *, replace: bool
 ) -> RangeReplay:
-    """Work out which records a replay would read, and refuse what it cannot do; nothing is written."""
+    """Work out which records a replay would read, and refuse what is impossible; nothing is written."""
     spec = load(file)
     require_no_changes(spec)
     if not spec.source.in_kafka:
@@ -117,13 +117,13 @@ def plan(
 
 
 def keep(settings: "Settings", replay: RangeReplay) -> None:
-    """Put a planned replay on the disk, so that it can be run to its end, also after a crash."""
+    """Save a planned replay, so that it can be finished even after a crash."""
     paths = paths_of(settings, replay.pipeline).replay(replay.range.id)
     write_versioned(paths.folder / _FILE, REPLAY, replay.model_dump())
 
 
 def find(settings: "Settings", pipeline: str, replay_id: str, file: Path | None = None) -> RangeReplay:
-    """Look up a replay that was begun; with its file, also one whose folder is lost and that the ledger still knows."""
+    """Find a replay that was begun; with its file, also one whose folder is lost, from the ledger."""
     kept = paths_of(settings, pipeline).replay(replay_id).folder / _FILE
     # An id is no path: it has eight hexadecimal digits.
     if re.fullmatch(r"[0-9a-f]{8}", replay_id) is None:
@@ -149,7 +149,7 @@ def find(settings: "Settings", pipeline: str, replay_id: str, file: Path | None 
 
 
 def _require_read(settings: "Settings", spec: PipelineSpec, parts: list[Part]) -> None:
-    """Raise if one of these is no topic that the pipeline reads: anybody may have written them to the ledger."""
+    """Raise if the pipeline does not read one of these topics: anybody may have written them to the ledger."""
     live = spec.source.open(SourceContext(settings.connection())).topic_ids() if spec.source.in_kafka else {}
     for part in parts:
         if live.get(part.topic) != part.topic_id:
@@ -160,7 +160,7 @@ def _require_read(settings: "Settings", spec: PipelineSpec, parts: list[Part]) -
 
 
 def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = MASTER) -> Status:
-    """Run a replay to its end; after its end, it does nothing."""
+    """Run a replay until it is finished; do nothing if it is already."""
     path = Path(replay.file)
     given = load(path)
     spec = with_other_targets(given, replay.into, path.parent)
@@ -177,7 +177,7 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
         require_sinks(known, spec, path)
     if replay.given_up or (known is not None and known.state == "given_up"):
         raise Conflict(
-            f"the replay {replay.range.id} was given up: {replay.given_up or 'it could not get to its end'}",
+            f"the replay {replay.range.id} was given up: {replay.given_up or 'it could not be finished'}",
             safe="Nothing was changed",
             fix="Begin a new replay of what is left",
         )
@@ -227,7 +227,7 @@ def run(settings: "Settings", replay: RangeReplay, *, show: Show, master: str = 
 
 
 def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list[Part]:
-    """Leave out what the live pipeline has not landed: it would land it once more, beside the replay's rows."""
+    """Leave out what the live pipeline has not landed: it would land that again, beside the replay's rows."""
     known = checkpoint.load().sinks if checkpoint.exists else {}
     sinks = [positions for name, positions in known.items() if name in {*names, SINK_NAME}]
     found = []
@@ -245,7 +245,7 @@ def _landed(parts: list[Part], checkpoint: Checkpoint, names: list[str]) -> list
 
 
 def _require_there(settings: "Settings", chosen: Range) -> None:
-    """Raise if a topic of the range was deleted: its records are gone like those that retention took."""
+    """Raise if a topic of the range was deleted: its records are gone like those that retention deleted."""
     gone = RangeSource(chosen, SourceContext(settings.connection())).gone()
     if gone:
         raise RetentionPassed(
@@ -266,7 +266,7 @@ def _deletion_noticed(settings: "Settings", runner: Runner) -> Iterator[None]:
 
 @contextmanager
 def _way_out(settings: "Settings", runner: Runner, replay_id: str) -> Iterator[None]:
-    """Give up a replay whose records are gone, and say so: what helps a live pipeline does not help a replay."""
+    """Give up a replay whose records are gone, and say so: the fix for a live pipeline does not help a replay."""
     try:
         with _deletion_noticed(settings, runner):
             yield
@@ -296,9 +296,10 @@ def _way_out(settings: "Settings", runner: Runner, replay_id: str) -> Iterator[N
 
 
 def _require_not_compacted(settings: "Settings", parts: list[Part]) -> None:
-    """Raise if a topic of the range is compacted: rows of records that are gone would go, and nothing come for them.
+    """Raise if a topic of the range is compacted: rows of missing records would be deleted and not replaced.
 
-    Which those are, nobody can tell from the offsets that are left. A client that may not see settings trusts that.
+    The remaining offsets do not show which records are missing. A client that may not read settings trusts that they
+    are as they should be.
     """
     admin = Admin(settings.connection())
     for topic in sorted({part.topic for part in parts}):
@@ -314,7 +315,7 @@ def _require_not_compacted(settings: "Settings", parts: list[Part]) -> None:
 
 
 def _require_all_sinks(settings: "Settings", spec: PipelineSpec, replay_id: str, letters: list[DeadLetter]) -> None:
-    """Raise if letters would be settled whose records the replay sends to some of their sinks only."""
+    """Raise if letters would be settled whose records the replay sends to only some of their sinks."""
     ledger = Ledger(settings.connection())
     settled = ledger.entries().settled
     for_all = [letter for letter in letters if letter.sink is None and ledger.key_of(letter) not in settled]
@@ -330,9 +331,9 @@ def _require_all_sinks(settings: "Settings", spec: PipelineSpec, replay_id: str,
 
 
 def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[DeadLetter]:
-    """Return the dead letters of what is replaced, settled or not; one that is missed would be replayed beside it.
+    """Return the dead letters of what is replaced, settled or not; a missed one could be replayed in addition.
 
-    Letters of records that the replay does not read are none of these.
+    Letters of records that the replay does not read are left out.
     """
     skipped = gaps.ranges(paths_of(settings, spec.name).gaps)
     replaced = [part for parts in chosen.replaced(skipped).values() for part in parts]

@@ -1,4 +1,4 @@
-"""What a person decides: rebuilding a lost checkpoint, going on over a gap, giving up a record.
+"""Decisions of a person: rebuilding a lost checkpoint, continuing past a gap, giving up a record.
 
 All of these are commands, never automatic.
 """
@@ -32,13 +32,14 @@ _RECREATED = "topic recreated"
 def rebuild(
     runner: Runner, *, may_repeat: bool = False, on_read: OnRead = unheard
 ) -> dict[str, dict[SourcePartition, int]]:
-    """Make a new checkpoint; return the positions that the sinks have, which is where they will go on.
+    """Make a new checkpoint; return the positions that the sinks have, from which they will continue.
 
-    A sink without a position starts where the source says. One that keeps none goes on from the reported lag; one whose
-    positions Kafka has forgotten behind its last row, and dead letters behind the last one, or where the furthest sink
-    stands. What the former checkpoint had of topics that are not there any more is recorded as gaps first.
+    A sink without a position starts where the source says. One that keeps none continues from the reported lag; one
+    whose positions Kafka has forgotten, after its last row; dead letters, after the last one or at the furthest sink's
+    position. What the former checkpoint had of deleted topics is recorded as gaps first.
 
-    Raise `Conflict` where a sink could get rows twice, unless it `may_repeat`; `on_read` hears how far one was read.
+    Raise `Conflict` where a sink could get rows twice, unless it `may_repeat`; `on_read` is called with the progress of
+    reading one.
     """
     source_partitions = [each.source_partition for each in runner.available]
     reported = runner.lag_report.reported(source_partitions)
@@ -122,17 +123,17 @@ def _require_fixed_start(runner: Runner, source_partition: SourcePartition, foun
         raise Conflict(
             f"where pipeline '{runner.spec.name}' began at {source_partition} is not known any more, and its `start`"
             " would be another place now: what came in between would never be read",
-            safe="Nothing was read and the checkpoint was not made",
+            safe="Nothing was read, and no checkpoint was made",
             fix="Say in the file from where that is to be read, with `start: earliest`, a time, or `offsets`, and"
             " rebuild again; afterwards `start` is not looked at any more",
         )
 
 
 def forsaken(runner: Runner) -> list[Gap]:
-    """Return what a rebuild leaves behind: what was unread of topics, or of a cluster, that are others by now.
+    """Return what a rebuild leaves unread: the rest of topics, or of a cluster, that were replaced.
 
-    The former checkpoint knows that. If it is lost, which topics were read is on record beside it, and how far, the
-    sinks know; from the start, where Kafka has made them forget it.
+    The former checkpoint knows that. If it is lost, the record beside it says which topics were read, and the sinks
+    know how far; from the start, where Kafka has forgotten that.
     """
     former = _former(runner)
     if not former.starts:
@@ -143,7 +144,7 @@ def forsaken(runner: Runner) -> list[Gap]:
 
 
 def _former(runner: Runner) -> Committed:
-    """Return what the checkpoint says; nothing if there is none, or none that can be read."""
+    """Return the former checkpoint; None if there is none, or it cannot be read."""
     with suppress(CheckpointLost):
         if runner.checkpoint.exists:
             return runner.checkpoint.load()
@@ -158,43 +159,43 @@ def _on_record(runner: Runner) -> Committed:
 
 
 def _is_behind(former: Committed, name: str, positions: Positions) -> bool:
-    """Return whether a sink stands further than the former checkpoint says: that is an old copy, or has more to do."""
+    """Return whether a sink is further than the former checkpoint says, which is then an old copy or incomplete."""
     held = {**former.starts, **former.sinks.get(name, {})}
     return any(at > held.get(each, 0) for each, at in positions.items())
 
 
 def _kept(runner: Runner, former: Committed, source_partitions: list[SourcePartition]) -> dict[str, Positions]:
-    """Return the positions that each sink and the dead letters have by themselves, before any are put right."""
+    """Return the positions that each sink and the dead letters have by themselves, before any are corrected."""
     for sink in runner.sinks:
         sink.known_target_id = former.target_ids.get(sink.name, "")
     return {name: dict(store.positions(source_partitions) or {}) for name, store in runner.stores.items()}
 
 
 def _has_rows_beyond(former: Committed, sink: Sink, kept: Positions) -> bool:
-    """Return whether a sink whose positions Kafka has forgotten has rows from behind what the checkpoint says."""
+    """Return whether a sink whose positions Kafka has forgotten has rows beyond the checkpoint's."""
     held = {**former.starts, **former.sinks.get(sink.name, {})}
     forgotten = {each: at for each, at in held.items() if each.in_kafka and each not in kept}
     return sink.positions_expire and bool(forgotten) and bool(sink.beyond(forgotten))
 
 
 def _with_changes(error: Conflict, changed: list[str]) -> Conflict:
-    """Return a sink's refusal with what the sink does not know: that others were changed before it."""
+    """Return a sink's refusal, which also says that others were changed before it."""
     if not changed:
         return error
     names = ", ".join(f"'{name}'" for name in changed)
-    safe = f"Positions of {names} that were not true any more are gone, which changes no row; nothing else was changed"
+    safe = f"Positions of {names} that were outdated are removed, which changes no row; nothing else was changed"
     return Conflict(error.what, safe=safe, fix=error.fix)
 
 
 def _settled(runner: Runner, former: Committed, source_partitions: list[SourcePartition]) -> frozenset[SourcePartition]:
-    """Return where no batch was left unfinished, as far as the former checkpoint can tell."""
+    """Return the partitions without an unfinished batch, as far as the former checkpoint knows."""
     with suppress(CheckpointLost):
         return runner.checkpoint.settled(former, source_partitions)
     return frozenset()
 
 
 def planned_gaps(runner: Runner) -> list[Gap]:
-    """Return what would be skipped: offsets that retention took, and what was left of a topic that was recreated."""
+    """Return what would be skipped: offsets that retention deleted, and the rest of a topic that was recreated."""
     return _find(runner)[1]
 
 
@@ -230,9 +231,9 @@ def skip_gaps(runner: Runner) -> list[Gap]:
 
 
 def skip(spec: PipelineSpec, connection: Connection, paths: PipelinePaths, which: str, reason: str) -> Gap:
-    """Give up one record, `TOPIC:PARTITION:OFFSET`: it is on record as a gap, and no batch will ask for it.
+    """Give up one record, `TOPIC:PARTITION:OFFSET`: it is recorded as a gap, and no batch will read it.
 
-    Neither Spark nor a sink is needed, whatever it is that fails; the driver must not run meanwhile.
+    It works whatever fails, because it needs neither Spark nor a sink; the driver must not be running.
     """
     if spec.is_stateful or spec.speed == "realtime" or not spec.source.in_kafka:
         raise BadInput("records can be skipped in a pipeline that reads Kafka by batches")
@@ -258,7 +259,7 @@ def skip(spec: PipelineSpec, connection: Connection, paths: PipelinePaths, which
         at = committed.lowest((*spec.sink_names, SINK_NAME), source_partition)
         if not max(found[0].first, at) <= offset < found[0].end:
             raise Conflict(
-                f"pipeline '{spec.name}' stands at offset {at} of {source_partition}, which holds {found[0].first} to"
+                f"pipeline '{spec.name}' is at offset {at} of {source_partition}, which holds {found[0].first} to"
                 f" {found[0].end}: {offset} is not ahead of it",
                 safe="Nothing was changed",
             )
@@ -311,7 +312,7 @@ def _find(runner: Runner) -> tuple[Committed, list[Gap]]:
 
 
 def _gone(runner: Runner, former: Committed) -> dict[SourcePartition, str]:
-    """Return the partitions that are gone, each with the reason; a topic that the file left out is no such."""
+    """Return the partitions that are gone, each with the reason; topics that the file no longer has do not count."""
     ids = runner.source.topic_ids()
     deleted = deleted_topics(runner.source, former, ids)
     recreated = [
@@ -328,7 +329,7 @@ def _gone(runner: Runner, former: Committed) -> dict[SourcePartition, str]:
 def _unread(
     runner: Runner, former: Committed, gone: dict[SourcePartition, str], by: Literal["skip-gap", "rebuild"]
 ) -> list[Gap]:
-    """Describe what was left unread of source partitions that are gone: where that ended, nobody knows any more."""
+    """Return gaps for what was left unread of source partitions that are gone; where they ended is not known."""
     return [
         Gap.of(
             runner.spec.name,

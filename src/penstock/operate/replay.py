@@ -34,7 +34,7 @@ _FILE = "letters.json"
 
 
 class _Begun(BaseModel, frozen=True):
-    """What is kept on this machine of a replay: the ledger, which others can write to, names no file to run."""
+    """What this machine keeps of a replay: the ledger, which others can write to, names no file to run."""
 
     file: Path = Field(description="The pipeline file it runs with.")
 
@@ -47,7 +47,7 @@ class Replayable(BaseModel, frozen=True):
 
 
 def replayable(letters: list[DeadLetter], file: Path) -> Replayable:
-    """Leave out what cannot be replayed while there is something that can; else `begin` says why."""
+    """Leave out what cannot be replayed, unless that is everything: then `begin` says why."""
     left_out: list[str] = []
     stubs = [letter for letter in letters if letter.stub is not None]
     if 0 < len(stubs) < len(letters):
@@ -61,7 +61,7 @@ def replayable(letters: list[DeadLetter], file: Path) -> Replayable:
 
 
 def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay:
-    """Fix the selection under a new id and claim its letters: nobody else replays or discards them from here on."""
+    """Fix the selection under a new id and claim its letters: from now on nobody else can replay or discard them."""
     require_same_ledger(settings)
     spec = load(file)
     require_no_changes(spec)
@@ -117,12 +117,15 @@ def begin(settings: "Settings", letters: list[DeadLetter], file: Path) -> Replay
 
 
 def find(settings: "Settings", replay_id: str) -> Replay:
-    """Look up a replay that was begun."""
+    """Find a replay that was begun."""
     return Ledger(settings.connection()).find(replay_id)
 
 
 def run(settings: "Settings", replay: Replay, file: Path | None = None, *, show: Show = lambda _status: None) -> Status:
-    """Run a replay to its end. Run again after a crash, it goes on where it was; after its end, it does nothing."""
+    """Run a replay until it is finished.
+
+    Running it again after a crash continues it; once finished, it does nothing.
+    """
     path = file or _file_of(settings, replay)
     spec = with_registry(_its_pipeline(path, replay), settings.registry)
     paths = paths_of(settings, spec.name).replay(replay.id)
@@ -166,7 +169,7 @@ class GivenUp(BaseModel, frozen=True):
 
 
 def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> GivenUp:
-    """End a replay before its end: letters are open again for the sinks that have not got them."""
+    """Give up a replay: letters are open again for the sinks that lack them."""
     ledger = Ledger(settings.connection())
     known = ledger.entries().replay_of_letters(replay_id)
     if known.state != "started":
@@ -195,9 +198,9 @@ def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> G
 
 
 def _require_landed(runner: Runner, replay: Replay, live: Checkpoint) -> None:
-    """Raise if a sink has lost what the live pipeline wrote around the letters' records, and will get it once more.
+    """Raise if a sink has lost what the live pipeline wrote around the letters' records, and will get it again.
 
-    What it gets then is worked out from the rows that are there, among which the replayed ones must not be.
+    That is worked out from the existing rows, which must not contain replayed ones.
     """
     known = live.load().sinks if live.exists else {}
     for sink in runner.sinks:
@@ -213,7 +216,7 @@ def _require_landed(runner: Runner, replay: Replay, live: Checkpoint) -> None:
             had = known.get(sink.name, {}).get(source_partition)
             if found.get(source_partition, 0 if had is not None else end) < end:
                 raise Conflict(
-                    f"sink '{sink.name}' does not stand behind {source_partition} offset {end - 1}, which the replay"
+                    f"sink '{sink.name}' has not written up to {source_partition} offset {end - 1}, which the replay"
                     f" {replay.id} has a letter of: its table was dropped or restored, or a batch has not ended",
                     safe="Nothing was written",
                     fix="Run the pipeline until it has caught up; then: penstock dead replay --resume " + replay.id,
@@ -221,7 +224,7 @@ def _require_landed(runner: Runner, replay: Replay, live: Checkpoint) -> None:
 
 
 def _file_of(settings: "Settings", replay: Replay) -> Path:
-    """Find the file that a replay was begun with on this machine."""
+    """Find the file with which a replay was begun on this machine."""
     if NAME.fullmatch(replay.pipeline) is not None:
         try:
             kept = paths_of(settings, replay.pipeline).replay(replay.id).folder / _FILE

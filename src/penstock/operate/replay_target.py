@@ -1,4 +1,4 @@
-"""Where a replay of a range writes: into other targets than the live pipeline, or in place of the rows there."""
+"""Where a replay of a range writes: to other targets than the live pipeline, or in place of its rows."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def target_key(sink: SinkModel) -> str:
 
 
 def require_replaceable(sink: SinkModel) -> None:
-    """Raise if a sink cannot put rows in the place of those that it has written."""
+    """Raise if a sink cannot replace rows that it has written."""
     if not sink.can_replace:
         raise BadInput(
             f"a `{sink.type}` sink cannot replace what it has written",

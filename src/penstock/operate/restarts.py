@@ -1,4 +1,4 @@
-"""How often a supervisor has started a driver again, and why: a part that dies is said to have died."""
+"""How often a supervisor has restarted a driver, and why."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _FILE = "restarts.json"
 
 
 class Restarts(BaseModel, frozen=True):
-    """What has become of the drivers of one start."""
+    """The restarts since one start."""
 
     count: int = Field(0, description="How often a driver has ended without being told to, and another was started.")
     reason: str = Field("", description="How the last of them ended; empty if none has.")

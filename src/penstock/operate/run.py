@@ -16,7 +16,7 @@ class Account(BaseModel, frozen=True):
     """What one run of a pipeline did. For each sink: events = rows written + its dead letters + what was dropped."""
 
     pipeline: str = Field(description="The pipeline's name.")
-    state: Literal["finished", "stopped"] = Field(description="Whether it had caught up, or was told to stop.")
+    state: Literal["finished", "stopped"] = Field(description="Whether it had caught up, or was stopped.")
     events: int = Field(description="Events read.")
     rows: dict[str, int] = Field(description="Rows written, by sink.")
     dead_letters: int = Field(description="Dead letters written.")
@@ -37,10 +37,10 @@ def run(
 ) -> Account:
     """Run a pipeline in this process, and return what it did; every failure is one of `penstock.errors`.
 
-    With `speed: scheduled`, or `once`, it returns when the pipeline has caught up, otherwise when it is told to stop:
-    by Ctrl-C or SIGTERM if this is the main thread, or by setting `stopping`, from any other. The batch at hand is
-    finished. What it promises is what `penstock pipeline run` promises, also if this process is killed: the next run
-    goes on there.
+    With `speed: scheduled`, or `once`, it returns when the pipeline has caught up, otherwise when it is stopped: by
+    Ctrl-C or SIGTERM if this is the main thread, or by setting `stopping`, from any other. The current batch is
+    finished. It promises what `penstock pipeline run` promises, even if this process is killed: the next run continues
+    there.
 
     `project`, `home`, `bootstrap` and `user` are the command line's options of these names. One process has one Spark,
     which the first run that needs it starts and the end of the process stops.

@@ -1,4 +1,4 @@
-"""What a replay may settle: dead letters whose sinks it writes to, all of them, and nothing that it has not written."""
+"""What a replay may settle: only dead letters whose sinks it all writes to, and only what it has written."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 _ENDED = 2**62
-"""Added to a sink's position it says that a replay has ended there; what is left of it, how far that had got."""
+"""Added to a sink's position, it says that a replay has ended there; the rest is how far it had got."""
 
 
 @dataclass(frozen=True)
 class LeftLetters:
-    """What a replay that is given up leaves behind of its letters."""
+    """What a replay that is given up leaves of its letters."""
 
     untouched: list[DeadLetter]
-    """Those that no sink has got by it, and that have not failed in it again."""
+    """Letters that it wrote to no sink, and that did not fail in it again."""
     lacking: list[tuple[DeadLetter, str]]
-    """Others, with each sink of theirs that has not got them: sent to all sinks once more, they would be doubled."""
+    """Others, with each of their sinks that lacks them: sent to all sinks again, they would be doubled."""
 
 
 def require_no_changes(spec: PipelineSpec) -> None:
-    """Raise if rows are changes of a table: an older one would bring a row back that a later one has taken out."""
+    """Raise if rows are changes of a table: an older one would bring back a row that a later one has deleted."""
     if spec.has_changes:
         raise BadInput(
             f"pipeline '{spec.name}' mirrors a table (`cdc: state`): a change of the past would undo what came after",
@@ -49,7 +49,7 @@ def require_no_changes(spec: PipelineSpec) -> None:
 
 
 def by_sink(letters: Iterable[DeadLetter], spec: PipelineSpec) -> tuple[list[DeadLetter], list[DeadLetter]]:
-    """Return the letters that the file has the sinks of, and the others: of sinks that were renamed or left out."""
+    """Return the letters whose sinks the file has, and the others, whose sinks were renamed or removed."""
     names = {None, *spec.sink_names}
     own: list[DeadLetter] = []
     others: list[DeadLetter] = []
@@ -59,11 +59,11 @@ def by_sink(letters: Iterable[DeadLetter], spec: PipelineSpec) -> tuple[list[Dea
 
 
 def left_out(settings: "Settings", spec: PipelineSpec, letters: Iterable[DeadLetter]) -> list[str]:
-    """Name the sinks that the file lacks and that are to get these letters: what failed for all failed for them, too.
+    """Name sinks that the file lacks and that should get these letters: what failed for all failed for them, too.
 
     Those are the sinks that the live pipeline ran with last, whatever its file says now; if that is not on record,
-    those that the checkpoint knows. And those that it had when a letter failed, wherever it ran; unless it has run
-    from this home folder since, without them.
+    those that the checkpoint knows. And those that it had when a letter failed, wherever it ran; unless it has run from
+    this home folder since, without them.
     """
     paths = paths_of(settings, spec.name)
     known, opened_ms = set[str](), 0
@@ -79,7 +79,7 @@ def left_out(settings: "Settings", spec: PipelineSpec, letters: Iterable[DeadLet
 
 
 def require_same_sinks(settings: "Settings", spec: PipelineSpec, letters: Iterable[DeadLetter]) -> None:
-    """Raise if a sink of the file has the name that letters were made for, and another one is that sink by now."""
+    """Raise if letters are for a sink that was renamed, and another sink of the file has its former name."""
     live = _live(settings, spec)
     for letter, name in _renamed_since(live, letters):
         written = dict(zip(spec.sink_names, spec.sinks, strict=True)).get(str(letter.sink))
@@ -103,7 +103,7 @@ def require_same_sinks(settings: "Settings", spec: PipelineSpec, letters: Iterab
 
 
 def require_present_names(settings: "Settings", spec: PipelineSpec, letters: Iterable[DeadLetter]) -> None:
-    """Raise if a range is replaced that has letters of a sink by a former name: they would bring its rows again."""
+    """Raise if a range that is replaced has letters of a sink under a former name: they would write its rows again."""
     for letter, name in _renamed_since(_live(settings, spec), letters):
         place = f"{letter.topic}/{letter.partition} offset {letter.offset}"
         if ousted_name(name) is not None:
@@ -123,7 +123,7 @@ def require_present_names(settings: "Settings", spec: PipelineSpec, letters: Ite
 
 
 def _renamed_since(live: Committed, letters: Iterable[DeadLetter]) -> Iterator[tuple[DeadLetter, str]]:
-    """Return the letters whose sinks have got other names since, with these."""
+    """Return the letters whose sinks were renamed since, with the new names."""
     for letter in letters:
         at = SourcePartition(letter.topic, letter.topic_id, letter.partition)
         name = live.called_now(letter.sink, at, letter.offset)
@@ -141,7 +141,7 @@ def _live(settings: "Settings", spec: PipelineSpec) -> Committed:
 
 
 def require_sinks(replay: Replay, spec: PipelineSpec, file: Path) -> None:
-    """Raise `BadInput` if the file lacks a sink of the replay: that would never get its rows, nor say what it has."""
+    """Raise `BadInput` if the file lacks a sink of the replay, which could not get its rows or tell its positions."""
     missed = sorted(set(replay.sinks) - set(spec.sink_names))
     if missed:
         raise BadInput(
@@ -156,7 +156,7 @@ def left_of(
 ) -> LeftLetters:
     """End the runner's replay, and return what it leaves of its letters; `place_of` says where it reads one's record.
 
-    Somebody may be at it in another home folder, and must not write any more of what is opened again here:
+    The replay may be running in another home folder, and must not write what is opened again here:
     1. Its dead letters, and sinks in Kafka, are fenced: from here on it begins no commit of a batch.
     2. Of a batch whose dead letters it has committed already, it may be about to commit the rows. So the position is
        moved away in every sink, by compare-and-set, and how far the sink has got is what it was moved from.
@@ -183,9 +183,10 @@ def left_of(
 
 
 def _ended(runner: Runner, sink: Sink, source_partitions: list[SourcePartition]) -> Positions:
-    """Let nobody write to a sink by the replay any more, and return how far it has got.
+    """Keep the replay from writing to a sink, and return how far it has got.
 
-    What Kafka may have forgotten, and what a sink keeps not, is on record; these know a fence, or no promise.
+    For sinks whose positions Kafka may forget, or that keep none, the checkpoint says so; the former are fenced, the
+    latter promise less.
     """
     if isinstance(runner.replay, Range) and runner.replay.replaces:
         sink.replace(dict.fromkeys(source_partitions, ()))  # nothing gives way to what is not written

@@ -1,4 +1,4 @@
-"""What a pipeline is doing, written after each batch where other commands can read it."""
+"""A pipeline's state, written after each batch for other commands to read."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -69,15 +69,15 @@ class Status(BaseModel):
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the driver has said how it ended."""
+        """Return whether the driver has reported its end."""
         return self.state in ENDED
 
     def end(self, state: State) -> None:
-        """Say that it ended well."""
+        """Record a successful end."""
         self.state, self.reason, self.exit_code = state, "", 0
 
     def fail(self, error: Exception) -> None:
-        """Say why it failed, and the exit code that the command line gives for that."""
+        """Record a failure, with the command line's exit code for it."""
         self.state, self.reason = "failed", one_line(str(error) or type(error).__name__)
         known = EnvironmentNotReady if isinstance(error, OSError) else PenstockError
         self.exit_code = getattr(error, "exit_code", known.exit_code)
@@ -92,7 +92,7 @@ def saved(folder: Path) -> Status | None:
 
 
 def load(folder: Path) -> Status | None:
-    """Read a pipeline's state. A driver that just went has crashed, unless its supervisor starts another."""
+    """Read a pipeline's state. A driver that disappeared has crashed, unless its supervisor starts another."""
     while True:
         status, driver, supervisor = saved(folder), driver_of(folder), holder(folder / SUPERVISOR_LOCK)
         if saved(folder) == status:  # else a driver came or went in between
@@ -104,7 +104,7 @@ def load(folder: Path) -> Status | None:
     elif status.exit_code == Transient.exit_code:
         status.state = "waiting"
     elif status.state in {"running", "waiting"}:
-        status.state, status.reason = "waiting", "the driver was killed, and is started again"
+        status.state, status.reason = "waiting", "the driver was killed, and is being restarted"
     return status
 
 
@@ -115,7 +115,7 @@ def load_all(home: Path) -> list[Status]:
 
 
 def ask_for_lag(found: Iterable[Status], connect: Callable[[], Connection]) -> None:
-    """Let Kafka say how far behind those are that no driver runs for: what they said last is true no more."""
+    """Ask Kafka for the lag of pipelines without a driver, whose last status is outdated."""
     ended = [each for each in found if each.state in {*ENDED, "crashed"}]
     for status in ended:
         status.lag = None

@@ -1,4 +1,4 @@
-"""A pipeline in the background: its driver is started again after outages and crashes, not after errors that stay.
+"""A pipeline in the background: its driver is restarted after outages and crashes, not after permanent errors.
 
 What decides is the driver's exit code: 4 (an outage that lasted) and death by a signal are tried again, with pauses
 that grow; every other error ends the supervisor, and `penstock pipeline status` says why.
@@ -45,7 +45,7 @@ def _running_already(name: str) -> Conflict:
 
 
 def start(name: str, settings: Settings, file: Path, root: list[str], master: str, *, stream: bool = False) -> None:
-    """Put a supervisor into the background, with a log of its own; it is there when this returns.
+    """Put a supervisor into the background, with a log of its own; it is running when this returns.
 
     With `stream` the pipeline goes on when it has caught up, whatever its file says.
     """
@@ -92,7 +92,7 @@ def start(name: str, settings: Settings, file: Path, root: list[str], master: st
 
 
 def _take_back(paths: PipelinePaths, spawned: "list[subprocess.Popen[bytes]]") -> None:
-    """End a supervisor that nobody has seen yet: it would begin after `stop` has said that nothing runs."""
+    """End a supervisor that has not reported yet: it would start after `stop` has said that nothing runs."""
     for process in spawned:
         process.terminate()
         process.wait()
@@ -177,7 +177,7 @@ def _supervised(name: str, settings: Settings, file: Path, command: list[str]) -
 
 
 def _settle(paths: PipelinePaths, driver: int, code: int, *, stopping: bool) -> None:
-    """Say how the last driver ended if it has not: it was told to before it could, or did not understand its file."""
+    """Record the last driver's end if it did not: it was stopped before it could, or could not read its file."""
     status = states.saved(paths.folder)
     if status is None or states.driver_of(paths.folder) is not None:
         return

@@ -1,6 +1,7 @@
 """Compares a pipeline's columns with those of its tables, where that needs no server and no Spark.
 
-Columns that come from SQL have the types that Spark told the last run, which are kept; SQL that is new has none yet.
+Columns that come from SQL have the types that Spark reported to the last run, which are kept; SQL that is new has none
+yet.
 """
 
 import tempfile
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def changes(spec: PipelineSpec, settings: "Settings", file: Path) -> Iterator[str]:
-    """Say what the first rows will change in tables on this disk; raise what a start would raise of their columns."""
+    """Return what the first rows will change in tables on this disk; raise what a start would about their columns."""
     if spec.is_stateful:
         return
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as scratch:
@@ -50,7 +51,7 @@ def changes(spec: PipelineSpec, settings: "Settings", file: Path) -> Iterator[st
 def job_of(
     spec: PipelineSpec, settings: "Settings", file: Path, scratch: Path, start: "Callable[[], SparkSession]"
 ) -> "Callable[[], SparkJob]":
-    """Return what works the columns out when it is first called, with the answers that the last run has kept."""
+    """Return a function that works out the columns on its first call, using the answers kept by the last run."""
 
     @cache
     def job() -> "SparkJob":

@@ -149,7 +149,7 @@ def test_a_range_waits_until_the_pipeline_has_written_again_what_a_restored_tabl
     begun = begin(lab, file, "1", "9")
     DeltaTable(str(lab.table)).restore(version)
 
-    with pytest.raises(Conflict, match=r"sink 'delta' stands at offset 5, .* continue with --resume"):
+    with pytest.raises(Conflict, match=r"sink 'delta' is at offset 5, .* continue with --resume"):
         go_on(lab, begun)
     open_then = open_letters(lab, topic)
     lab.run(lab.spec(topic, steps=[{"sql": OLD}]))

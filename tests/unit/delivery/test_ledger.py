@@ -31,5 +31,5 @@ def test_ranges_overlap_if_they_share_a_record_of_one_pipeline(other: Replay, *,
 
 def test_a_replay_that_is_not_there_is_answered_with_those_that_can_be_resumed() -> None:
     waiting = of("orders").model_copy(update={"id": "orders-0a1b2c3d", "what": "letters", "state": "started"})
-    with pytest.raises(NotFound, match=r"no replay of dead letters 'nope'.*Not at their end are: orders-0a1b2c3d"):
+    with pytest.raises(NotFound, match=r"no replay of dead letters 'nope'.*Unfinished: orders-0a1b2c3d"):
         Entries(settled={}, replays={waiting.id: waiting}).replay_of_letters("nope")
