@@ -5,7 +5,7 @@
 Run it again and it goes on where it stopped. Run it twice at once, and the two share the partitions.
 
 What a crash costs: about every five seconds, and when the program ends in order, the group's position moves
-behind what was handed out, whether or not your code was done with it. So a crash can LOSE the record at hand,
+behind what was handed out, whether or not your code was done with it. So a crash can LOSE the current record,
 and it can DOUBLE the records since the position last moved. That is fine for a dashboard, and wrong for money:
 consume_manual_commit.py loses nothing, delivery_semantics.py shows how to double nothing either.
 """

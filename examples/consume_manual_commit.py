@@ -48,7 +48,7 @@ def main() -> None:
         on_assigned=lambda partitions: print(f"assigned {names(partitions)}", flush=True),
         on_revoked=lambda partitions: print(f"revoked {names(partitions)}", flush=True),
     ) as consumer:
-        signal.signal(signal.SIGINT, lambda *_: consumer.stop())  # finish the batch at hand, then leave the group
+        signal.signal(signal.SIGINT, lambda *_: consumer.stop())  # finish the current batch, then leave the group
         for batch in consumer.batches(max_events=args.batch_size, max_wait_s=args.batch_seconds, idle_s=args.idle):
             for message in batch:
                 try:

@@ -5,8 +5,8 @@
 A worker processes events: it copies them to another topic. Half way it is killed (SIGKILL: no goodbye, no clean-up)
 at the worst moment for its kind, and a second worker finishes. Then the results are counted against what was sent:
 
-    at most once    commits, then processes    killed in between: the batch at hand is lost
-    at least once   processes, then commits    killed in between: the batch at hand is doubled
+    at most once    commits, then processes    killed in between: the current batch is lost
+    at least once   processes, then commits    killed in between: the current batch is doubled
     exactly once    both in one transaction    killed inside it: neither has happened, the batch is done again
 
 Exit code 0: each came out as its name promises; 1: one did not. Takes about 10 seconds.

@@ -54,7 +54,7 @@ class OutboxSource(Source):
         self._partition = SourcePartition(str(path.resolve()), f"outbox-{path.name}", 0)
 
     def available(self) -> list[AvailableRange]:
-        """Look up how far the ids reach; those that were never given are holes, as Kafka's logs have them."""
+        """Look up the last id; ids that were never used are holes, as in Kafka's logs."""
         if not self._path.exists():
             raise NotFound(f"there is no SQLite file at {self._path}")
         with closing(sqlite3.connect(self._path)) as connection:
@@ -62,7 +62,7 @@ class OutboxSource(Source):
         return [AvailableRange(self._partition, 0, end)]
 
     def topic_ids(self) -> dict[str, str]:
-        """Return the id of the only partition: a table that was dropped and filled again is not told from the old."""
+        """Return the id of the only partition: a table that was dropped and filled again looks like the old one."""
         return {self._partition.topic: self._partition.topic_id}
 
     def starts(self, available: list[AvailableRange]) -> Positions:
@@ -70,7 +70,7 @@ class OutboxSource(Source):
         return {each.source_partition: each.first for each in available}
 
     def reader(self) -> "OutboxReader":
-        """Return what tasks read with."""
+        """Return the reader, which is sent to tasks."""
         return OutboxReader(str(self._path))
 
 

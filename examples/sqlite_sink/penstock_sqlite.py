@@ -62,19 +62,17 @@ class SqliteSink(Sink):
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one thing; a lock that stays is an outage, which the driver waits for."""
+        """Open the file; a lock that stays is an outage, which the driver waits for."""
         try:
             with closing(sqlite3.connect(self._spec.path, isolation_level=None)) as connection:
                 yield connection
         except sqlite3.OperationalError as error:
             raise SinkUnavailable(f"{self._spec.path} cannot be used: {error}") from None
         except sqlite3.DatabaseError as error:
-            raise Conflict(
-                f"{self._spec.path} is none of SQLite's files: {error}", safe="Nothing was written"
-            ) from None
+            raise Conflict(f"{self._spec.path} is not an SQLite file: {error}", safe="Nothing was written") from None
 
     def open(self, schema: pa.Schema) -> None:
-        """Make the table and that of the positions; refuse a table with other columns."""
+        """Create the table and the table of positions; refuse a table with other columns."""
         self._staging.mkdir(parents=True, exist_ok=True)
         self._spec.path.parent.mkdir(parents=True, exist_ok=True)
         columns = ", ".join('"' + name.replace('"', '""') + '"' for name in schema.names)
@@ -96,7 +94,7 @@ class SqliteSink(Sink):
             )
 
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions:
-        """Read the positions that are in the file."""
+        """Read the positions from the file."""
         with self._connected() as connection:
             return self._found(connection, source_partitions)
 
@@ -108,7 +106,7 @@ class SqliteSink(Sink):
         return self._pipeline, self.name, source_partition.topic_id, source_partition.partition
 
     def stager(self) -> "Stager":
-        """Return what tasks stage rows with."""
+        """Return the stager, which is sent to tasks."""
         return Stager(self._staging)
 
     def commit(self) -> None:
@@ -131,7 +129,7 @@ class SqliteSink(Sink):
 
 @dataclass(frozen=True)
 class Stager:
-    """Opens a file for each offset range. Travels to the tasks: small, picklable, and without a secret."""
+    """Opens a file for each offset range. It is sent to the tasks: small, picklable, and without a secret."""
 
     folder: Path
 
@@ -147,7 +145,7 @@ class StagedFile:
         self._path = path
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, RecordError]]:
-        """Add rows; refuse those that have no such form, each with the reason."""
+        """Add rows; refuse those that cannot be written so, each with the reason."""
         lines, _, refused = fitting(rows, _lines)
         with self._path.open("ab") as file:
             file.write(b"".join(lines))

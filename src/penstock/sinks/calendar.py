@@ -1,4 +1,4 @@
-"""Days and times that Python has, the years 1 to 9999: changes of a table are compared as Python has them."""
+"""Days and times of Python's calendar, the years 1 to 9999, in which changes of a table are compared."""
 
 import pyarrow as pa
 import pyarrow.compute as pc

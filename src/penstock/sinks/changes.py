@@ -1,4 +1,4 @@
-"""Changes of one batch, folded: one row for each key, with what becomes of it.
+"""Changes of one batch, folded: one row for each key, with its last change.
 
 The last change of a key counts. Values that it leaves out because they stayed the same are those of the change before
 it; what no change of the batch knows, the table has. A database leaves out large values only, and never a null. So what

@@ -1,4 +1,4 @@
-"""When the writer of a table joins its small files, and how long old versions stay."""
+"""When the writer of a table compacts it, and how long old versions are kept."""
 
 import re
 from typing import Annotated, Any

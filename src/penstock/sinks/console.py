@@ -42,7 +42,7 @@ class Console(SinkModel, frozen=True):
 
 
 class ConsoleSink(Sink):
-    """Prints what the tasks brought along."""
+    """Prints the rows that came with the tasks' answers."""
 
     def __init__(self, spec: Console, name: str) -> None:
         super().__init__(name)
@@ -55,7 +55,7 @@ class ConsoleSink(Sink):
         """Return none: it keeps no positions."""
 
     def stager(self) -> "ConsoleStagerFactory":
-        """Return what tasks pick rows with."""
+        """Return the stager that picks rows, which is sent to tasks."""
         return ConsoleStagerFactory(self._limit)
 
     def commit(self) -> None:
@@ -85,11 +85,11 @@ class ConsoleStager:
         self._rows: list[dict[str, Any]] = []
 
     def write(self, rows: pa.RecordBatch, _offsets: pa.Array) -> list[tuple[int, RecordError]]:
-        """Keep what there is room for; refuse a row among those that cannot be shown."""
+        """Keep the first rows; refuse one of them if it cannot be shown."""
         shown, _, refused = fitting(rows.slice(0, self._limit - len(self._rows)), lambda some: list(plain_rows(some)))
         self._rows += shown
         return refused
 
     def finish(self) -> dict[str, Any]:
-        """Hand the rows over."""
+        """Return the rows."""
         return {"rows": self._rows}

@@ -107,7 +107,7 @@ class DeltaSink(Sink):
         self.path = spec.path
         self._key = spec.key
         self._has_changes = False
-        """Whether rows say what they do to the row with their key."""
+        """Whether rows are changes, which say what they do to the row with their key."""
         self._pipeline = pipeline
         self._table: Any = None
         self._partitions = Partitions(spec.partition_by)
@@ -115,11 +115,11 @@ class DeltaSink(Sink):
         self._ours: pa.Schema = None
         """The columns of the pipeline, and those that partitions add."""
         self._schema: pa.Schema = None
-        """The same in the types of the table: what is written."""
+        """The same in the table's types, as they are written."""
         self._change: SchemaChange | None = None
         self._staged_as: pa.Schema = None
         self._rewrites = False
-        """Whether the library writes what is staged again: only so can rows be replaced, or columns be added."""
+        """Whether the library rewrites the staged rows, which it takes to replace rows or add columns."""
         self._staging = Staging(spec.path)
         self._restores = Restores(spec.path, pipeline, name)
         self._compaction = DeltaCompaction(spec.path, name, spec.compact)
@@ -127,7 +127,7 @@ class DeltaSink(Sink):
         self._log: DeltaLog | None = None
 
     def open(self, schema: pa.Schema) -> None:
-        """Make the table, or check that it has these columns and asks for nothing that is not kept."""
+        """Create the table, or check that it has these columns and requires nothing that Penstock does not support."""
         require_key(self.name, self._key, schema)
         self._has_changes = CHANGE.name in schema.names
         make_table(self.path, self._columns_of(schema), self._pipeline, self._partitions)
@@ -175,7 +175,7 @@ class DeltaSink(Sink):
         return {source_partition: at for source_partition, at in found.items() if source_partition in wanted}
 
     def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:
-        """Raise if rows of the table would come twice; with a key they take the place of those that are there."""
+        """Raise if rows of the table would be written twice; with a key they would replace the existing ones."""
         if self._key or recovery.may_repeat:
             return False
         asked, what = list(source_partitions), f"the table {self.path} of sink '{self.name}'"
@@ -197,7 +197,7 @@ class DeltaSink(Sink):
         return bool(self._table.to_pyarrow_dataset().count_rows(filter=is_of_it))
 
     def _require_fitting(self) -> None:
-        """Raise if the table cannot take the pipeline's columns, or asks for what is not kept."""
+        """Raise if the table cannot take the pipeline's columns, or requires what Penstock does not support."""
         require_understood(self._table, self.path)
         what = f"the table {self.path}"
         require_partitioned(self._table, what, self._partitions)
@@ -215,20 +215,20 @@ class DeltaSink(Sink):
         return self._restores.app(source_partition.topic_id, source_partition.partition)
 
     def replace(self, replaced: Replaced) -> None:
-        """Let rows take the place of those with the same coordinates."""
+        """Let rows replace those with the same coordinates."""
         if self._key:
             super().replace(replaced)  # of a key there is the newest row only: what came before it is not known
         self._replaced = replaced
 
     def stager(self) -> DeltaStagerFactory:
-        """Return what tasks write Parquet with."""
+        """Return the stager of Parquet files, which is sent to tasks."""
         self._staged_as, self._rewrites = self._schema, self._must_rewrite
         in_partitions = not self._rewrites
         return DeltaStagerFactory(self._staging.path, self._staged_with, self._partitions, in_partitions=in_partitions)
 
     @property
     def _staged_with(self) -> pa.Schema:
-        """The columns of staged files: those of the table, and what a row does to it."""
+        """The columns of staged files: those of the table, and the kind of change."""
         return self._schema.append(CHANGE) if self._has_changes else self._schema
 
     @property
@@ -236,7 +236,7 @@ class DeltaSink(Sink):
         return self._replaced is not None or bool(self._change) or bool(self._key)
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
-        """Refuse changes that leave out a value which nobody knows, or their key."""
+        """Refuse changes without a key, or without a value that is not known from elsewhere."""
         super().prepare(staged, expected)
         if not self._has_changes or not any(each.rows for each in staged):
             return []
@@ -282,7 +282,7 @@ class DeltaSink(Sink):
                     self._compaction.count()
                     self._know_newest()
                     return
-        raise SinkUnavailable(f"the table {self.path} is being changed too often for a commit to get in between")
+        raise SinkUnavailable(f"the table {self.path} is changed too often by others for a commit to succeed")
 
     def _write(self, properties: Any, now_ms: int) -> None:
         has_rows = any(each.rows for each in self._staged)
@@ -298,7 +298,7 @@ class DeltaSink(Sink):
             append(self._table, (file for _, file in self._files()), self._partitions.names, properties, now_ms)
 
     def _parts_replaced(self) -> list[OffsetRange]:
-        """Return what of the batch takes the place of other rows; none if all of it was given up."""
+        """Return the parts of the batch that replace other rows; empty if all of it was given up."""
         if self._replaced is None:
             return []
         ranges = [each.offset_range for each in self._staged]
@@ -319,13 +319,13 @@ class DeltaSink(Sink):
         withdraw(self._table, self.path, staging)
 
     def _require_all_staged(self) -> None:
-        """Notice files that are gone: a table whose log names them could not be read any more."""
+        """Raise if files are gone: a table whose log names them could no longer be read."""
         for _, file in self._files():
             if not (self._staging.path / file["file"]).exists():
                 raise BatchAborted(f"the file {file['file']}, staged for sink '{self.name}', is gone")
 
     def _require_as_staged(self) -> None:
-        """Notice that the table's columns have changed since: the batch is staged again for those that it has now."""
+        """Raise if the table's columns have changed since: the batch is then staged again for the new ones."""
         if not any(each.rows for each in self._staged):
             return
         if self._schema != self._staged_as or (self._must_rewrite and not self._rewrites):
@@ -342,7 +342,7 @@ class DeltaSink(Sink):
             self._log.update(self._table)
 
     def close(self) -> None:
-        """Remove what was staged, and let go of the log's folder."""
+        """Remove what was staged, and close the log's folder."""
         if self._table is not None and (self.path / "_delta_log").is_dir():
             self._withdraw(self._staging.path)
         self._staging.close()

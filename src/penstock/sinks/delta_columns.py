@@ -1,4 +1,4 @@
-"""Which of a pipeline's types a column of a Delta table takes, though it has another."""
+"""Which of a pipeline's types a column of a Delta table accepts, although it has another."""
 
 import pyarrow as pa
 
@@ -34,5 +34,5 @@ def _takes(there: pa.Field, ours: pa.Field) -> bool:
 
 
 def never(_there: pa.DataType, _ours: pa.DataType) -> bool:
-    """Return that a column keeps its type: the library that commits cannot write tables with type widening."""
+    """Return False: the library that commits cannot write tables with type widening."""
     return False

@@ -1,7 +1,7 @@
 """Joining the small files of a Delta table, under the lock that commits take: rows and positions stay as they are.
 
 Guarantee: a compaction that is killed or loses against another writer leaves the table as it was. What it has written
-by then is no part of the table, and goes with the next vacuum.
+by then is not part of the table, and the next vacuum deletes it.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ class DeltaCompaction:
     def run_if_due(self, table: Any) -> bool:
         """Compact the table if it has had enough batches since the last time; return whether it had.
 
-        One that fails is not tried again before as many more: events come first.
+        After a failure it waits for as many more: events come first.
         """
         if self._wanted is None or self._batches < self._wanted.every:
             return False
@@ -72,7 +72,7 @@ class DeltaCompaction:
 
 
 def compact(table: Any, path: Path, target: int | None) -> None:
-    """Join files up to a size, in one commit; raise `SinkUnavailable` if another writer gets in between.
+    """Join files up to a size, in one commit; raise `SinkUnavailable` if another writer commits meanwhile.
 
     `table` is at the newest version then, and whoever calls holds its lock.
     """

@@ -1,7 +1,7 @@
-"""What a Delta table may demand of its writers: what Penstock does not keep up, it refuses before it writes.
+"""What a Delta table may require of its writers; what Penstock does not support is refused before it writes.
 
-Files are added to the log as they are, so nobody but us would see to constraints and values that the table
-computes; and a table whose features the library does not know can be written to in its own tools only.
+Files are added to the log as they are, so nothing would enforce constraints or compute generated columns; and a table
+whose features the library does not know can be written to in its own tools only.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The format version of a Delta table that Penstock writes to: a property of the table, for positions and coordinates.
 
-A table that somebody else has made says none until Penstock writes to it. One that has positions of ours and says none
-is an older Penstock's.
+A table that somebody else has made says none until Penstock writes to it. One that has Penstock's positions and no
+version was written by an older Penstock.
 """
 
 from pathlib import Path
@@ -13,13 +13,13 @@ FORMAT_PROPERTY = f"penstock.{KEY}"
 
 
 def require_understood(table: Any, path: Path, *, is_ours: bool = False) -> None:
-    """Raise `FormatNotUnderstood` if the table is of another version; `is_ours` says that it has our positions."""
+    """Raise `FormatNotUnderstood` for a table of another version; `is_ours` says that it has Penstock's positions."""
     found = table.metadata().configuration.get(FORMAT_PROPERTY)
     if found is not None or is_ours:
         require_format(f"the table {path}", version_in(found), DELTA_TABLE, otherwise="write to another path")
 
 
 def mark_as_ours(table: Any) -> None:
-    """Let the table say the version, if it does not yet: before the first position gets into it."""
+    """Record the version in the table, if it is missing, before the first position is written."""
     if FORMAT_PROPERTY not in table.metadata().configuration:
         table.alter.set_table_properties({FORMAT_PROPERTY: str(DELTA_TABLE)}, raise_if_not_exists=False)

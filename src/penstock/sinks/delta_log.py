@@ -1,4 +1,4 @@
-"""The log of a Delta table under a running pipeline: reading what is new, and noticing if it is another by now.
+"""The log of a Delta table under a running pipeline: reading what is new, and noticing that the table was replaced.
 
 The library goes on from what it remembers. In a log that somebody has put back meanwhile, the next commit would be one
 behind a gap, or on top of commits that nobody has compared; so the newest commit that was read has to be there still,
@@ -17,7 +17,7 @@ import orjson
 from penstock.errors import Conflict, PositionLost
 
 _LOG = "_delta_log"
-UNSURE = "Whether this batch got through is looked at before the next one"
+UNSURE = "Whether this batch was committed is checked before the next one"
 
 
 def load_table(path: Path) -> Any:
@@ -30,7 +30,7 @@ def load_table(path: Path) -> Any:
 
 @contextmanager
 def readable(path: Path, safe: str = "Nothing was written") -> Iterator[None]:
-    """Turn what the library says of a table that it cannot read into an error of ours; not that it was too slow."""
+    """Turn the library's errors about a table that it cannot read into ours, except a conflict with another writer."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:
@@ -101,7 +101,7 @@ class DeltaLog:
             self._read = (table.version(), _identity(commit) or (0, 0, 0), _digest(commit))
 
     def _require_same_folder(self) -> None:
-        """Notice that the table was dropped: the library would go on from what it remembers of it."""
+        """Raise if the table was dropped: the library would go on from what it remembers of it."""
         try:
             same = os.path.samestat(os.fstat(self._folder), (self._path / _LOG).stat())
         except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +122,7 @@ class DeltaLog:
         if found == identity or (found is not None and _digest(commit) == digest):
             return
         if found is None and self._checkpointed_version() >= version:
-            return  # cleaned up, as is told of by the checkpoint
+            return  # cleaned up, which the checkpoint tells
         raise Conflict(
             f"the log of the table {self._path} was put back to an older one, or replaced, while the pipeline ran",
             safe="Nothing was written to it since",

@@ -71,7 +71,7 @@ class DeltaMerge(MergingSink):
     def _fitting(self, table: Any, ours: pa.Schema) -> tuple[pa.Schema, SchemaChange]:
         """Return our columns in the table's types, and those that it lacks; raise `Conflict` if it has others.
 
-        The library would cast whatever comes, cut off fractions, and pass over columns without a word.
+        The library would cast whatever comes, cut off fractions, and pass over columns silently.
         """
         there = pa.schema(table.schema().to_arrow())
         what = f"the table {self._spec.path}"
@@ -138,7 +138,7 @@ class DeltaMerge(MergingSink):
                 break
             else:
                 raise SinkUnavailable(
-                    f"the table {self._spec.path} is being changed too often for a commit to get in between"
+                    f"the table {self._spec.path} is changed too often by others for a commit to succeed"
                 )
         self._compare(table)
         self._compaction.open(table.version())

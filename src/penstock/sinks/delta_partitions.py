@@ -40,7 +40,7 @@ class Partitions:
         return [field.name for field in self._fields]
 
     def __str__(self) -> str:
-        """Return them as they stand in a pipeline file."""
+        """Return them as they are written in a pipeline file."""
         return f"[{', '.join(map(str, self._fields))}]"
 
     def schema_with_derived(self, schema: pa.Schema) -> pa.Schema:

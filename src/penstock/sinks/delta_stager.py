@@ -1,4 +1,4 @@
-"""What tasks stage a Delta table's Parquet files with; only the driver's commit makes them part of the table.
+"""Staging a Delta table's Parquet files in tasks; only the driver's commit makes them part of the table.
 
 Memory and open files are bounded, however many partitions there are: rows are collected up to a number, and then each
 partition's become a file that is closed before the next is opened.
@@ -74,7 +74,10 @@ class DeltaStager:
         return refused
 
     def _checked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows in the file's types. SQL can make text that is no UTF-8, on which readers of Parquet fail."""
+        """Return the rows in the file's types.
+
+        SQL can make text that is not UTF-8, on which readers of Parquet fail.
+        """
         rows.validate(full=True)
         for column in rows.columns:
             _require_known_dates(column)

@@ -89,7 +89,7 @@ class Iceberg(TableFolder, frozen=True):
         return self.table or f"default.{self.path.resolve().name}"
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
-        """Return what lets a stranger read along, and what is wrong with the key."""
+        """Return what lets a stranger read the rows, and what is wrong with the key."""
         yield from super().problems(pipeline)
         if self.catalog.is_open_to_strangers:
             text = "any server that answers gets the secret: use https, or `sslmode=verify-full` for PostgreSQL"
@@ -131,7 +131,7 @@ class IcebergSink(Sink):
         self._files: pa.Schema | None = None
         """The columns of the files that tasks write, with the ids that these have or will have in the table."""
         self._has_changes = False
-        """Whether rows say what they do to the row with their key."""
+        """Whether rows are changes, which say what they do to the row with their key."""
         self._is_open = False
 
     def reach(self) -> None:
@@ -139,7 +139,7 @@ class IcebergSink(Sink):
         self._table.reach()
 
     def open(self, schema: pa.Schema) -> None:
-        """Make the table, or check that it takes these columns."""
+        """Create the table, or check that it accepts these columns."""
         require_key(self.name, self._spec.key, schema)
         self._has_changes = CHANGE.name in schema.names
         self._table.make(without_change(schema))
@@ -168,7 +168,7 @@ class IcebergSink(Sink):
         return {each: at for each, at in found.items() if each in wanted}
 
     def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:
-        """Raise if rows of the table would come twice; with a key they take the place of those that are there."""
+        """Raise if rows of the table would be written twice; with a key they would replace the existing ones."""
         table = self._table.load()
         if self._spec.key or recovery.may_repeat:
             return False
@@ -193,13 +193,13 @@ class IcebergSink(Sink):
         return position_key(self._pipeline, self.name, source_partition)
 
     def replace(self, replaced: Replaced) -> None:
-        """Let rows take the place of those with the same coordinates."""
+        """Let rows replace those with the same coordinates."""
         if self._spec.key:
             super().replace(replaced)  # of a key there is the newest row only: what came before it is not known
         self._replaced = replaced
 
     def stager(self) -> "IcebergStagerFactory":
-        """Return what tasks write Parquet with."""
+        """Return the stager of Parquet files, which is sent to tasks."""
         from penstock.sinks.iceberg_stager import IcebergStagerFactory
 
         self._files = self._table.file_schema
@@ -209,12 +209,12 @@ class IcebergSink(Sink):
 
     @property
     def _staged_with(self) -> pa.Schema:
-        """The columns of staged files: those of the table, and what a row does to it."""
+        """The columns of staged files: those of the table, and the kind of change."""
         files = self._table.file_schema if self._files is None else self._files
         return files.append(CHANGE) if self._has_changes else files
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
-        """Refuse changes that leave out a value which nobody knows, or their key."""
+        """Refuse changes without a key, or without a value that is not known from elsewhere."""
         from penstock.sinks.iceberg_upsert import refused_changes
 
         super().prepare(staged, expected)
@@ -255,10 +255,10 @@ class IcebergSink(Sink):
                     self._staging.clear()
                     self._compaction.count()
                     return
-        raise SinkUnavailable(f"the table {self._spec.path} is changed too often for a commit to get in between")
+        raise SinkUnavailable(f"the table {self._spec.path} is changed too often by others for a commit to succeed")
 
     def _offered(self, table: Any) -> "Change":
-        """Return the change with all that the catalog needs for it in place."""
+        """Return the change, with everything in place that the catalog needs for it."""
         from penstock.sinks.iceberg_commit import Change
 
         moved = {self._key(each.offset_range.source_partition): each.offset_range.end for each in self._staged}
@@ -277,7 +277,7 @@ class IcebergSink(Sink):
         return change
 
     def _merged(self, table: Any) -> tuple[list[dict[str, Any]], list[Any]]:
-        """Return the files that come in, and those of the table that they take the place of."""
+        """Return the new files, and those of the table that they replace."""
         from penstock.sinks.iceberg_upsert import Upsert
 
         columns = self._table.changed(table.transaction()).table_metadata.schema()
@@ -296,7 +296,7 @@ class IcebergSink(Sink):
         return written, rest.replaced
 
     def _require_all_staged(self) -> None:
-        """Notice files that are gone: a table that names them could not be read any more."""
+        """Raise if files are gone: a table that names them could no longer be read."""
         for each in self._staged_files():
             if not (self._staging.path / each["file"]).exists():
                 raise BatchAborted(f"the file {each['file']}, staged for sink '{self.name}', is gone")
@@ -306,7 +306,7 @@ class IcebergSink(Sink):
         self._compaction.run_if_due(self._table.load, self._staging, self._offers)
 
     def close(self) -> None:
-        """Remove what was staged, and let go of the catalog. What is in doubt is on record for the next driver."""
+        """Remove what was staged, and close the catalog. Files in doubt are recorded for the next driver."""
         self._staging.close(keep=self._offers.has_doubtful)
         self._table.close()
 

@@ -22,7 +22,7 @@ _FILE = "iceberg.db"
 _CONNECT_S, _ANSWER_S = 10, 60
 _CHECKED = "verify-full"
 _WRITTEN_NOTHING = "Nothing was written"
-UNSURE = "Whether this batch got through is looked at before the next one"
+UNSURE = "Whether this batch was committed is checked before the next one"
 
 
 class Catalog(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
@@ -188,7 +188,7 @@ def asked(spec: Catalog, table: Path, safe: str = _WRITTEN_NOTHING) -> Iterator[
         raise Refused(
             f"{where} does not let this client in: {_first_line(error)}",
             safe=_WRITTEN_NOTHING,
-            fix="See whether its `token` or `credential` is right",
+            fix="Check its `token` or `credential`",
         ) from None
     except (
         requests.RequestException,

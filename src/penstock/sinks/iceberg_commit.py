@@ -125,7 +125,8 @@ def all_there(path: Path) -> Iterator[None]:
         raise Conflict(
             f"the table {path} names {gone[1] if gone else 'a file'}, which is gone",
             safe="Nothing was written",
-            fix="Put the file back, or bring back a version that needs it not: penstock table history, then restore",
+            fix="Put the file back, or bring back a version that does not need it: penstock table history, then"
+            " restore",
         ) from None
 
 

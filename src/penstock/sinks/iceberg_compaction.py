@@ -1,7 +1,7 @@
 """Joining the small files of an Iceberg table, under the lock that commits take: rows and positions stay as they are.
 
 Guarantee: files take the place of others in one commit, on the very snapshot whose files were read. One that is killed
-or loses against another writer leaves the table as it was. What it has written by then goes with a later commit.
+or loses against another writer leaves the table as it was. A later commit deletes what it has written by then.
 """
 
 import uuid
@@ -54,7 +54,7 @@ class IcebergCompaction:
     def run_if_due(self, load: Callable[[], Any], staging: Staging, offers: Offers) -> None:
         """Compact the table if it has had enough batches since the last time.
 
-        One that fails is not tried again before as many more: events come first.
+        After a failure it waits for as many more: events come first.
         """
         if self._wanted is None or self._batches < self._wanted.every:
             return
@@ -93,7 +93,7 @@ def _since_compaction(table: Any) -> Iterator[int]:
 
 
 def compact(table: Any, target: CommitTarget, size: int, staging: Staging, offers: Offers) -> Any:
-    """Join files up to a size, in one commit; raise `SinkUnavailable` if another writer gets in between."""
+    """Join files up to a size, in one commit; raise `SinkUnavailable` if another writer commits meanwhile."""
     from pyiceberg.exceptions import CommitFailedException
 
     joined = [(tasks, _written(table, tasks, staging.path)) for tasks in _small_files(table, size)]

@@ -89,12 +89,12 @@ class IcebergMerge(MergingSink):
                 break
             else:
                 raise SinkUnavailable(
-                    f"the table {self._spec.path} is changed too often for a commit to get in between"
+                    f"the table {self._spec.path} is changed too often by others for a commit to succeed"
                 )
         self._compaction.run_if_due(self._table.load, self._staging, self._offers)
 
     def _offered(self, table: Any, rows: ds.Dataset, positions: dict[str, int]) -> Change:
-        """Return the change with all that the catalog needs for it in place."""
+        """Return the change, with everything in place that the catalog needs for it."""
         results = self._in_types_of_table(rows)
         files, replaced = list[dict[str, Any]](), list[Any]()
         # Columns come with the first rows that have them.
@@ -112,7 +112,7 @@ class IcebergMerge(MergingSink):
         return change
 
     def _in_types_of_table(self, rows: ds.Dataset) -> pa.Table:
-        """Return the last row of each key. SQL can make text that is no UTF-8, on which readers would fail."""
+        """Return the last row of each key. SQL can make text that is not UTF-8, on which readers would fail."""
         results = newest(rows, self._spec.key).read_all()
         try:
             results.validate(full=True)
@@ -125,6 +125,6 @@ class IcebergMerge(MergingSink):
             ) from None
 
     def close(self) -> None:
-        """Remove what was staged, and let go of the catalog. What is in doubt is on record for the next driver."""
+        """Remove what was staged, and close the catalog. Files in doubt are recorded for the next driver."""
         self._staging.close(keep=self._offers.has_doubtful)
         self._table.close()

@@ -1,4 +1,4 @@
-"""What tasks stage an Iceberg table's Parquet files with; only the driver's commit makes them part of it.
+"""Staging an Iceberg table's Parquet files in tasks; only the driver's commit makes them part of it.
 
 Memory and open files are bounded, however many partitions there are: rows are collected up to a number, and then each
 partition's become a file that is closed before the next is opened.
@@ -60,7 +60,7 @@ class IcebergStager:
         return refused
 
     def _checked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows in the table's types. SQL can make text that is no UTF-8, on which readers fail."""
+        """Return the rows in the table's types. SQL can make text that is not UTF-8, on which readers fail."""
         rows.validate(full=True)
         require_comparable(rows)
         return rows.cast(self._schema)

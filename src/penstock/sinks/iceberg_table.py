@@ -214,7 +214,7 @@ class IcebergTable:
         return transaction
 
     def _require_plain(self, table: Any, schema: pa.Schema) -> None:
-        """Raise if the table asks its writers for what is not kept."""
+        """Raise if the table requires of its writers what Penstock does not support."""
         for field in table.schema().fields:
             if field.required and (field.name not in schema.names or schema.field(field.name).nullable):
                 raise self._conflict(

@@ -142,7 +142,7 @@ class JsonSink(Sink):
         return found
 
     def stager(self) -> "JsonStagerFactory":
-        """Return what tasks write lines with."""
+        """Return the stager of lines, which is sent to tasks."""
         return JsonStagerFactory(self._staging.path, compress=self._spec.gzip)
 
     def commit(self) -> None:

@@ -139,7 +139,7 @@ class KafkaSink(Sink):
         """Check the columns, and learn what the topic takes."""
         for column in (self._spec.key, self._spec.value):
             if column is not None and column not in schema.names:
-                raise BadInput(f"sink '{self.name}' names the column '{column}', which there is not")
+                raise BadInput(f"sink '{self.name}' names the column '{column}', which does not exist")
         if self._spec.encode is not None:
             columns = pa.schema([schema.field(name) for name in user_columns(schema.names)])
             self._encoding = encoding(self._spec.encode, self._spec.topic, columns, self._spec.key)
@@ -216,11 +216,11 @@ class KafkaSink(Sink):
         )
 
     def take_over(self) -> None:
-        """Fence any older driver."""
+        """Fence older drivers."""
         self._outbox.take_over()
 
     def hold(self, positions: Positions) -> None:
-        """Let these positions go along with every transaction."""
+        """Commit these positions with every transaction from now on."""
         self._outbox.hold(positions)
 
     def refresh(self) -> None:
@@ -234,7 +234,7 @@ class KafkaSink(Sink):
         return {}
 
     def stager(self) -> "KafkaStagerFactory":
-        """Return what tasks make records with."""
+        """Return the stager of records, which is sent to tasks."""
         folder = self._scratch / self.name
         return KafkaStagerFactory(self._spec, self._limits, folder, self._outbox.group, self._encoding)
 
@@ -254,7 +254,7 @@ class KafkaSink(Sink):
             path.unlink()
 
     def close(self) -> None:
-        """Let go of the clients."""
+        """Close the clients."""
         self._outbox.close()
 
 

@@ -105,7 +105,7 @@ def _require_room_for_nulls(message: Any, values: pa.Array, where: str = "") -> 
 
 @dataclass(frozen=True)
 class Encoding:
-    """The schemas of a sink, as they travel to the tasks."""
+    """The schemas of a sink, as they are sent to the tasks."""
 
     value: KnownSchema
     key: KnownSchema | None = None

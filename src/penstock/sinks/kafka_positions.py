@@ -39,7 +39,7 @@ def find_positions(
     """Read a topic to its end, and return the furthest position of each source partition that a row of the group has.
 
     And the source partitions that other sinks of the pipeline have written rows of, with the group of one of these. An
-    open transaction is waited for, whoever's it is: rows of this group may stand behind it.
+    open transaction is waited for, whoever opened it: rows of this group may stand behind it.
     """
     pipeline = group[: group.rindex(".") + 1].encode()
     prefixes = {position_prefix(group, each).encode(): each for each in source_partitions}

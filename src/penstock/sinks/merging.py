@@ -52,7 +52,7 @@ class MergingSink(ABC):
         """Write the rows and move the position from `expected` to `following`, in one step."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Let go of connections; called once, also after a failure."""
+        """Close connections; called once, also after a failure."""
 
 
 def newest(rows: ds.Dataset, key: list[str]) -> pa.RecordBatchReader:

@@ -27,7 +27,7 @@ class PartitionField(BaseModel, frozen=True):
         return self.column + _SUFFIXES.get(self.transform, "")
 
     def __str__(self) -> str:
-        """Return it as it stands in a pipeline file."""
+        """Return it as it is written in a pipeline file."""
         return self.column if self.transform == "identity" else f"{self.transform}({self.column})"
 
 
@@ -50,7 +50,7 @@ PartitionBy = Annotated[
     PlainSerializer(str),
     WithJsonSchema({"type": "string", "pattern": r"\S", "examples": ["country", "days(at)"]}),
 ]
-"""A partition as it stands in a pipeline file."""
+"""A partition as it is written in a pipeline file."""
 
 
 def require_possible(fields: Sequence[PartitionField], schema: pa.Schema) -> None:

@@ -100,7 +100,7 @@ class Postgres(SinkModel, frozen=True):
             return Target("table", table_there(connection, self.table))
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
-        """Return what lets a stranger read along, and what keeps results from being merged."""
+        """Return what lets a stranger read the rows, and what prevents merging results."""
         if not self.server.is_local and self.server.sslmode in {"disable", "require"}:
             text = "the server's certificate is not checked, so any server could get the rows: use `verify-full`"
             yield Problem.warning(text, "server", "sslmode")
@@ -137,17 +137,17 @@ class PostgresSink(Sink):
         self._settle(schema)
         self._schema: pa.Schema = pa.schema([])
         self._has_changes = False
-        """Whether rows say what they do to the row with their key."""
+        """Whether rows are changes, which say what they do to the row with their key."""
         self._change = SchemaChange()
         self._fitting: Identity | None = None
-        """The table as it was when its columns were compared."""
+        """The table at the time when its columns were compared."""
         self._prepared: psycopg.Connection[Any] | None = None
         self._replaced: Replaced | None = None
         self._is_in_doubt = False
         """Whether a commit was sent whose answer never came."""
 
     def _settle(self, schema: str) -> None:
-        """Name what the sink uses, all of it in one schema."""
+        """Name the tables that the sink uses, all of them in one schema."""
         from psycopg import sql
 
         self.table = sql.Identifier(*((schema,) if schema else ()), self._table_name)
@@ -161,7 +161,7 @@ class PostgresSink(Sink):
         )
 
     def _connected(self, connection: "psycopg.Connection[Any]") -> None:
-        """Say that this driver lives, in the schema that the table is in."""
+        """Claim the staging table for this driver, in the schema that the table is in."""
         if not self._is_settled:
             # Once: what the search path leads to may be another table tomorrow, with other positions.
             self._settle(schema_of(connection, self._table_name))
@@ -236,7 +236,7 @@ class PostgresSink(Sink):
             return found
 
     def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:
-        """Give up positions of a table that is gone; a table restored from an older dump goes on behind its rows."""
+        """Drop positions of a table that is gone; a table restored from an older dump continues after its rows."""
         asked = list(source_partitions)
         with self._session.opened() as connection, self._session.explained(connection):
             self._session.begin(connection)
@@ -247,13 +247,13 @@ class PostgresSink(Sink):
         return is_changed
 
     def stager(self) -> PostgresStagerFactory:
-        """Return what tasks copy rows with."""
+        """Return the stager that copies rows, which is sent to tasks."""
         names, limits = self._schema.names, self._stage.text_limits
         table = StagingTable(self._spec.server, self._stage.name, names, limits, has_changes=self._has_changes)
         return PostgresStagerFactory(table)
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
-        """Do everything but the commit, in one open transaction; rows that the table refuses are found here."""
+        """Do everything but the commit, in one open transaction, which finds the rows that the table refuses."""
         super().prepare(staged, expected)
         if not staged:
             return []  # and no transaction, which would hold its locks until the next batch
@@ -294,13 +294,13 @@ class PostgresSink(Sink):
         )
 
     def replace(self, replaced: Replaced) -> None:
-        """Let rows take the place of those with the same coordinates."""
+        """Let rows replace those with the same coordinates."""
         self._replaced = replaced
 
     def hold_table(self, connection: "psycopg.Connection[Any]", *, adding: bool) -> None:
         """Keep the table as it is until the transaction ends; raise if it changed since positions were read.
 
-        `adding` says that rows come: with these the columns that it lacks.
+        `adding` says that there are rows, with which missing columns are added.
         """
         added = self._change.added if adding else ()
         with self._session.explained(connection):
@@ -320,7 +320,7 @@ class PostgresSink(Sink):
             return
         if self._is_in_doubt:
             # The server has worked off, after its positions were read, what it was sent before it stopped answering.
-            raise BatchAborted(f"a commit to sink '{self.name}' that went unanswered has come through")
+            raise BatchAborted(f"a commit to sink '{self.name}' that went unanswered has succeeded")
         raise PositionsMoved(
             f"another driver has written to sink '{self.name}': {source_partition} no longer stands where this"
             " driver left it",
@@ -329,7 +329,7 @@ class PostgresSink(Sink):
         )
 
     def _complete(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
-        """Take out what was truncated, and give changes the values that they leave out, or name those without any."""
+        """Delete what was truncated, fill in values that changes leave out, and return the changes without them."""
         truncate(connection, self.table, self._stage.name, stages, self._spec.table)
         found = fill_in(connection, self.table, self._stage.name, stages, self._spec.key)
         if found:
@@ -343,7 +343,7 @@ class PostgresSink(Sink):
         return [Refusal(source_partitions[stage], offset, error) for stage, offset, error in found]
 
     def _insert(self, connection: "psycopg.Connection[Any]", stages: list[str]) -> list[Refusal]:
-        """Move the staged rows into the table, or name those that it refuses, and take everything back."""
+        """Move the staged rows into the table; if it refuses some, return those and roll back."""
         statements = insert_statements(
             self.table,
             self._stage.name,
@@ -356,7 +356,7 @@ class PostgresSink(Sink):
             return self._refusals(insert_or_refuse(connection, statements, self._stage.name, stages, self.name))
 
     def go_on(self, formers: Sequence[str], positions: Positions) -> None:
-        """Also take over by which row the table is recognised."""
+        """Also take over the row by which the table is recognised."""
         super().go_on(formers, positions)
         with self._session.opened() as connection, self._session.explained(connection):
             self._session.begin(connection)
@@ -371,8 +371,10 @@ class PostgresSink(Sink):
         connection, self._prepared = self._prepared, None
         if connection is None or connection.closed:
             # A new connection would have nothing to commit, and say yes.
-            raise SinkUnavailable(f"PostgreSQL at {server} went away before the commit")
-        with outage_is_transient(server, safe="Whether the batch was written, its positions say at the next try"):
+            raise SinkUnavailable(f"the connection to PostgreSQL at {server} was lost before the commit")
+        with outage_is_transient(
+            server, safe="The next try finds out from its positions whether the batch was written"
+        ):
             crash_point("in_commit", self.name)
             self._is_in_doubt = True
             connection.commit()

@@ -312,7 +312,7 @@ class PostgresPositions:
             topic_id, partition, at = beyond
             raise Conflict(
                 f"the table {self._name} has rows of {wanted[topic_id, partition]} from offset {at} on, where the sink"
-                " stands since it wrote to another table: they would come twice",
+                " stands since it wrote to another table: they would be written twice",
                 safe="Nothing was changed",
                 fix="Name an empty table, or delete these rows if no other sink has written them:"
                 f" DELETE FROM {self.rows.name.as_string(connection)} WHERE _topic_id = '{topic_id}'"
@@ -350,8 +350,8 @@ class PostgresPositions:
             if each not in known and self.rows.has_any_of(connection, each.topic_id, each.partition):
                 pipeline, sink = self._owner
                 raise Conflict(
-                    f"sink '{sink}' has no position at {each}, and the table {self._name} has rows of it, which would"
-                    " come twice if it were filled from the source's start",
+                    f"sink '{sink}' has no position at {each}, and the table {self._name} has rows of it,"
+                    " which would be written twice if it were filled from the source's start",
                     safe="Nothing was changed",
                     fix="If the sink had another name before, give it that name again. If not, name an empty table; or,"
                     f" if these rows may come again, run: penstock pipeline rebuild {pipeline} --may-repeat",

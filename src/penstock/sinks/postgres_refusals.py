@@ -1,7 +1,7 @@
 """Which rows PostgreSQL refuses: told apart from a server that is down and from a table that takes no row at all.
 
 An error may have any SQLSTATE, since triggers and functions choose their own. What is no outage is therefore put to the
-test: the same statement without a row, then with ever fewer, until the rows to blame stand alone.
+test: the same statement without a row, then with ever fewer, until the failing rows are found.
 """
 
 import re

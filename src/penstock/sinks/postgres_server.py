@@ -24,7 +24,7 @@ _WRITTEN_NOTHING = "Nothing was written to it"
 # A failed login has no SQLSTATE in libpq, only a text; and what fixes it.
 _NOT_THERE = "does not exist"
 _WAYS_IN = {
-    "password authentication failed": "See whether user '{user}' is there, and its password right ({password})",
+    "password authentication failed": "Check that user '{user}' exists, and its password ({password})",
     "no password supplied": "Say where the password of user '{user}' is: `password: env:NAME`, or file:PATH",
     "is not permitted to log in": "Let the user log in: ALTER ROLE ... LOGIN",
     "permission denied for database": "Let the user in: GRANT CONNECT ON DATABASE ...",

@@ -100,7 +100,7 @@ class Stage:
         self._like = table
 
     def require_all(self, connection: "psycopg.Connection[Any]", stages: list[str], rows: int, sink: str) -> None:
-        """Notice staged rows that are gone: a crashed server empties unlogged tables, another driver drops them."""
+        """Raise if staged rows are gone: a crashed server empties unlogged tables, and another driver drops them."""
         from psycopg import errors, sql
 
         query = sql.SQL("SELECT count(*) FROM {} WHERE _stage = ANY(%s)").format(self.name)

@@ -59,7 +59,7 @@ class PostgresStager:
         self._copy = sql.SQL("COPY {} ({}) FROM STDIN").format(table.name, listed)
 
     def write(self, rows: pa.RecordBatch, offsets: pa.Array) -> list[tuple[int, RecordError]]:
-        """Copy the rows; halve what is refused until the rows to blame stand alone."""
+        """Copy the rows; halve what is refused until the failing rows are found."""
         import psycopg
 
         numbers = offsets.to_pylist()

@@ -92,7 +92,7 @@ def make_table(connection: "psycopg.Connection[Any]", table: Any, schema: pa.Sch
 def require_fitting(
     connection: "psycopg.Connection[Any]", table: Any, shown: str, schema: pa.Schema, new_columns: NewColumns
 ) -> SchemaChange:
-    """Refuse a table that would refuse every row, which is no record's fault, or change or lose rows without a word.
+    """Refuse a table that would refuse every row, which is no record's fault, or change or lose rows silently.
 
     Return the columns that it lacks, and that this user may add.
     """
@@ -126,7 +126,7 @@ def require_fitting(
         if field.name in types and not holds(field.type, types[field.name][1]):
             raise Conflict(
                 f"the column '{field.name}' of the table {shown} is {types[field.name][0]}, and the pipeline makes"
-                f" {field.type}: values could be changed without a word",
+                f" {field.type}: values could be changed silently",
                 safe="Nothing was written",
                 fix=f"Cast it in a step, or make the column {column_type(field.type)}",
             )

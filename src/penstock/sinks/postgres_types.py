@@ -82,7 +82,7 @@ def holds(kind: pa.DataType, column: str) -> bool:
 
 
 def require_kept_blanks(rows: pa.RecordBatch, limits: Mapping[str, int]) -> None:
-    """Raise ValueError if PostgreSQL would cut off blanks at the end of a text, which it does without a word.
+    """Raise ValueError if PostgreSQL would cut off blanks at the end of a text, which it does silently.
 
     `limits` are the characters that columns take. Text that is too long for another reason it refuses itself.
     """

@@ -18,7 +18,7 @@ from penstock.record.decoded import RecordError, record_error
 
 Converted = TypeVar("Converted")
 _UNFIT = (pa.ArrowException, ValueError, OverflowError, TypeError, KeyError, RecursionError)
-"""What converting a value can raise: a year beyond 9999, text that is no UTF-8, a map that has a key twice."""
+"""What converting a value can raise: a year beyond 9999, text that is not UTF-8, a map that has a key twice."""
 _IN_UTC = pa.timestamp("us", "UTC")
 _ISO_8601 = "%Y-%m-%dT%H:%M:%S+00:00"
 _FIRST_US, _LAST_US = -30_610_224_000_000_000, 253_402_300_799_999_999
@@ -38,7 +38,7 @@ def fitting(
 
 
 def _misfits(rows: pa.RecordBatch, convert: Callable[[pa.RecordBatch], object]) -> Iterator[tuple[int, RecordError]]:
-    """Halve what cannot be converted until the rows to blame stand alone."""
+    """Halve what cannot be converted until the failing rows are found."""
     waiting = [(0, rows.num_rows)]
     while waiting:
         first, last = waiting.pop()

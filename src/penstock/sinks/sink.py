@@ -1,4 +1,4 @@
-"""What every sink is: its model, a part that runs in Spark's tasks and stages rows, and one in the driver.
+"""The contract of sinks: a model, a part that runs in Spark's tasks and stages rows, and a part in the driver.
 
 The order of calls, for each batch. In every task: `Stager.write` for each chunk of rows, in order, then `finish`; a
 task may run twice, and only what the driver hears of from the winning attempt counts. In the driver: `prepare`, which
@@ -42,7 +42,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that a sink refuses for its data, found only when the driver prepared the commit."""
+    """A row that a sink refuses for its data, found only when the driver prepares the commit."""
 
     source_partition: SourcePartition
     offset: int
@@ -53,35 +53,35 @@ class Stager(Protocol):
     """Stages rows, inside a task. Rows carry the user's columns and the coordinates."""
 
     def write(self, rows: pa.RecordBatch, offsets: pa.Array, /) -> list[tuple[int, RecordError]]:
-        """Take rows in order, each with its offset in the offset range; return those refused, by index."""
+        """Take rows in order, each with its offset in the offset range; return the refused ones, by index."""
 
     def finish(self) -> dict[str, Any]:
         """Make the staged rows durable, and return what the driver needs to find them."""
 
 
 StagerFactory = Callable[[OffsetRange], Stager]
-"""Opens a stager for one offset range. Travels to the tasks: small, picklable, and without a secret."""
+"""Opens a stager for one offset range. It is sent to the tasks: small, picklable, and without a secret."""
 
 
 Replaced = Mapping[SourcePartition, Sequence[OffsetRange]]
-"""For each partition of a replay's own, where the records lie that it reads again, in order."""
+"""For each of a replay's partitions, where the records are that it reads again, in order."""
 
 
 def overlaps(parts: Iterable[OffsetRange], within: OffsetRange) -> list[OffsetRange]:
-    """Return what of the parts lies between the same offsets, at whatever partition those are."""
+    """Return the overlap of the parts with these offsets, in whatever partition."""
     cut = (replace(part, start=max(part.start, within.start), end=min(part.end, within.end)) for part in parts)
     return [part for part in cut if part.start < part.end]
 
 
 def require_landed(sink: str, replaced: Replaced, found: Positions) -> None:
-    """Raise if the sink does not stand behind all that is to be replaced, or not any more."""
+    """Raise unless the sink has written everything that is to be replaced."""
     for part in (parts[-1] for parts in replaced.values() if parts):
         at = found.get(part.source_partition)
         if at is None or at < part.end:
-            stands = "has no position there" if at is None else f"stands at offset {at}"
+            stands = "has no position there" if at is None else f"is at offset {at}"
             raise Conflict(
                 f"sink '{sink}' {stands}, and {part} would be replaced: the pipeline has yet to write what lies behind,"
-                " or has to write it again, and these rows would be there twice",
+                " or has to write it again, and these rows would be doubled",
                 safe="Nothing was changed",
                 fix="Run the pipeline until it has caught up; then continue with --resume",
             )
@@ -92,16 +92,16 @@ class SinkContext:
     """What a sink is opened with."""
 
     name: str
-    """The sink's own name, which positions carry."""
+    """The sink's name, which its positions carry."""
     pipeline: str
     connection: Connection
     """The project's Kafka."""
     scratch: Path
-    """A folder that tasks share, and that is emptied when a driver starts."""
+    """A folder that all tasks share; it is emptied when a driver starts."""
     spark: Callable[[], "SparkSession"]
     """Starts Spark when it is first called; not before `commit`."""
     replay_suffix: str = ""
-    """Keeps what a replay holds, such as its staging, apart from what the live driver does."""
+    """Distinguishes what a replay creates, such as its staging, from the live driver's."""
 
 
 @dataclass(frozen=True)
@@ -115,18 +115,18 @@ class RecordLayout:
 
 
 class SinkModel(BaseModel, frozen=True, extra="forbid"):
-    """A sink as it stands in a pipeline file. The model of each sink builds on it, those of other packages, too."""
+    """A sink as it is written in a pipeline file. Base class of every sink's model, also in other packages."""
 
     guarantee: ClassVar[Literal["exactly once", "at least once"]] = "exactly once"
-    """`exactly once` if positions are kept with the data and move in one step with them."""
+    """`exactly once` if positions are kept with the data and move with them in one step."""
     can_replace: ClassVar[bool] = False
-    """Whether rows can take the place of those that the same records gave before (`Sink.replace`)."""
+    """Whether rows can replace those that the same records produced before (`Sink.replace`)."""
     can_merge: ClassVar[bool] = False
-    """Whether it takes the results of a stateful pipeline (`open_merge`)."""
+    """Whether it accepts the results of a stateful pipeline (`open_merge`)."""
     target_key: ClassVar[str | None] = None
     """The key that says what it writes to, and that a replay may change; None if there is none."""
     needs_extra: ClassVar[Extra | None] = None
-    """What has to be installed besides a plain Penstock, which `pipeline check` looks for."""
+    """The extra that has to be installed; `pipeline check` looks for it."""
 
     type: str = Field(description="What kind of sink it is; each model has a literal of its own, which is the default.")
     name: str | None = Field(None, description="Name of the sink in reports and positions; its type if left out.")
@@ -139,12 +139,12 @@ class SinkModel(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def takes_changes(self) -> bool:
-        """Whether it has one row per key, which a change puts in, replaces or takes out."""
+        """Whether it has one row per key, which a change inserts, replaces or deletes."""
         return False
 
     @property
     def named_columns(self) -> dict[str, list[str]]:
-        """The columns of the pipeline that it cannot do without, by the key of the file that names them."""
+        """The columns of the pipeline that it needs, by the key of the file that names them."""
         return {}
 
     @property
@@ -153,20 +153,20 @@ class SinkModel(BaseModel, frozen=True, extra="forbid"):
         return ()
 
     def target(self) -> Target | None:
-        """Return what it writes to; None if that is nothing which another sink or a source could mean, too."""
+        """Return what it writes to; None if no other sink or source can name the same."""
         return None
 
     def target_there(self) -> Target | None:
-        """Return the same as its server knows it, which is asked: two names of one place are equal then."""
+        """Return the same as the server knows it, which is asked: two names of one target are then equal."""
         return self.target()
 
     def problems(self, pipeline: PipelineView) -> Iterable[Problem]:  # noqa: ARG002 - most have none
-        """Return what is wrong with it in this pipeline, with keys inside the sink. Nothing is started for it."""
+        """Return what is wrong with it in this pipeline, with keys inside the sink. Nothing is started."""
         return ()
 
     @abstractmethod
     def open(self, context: SinkContext) -> "Sink":
-        """Make the driver's part; nothing is reached yet."""
+        """Make the driver's part; it connects to nothing yet."""
 
     def open_here(self, name: str, pipeline: str) -> "Sink | None":  # noqa: ARG002 - most ask a server
         """Make the driver's part to compare columns, if the target is there and no server is needed for that."""
@@ -184,7 +184,7 @@ class SinkModel(BaseModel, frozen=True, extra="forbid"):
 
 
 OnRead = Callable[[str, int, int], None]
-"""Hears how far a target was read for its positions: its name, how much so far, and of about how much."""
+"""Called with the progress of reading a target for its positions: its name, how much so far, and of about how much."""
 
 
 def unheard(_what: str, _done: int, _total: int) -> None:
@@ -193,16 +193,16 @@ def unheard(_what: str, _done: int, _total: int) -> None:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What is known when a checkpoint is rebuilt, for a sink that does not know its positions any more."""
+    """What is known when a checkpoint is rebuilt, for a sink that has lost its positions."""
 
     committed: Positions = field(default_factory=dict)
-    """What the former checkpoint has of the sink: it has got at least as far."""
+    """The former checkpoint's positions of the sink: it has got at least as far."""
     settled: frozenset[SourcePartition] = frozenset()
-    """Where it has not gone beyond that."""
+    """Where it has not gone further than that."""
     reported: Positions = field(default_factory=dict)
     """The lag that was reported last: the sink has got as far if it was one of the pipeline's then."""
     may_repeat: bool = False
-    """Whether rows may be written a second time where it is not known how far the sink got."""
+    """Whether rows may be written twice where it is not known how far the sink got."""
     on_read: OnRead = unheard
 
 
@@ -214,7 +214,7 @@ class Sink(ABC):
 
     positions_expire = False
     known_target_id = ""
-    """What `target_id` was when the checkpoint was written; nothing if that is not on record."""
+    """What `target_id` was when the checkpoint was written; empty if that was not recorded."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -225,14 +225,14 @@ class Sink(ABC):
         """Connect to what the sink needs; called first, so that a mistake there shows before Spark starts."""
 
     def caution(self) -> str | None:
-        """Return what a user should hear of rows that the target would not keep; None if it keeps them all."""
+        """Return a warning about rows that the target would not keep; None if it keeps them all."""
         return None
 
     def require_fitting(self, _schema: Callable[[], pa.Schema]) -> SchemaChange | None:
         """Raise what `open` would raise if the table is there and cannot take this schema; nothing is made.
 
-        Return what the first rows will change in its columns; None if it is not there. Only if it is, the schema is
-        asked for, which may take a while to work out.
+        Return what the first rows will change in its columns; None if it is not there. The schema is asked for only if
+        the table is there, because working it out may take a while.
         """
         return None
 
@@ -241,7 +241,7 @@ class Sink(ABC):
         """Make the table if it is not there; raise if it cannot take this schema."""
 
     def target_id(self) -> str:
-        """Return what sets the target apart from another of its name, if positions could be forgotten; or nothing."""
+        """Return an id that no other target of this name has, if positions could be forgotten; otherwise empty."""
         return ""
 
     @abstractmethod
@@ -249,50 +249,50 @@ class Sink(ABC):
         """Read the positions that the sink keeps; None if it keeps none, and is therefore at least once."""
 
     def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:  # noqa: ARG002 - most sinks keep positions inside their data
-        """Before a checkpoint is rebuilt: give up positions that are not true of what the sink holds now, find others.
+        """Before a checkpoint is rebuilt: drop positions that do not fit what the sink holds now, and find others.
 
         Return whether anything was changed; positions that Kafka forgot are put back by `refresh`, once every sink has
-        agreed. Raise, and change nothing, if where the sink stands cannot be told for certain from what it holds.
+        agreed. Raise, and change nothing, if the positions cannot be determined for certain from what the sink holds.
         """
         return False
 
     def take_over(self) -> None:  # noqa: B027 - most sinks compare positions, which is enough
-        """Keep an older driver from writing any more; called once it is sure that this one may run."""
+        """Keep an older driver from writing; called once it is certain that this one may run."""
 
     def hold(self, positions: Positions) -> None:  # noqa: B027 - most sinks keep their positions for good
-        """Take note of where the sink stands everywhere, if its positions could be forgotten."""
+        """Remember all positions of the sink, if they could be forgotten."""
 
     def refresh(self) -> None:  # noqa: B027
-        """Write positions that could be forgotten again, as they stand; called now and then while nothing comes."""
+        """Write positions that could be forgotten again, unchanged; called now and then while no events come."""
 
     def beyond(self, positions: Positions) -> Positions:  # noqa: ARG002 - most sinks keep their positions for good
         """Return positions of what the sink holds from behind these, which were forgotten and may be an old copy's."""
         return {}
 
     def replace(self, replaced: Replaced) -> None:
-        """From here on, let the rows of each offset range take the place of those that its records gave before.
+        """From now on, let the rows of each offset range replace those that its records produced before.
 
-        Rows of other records stay. `positions` then raises if the live pipeline has not written all of these: it would
-        write them once more, beside the new ones.
+        Rows of other records stay. `positions` then raises unless the live pipeline has written all of these: otherwise
+        it would write them again, beside the new ones.
         """
         where = ", ".join(str(part) for parts in replaced.values() for part in parts)
         raise BadInput(f"sink '{self.name}' cannot replace the rows that it has of {where}")
 
     @abstractmethod
     def stager(self) -> StagerFactory:
-        """Return what tasks stage with."""
+        """Return the stager, which is sent to tasks."""
 
     def prepare(self, staged: list[Staged], expected: Mapping[SourcePartition, int | None]) -> list[Refusal]:
-        """Do all that can fail for the rows' sake; return the rows that are refused.
+        """Do everything that rows could make fail; return the refused rows.
 
-        An offset range that was staged without rows, and so without details, moves the position alone. It may end far
-        beyond every record, at up to 2^63: that is how a replay is ended.
+        An offset range without rows, and so without details, only moves the position. It may end far beyond every
+        record, at up to 2^63: that is how a replay is ended.
         """
         self._staged, self._expected = staged, dict(expected)
         return []
 
     def go_on(self, formers: Sequence[str], positions: Positions) -> None:  # noqa: ARG002 - most sinks need only these
-        """Stand at these positions from here on: under its `formers` names the sink has written up to there."""
+        """Continue from these positions: under its `formers` names the sink has written up to there."""
         found = self.positions(positions) or {}
         # One that is further is not set back: an old copy of the checkpoint may say where it stood once.
         moved = {each: at for each, at in positions.items() if found.get(each, -1) < at}
@@ -303,13 +303,13 @@ class Sink(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Move data and positions in one step, if the positions are still where they are expected."""
+        """Commit data and positions in one step, if the positions are still as expected."""
 
     def maintain(self) -> None:  # noqa: B027 - most sinks keep nothing that has to be looked after
-        """Look after what the sink holds, if it is due; called between two batches, and also when there was none."""
+        """Maintain what the sink holds, if it is due; called between two batches, and also when there was none."""
 
     def abandon(self) -> None:  # noqa: B027 - most sinks hold nothing
-        """Forget what was prepared: the batch will run again."""
+        """Roll back what was prepared: the batch will run again."""
 
     def close(self) -> None:  # noqa: B027
-        """Let go of connections; called once, also after a failure."""
+        """Close connections; called once, also after a failure."""

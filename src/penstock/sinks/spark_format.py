@@ -77,7 +77,7 @@ class SparkFormatSink(Sink):
         """Return none: it keeps no positions."""
 
     def stager(self) -> "ParquetStagerFactory":
-        """Return what tasks stage Parquet files with."""
+        """Return the stager of Parquet files, which is sent to tasks."""
         return ParquetStagerFactory(self._scratch, self._schema)
 
     def commit(self) -> None:

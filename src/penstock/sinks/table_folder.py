@@ -70,7 +70,7 @@ def require_no_rows(
     for each in source_partitions:
         if has_rows(each):
             raise Conflict(
-                f"{what} has no position at {each}, and rows of it, which would come twice if it were filled"
+                f"{what} has no position at {each}, and rows of it, which would be written twice if it were filled"
                 " from the source's start",
                 safe="Nothing was changed",
                 fix="Give the sink another `path`, which is filled from the source's start, or take the rows with"
@@ -84,7 +84,7 @@ def require_empty(what: str, pipeline: str, *, has_rows: bool) -> None:
     if has_rows:
         raise Conflict(
             f"{what} has rows and no position of this pipeline, as a copy has: without `coordinates` nobody can tell"
-            " which records they are of, and they could come twice if it were filled from the source's start",
+            " which records they are of, and they could be written twice if it were filled from the source's start",
             safe="Nothing was changed",
             fix="Give the sink another `path`, which is filled from the source's start, or empty the table; or, if rows"
             f" may come again, run: penstock pipeline rebuild {pipeline} --may-repeat",

@@ -44,7 +44,7 @@ class Landed(BaseModel, frozen=True):
 
     table: str = Field(description="Its folder.")
     format: Literal["delta", "iceberg"] = Field(description="Its format.")
-    version: int | None = Field(description="The newest version; an Iceberg table's is told by its catalog alone.")
+    version: int | None = Field(description="The newest version; only its catalog knows that of an Iceberg table.")
     at: str | None = Field(description="When that was committed.")
 
 

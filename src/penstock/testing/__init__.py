@@ -1,4 +1,4 @@
-"""Testing a pipeline without a broker: what each sink would get, and what the dead letters."""
+"""Testing a pipeline without a broker: what each sink and the dead letters would get."""
 
 from penstock.testing.crashing import crashing
 from penstock.testing.dry_run import Dead, Outcome

@@ -1,8 +1,8 @@
 """A pipeline's tasks over some records, with nothing written anywhere: what the test kit and `preview` are made of.
 
 Guarantee: decoding, steps, handlers, expectations and conditions are the code that runs in production, over the same
-columns; only the ends differ. Where the pipeline has SQL, Spark analyses it, and runs it where workers cannot; where it
-has none, no JVM starts.
+columns; only reading and writing differ. Where the pipeline has SQL, Spark analyses it, and runs it where workers
+cannot; where it has none, no JVM starts.
 """
 
 import base64
@@ -214,18 +214,18 @@ def is_answered(spec: PipelineSpec, folder: Path, analysis: Path) -> bool:
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-testing-") as scratch:
             placed = SparkJob(spec.resolved(), refuse, folder, Path(scratch), analysis).placement.expressions
-    except Exception:  # noqa: BLE001 - whatever is wrong with the pipeline is told by the run
+    except Exception:  # noqa: BLE001 - whatever is wrong with the pipeline is reported by the run
         return False
     return not any(each.reason for each in placed)
 
 
 class _NotAnsweredError(Exception):
-    """Spark would have to be asked."""
+    """Only Spark could answer."""
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn what a component raises, and no record is to blame for, into an error that says so."""
+    """Turn an exception that a component raises, and that no record causes, into an error that says so."""
     try:
         yield
     except PenstockError:
@@ -246,7 +246,7 @@ def needs_spark(spec: PipelineSpec) -> bool:
 def _in_process(
     spec: PipelineSpec, folder: Path, scratch: Path, read: ReadTask, write: WriteTask, index: int
 ) -> Manifest:
-    """Run the tasks that a Python worker of Spark would run, one into the other."""
+    """Run the tasks that a Python worker of Spark would run, one after the other."""
     schema, steps = event_schema(read.decode), list[Task]()
     for step in spec.steps:
         task = step.open(StepContext(schema, folder, scratch / "notes"))

@@ -10,10 +10,10 @@ _EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 class FakeClock(Clock):
-    """Use it as a context. Pauses between attempts, and limits of rate, pass at once and are on record.
+    """Use it as a context manager.
 
-    In force for this process, in which all Python runs, also that of a pipeline with SQL; SQL itself has the machine's
-    clock.
+    Pauses between attempts, and rate limits, pass at once and are recorded. It applies to this process, which runs all
+    Python, also that of a pipeline with SQL; SQL itself uses the machine's clock.
     """
 
     def __init__(self, start: datetime.datetime = _EPOCH) -> None:
@@ -22,7 +22,7 @@ class FakeClock(Clock):
         self.slept_s: list[float] = []
 
     def now(self) -> datetime.datetime:
-        """Return the time it stands at."""
+        """Return the time that it shows."""
         return self._start + datetime.timedelta(seconds=self._passed_s)
 
     def monotonic(self) -> float:

@@ -1,8 +1,9 @@
 """Runs a pipeline over a list of messages, without a broker and without a server.
 
 Guarantee: decoding, steps, handlers, expectations and conditions are the code that runs in production, over the same
-columns; only the ends differ. Where the pipeline has SQL, Spark itself runs it; where it has none, no JVM starts. What
-a sink's server would refuse, such as a value that breaks a constraint of the database, is not known here.
+columns; only reading and writing differ. Where the pipeline has SQL, Spark itself runs it; where it has none, no JVM
+starts. What a sink's server would refuse, such as a value that breaks a constraint of the database, is not checked
+here.
 """
 
 import datetime
@@ -33,7 +34,7 @@ _TOPIC = "messages"
 
 @dataclass(frozen=True)
 class Record:
-    """A message to send through a pipeline, where a value alone does not say enough."""
+    """A message to send through a pipeline, with more than a value."""
 
     value: Any
     key: bytes | str | None = None

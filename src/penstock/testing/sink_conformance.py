@@ -1,4 +1,4 @@
-"""What every sink promises, as checks that the author of one runs with pytest: subclass `SinkConformance`.
+"""The contract of sinks as checks for pytest: subclass `SinkConformance` to test a sink.
 
     class TestMySink(SinkConformance):
         @pytest.fixture(autouse=True)
@@ -9,7 +9,7 @@
 
 The checks do what tasks and driver do, in the same order, without Spark and without a broker. A driver that dies is a
 process that is killed: between any two calls, and at lines of the sink's own code while it commits. After each kill
-another one opens the sink, goes on from its positions, and every row must be there once.
+another driver opens the sink and continues from its positions; every row must be there once.
 """
 
 from contextlib import closing
@@ -29,7 +29,7 @@ class SinkConformance(SinkDriving):
     """The checks."""
 
     def test_a_sink_that_was_never_written_to_has_no_position_and_no_rows(self) -> None:
-        """Open: the target is made, and empty."""
+        """Open: the target is created, and empty."""
         self.require_positions(0, 0)
         self.require_landed(0, 0)
 
@@ -45,7 +45,7 @@ class SinkConformance(SinkDriving):
         self.require_positions(25, 31)
 
     def test_nothing_is_to_be_seen_before_the_commit(self) -> None:
-        """Staged and prepared rows are nobody's; a batch that is abandoned leaves nothing, and runs again."""
+        """Staged and prepared rows are invisible; an abandoned batch leaves nothing, and runs again."""
         with self.driver() as sink:
             self.prepare(sink, 10, 4)
             self.require_landed(0, 0)
@@ -77,7 +77,7 @@ class SinkConformance(SinkDriving):
         self.require_positions(10)
 
     def test_a_second_driver_keeps_the_first_from_writing_what_is_there(self) -> None:
-        """Two drivers of a pipeline have read the same positions; the newer one commits, and the older one must not.
+        """Two drivers of a pipeline have read the same positions: once the newer one commits, the older one must not.
 
         The older one may have prepared its batch before.
         """
@@ -124,7 +124,7 @@ class SinkConformance(SinkDriving):
         newer = [SourcePartition(each.topic, f"{each.topic_id}-2", each.partition) for each in self.source_partitions]
         with self.driver() as sink:
             found = sink.positions(newer)
-            require(not found, f"a topic with another id stands at {shown(found)}")
+            require(not found, f"a topic with another id is at {shown(found)}")
         target = self.model.target()
         if target is not None and not target.is_shared:
             return
@@ -137,7 +137,7 @@ class SinkConformance(SinkDriving):
                 sink.reach()
                 sink.open(self.schema)
                 found = sink.positions(self.source_partitions)
-                require(not found, f"another {what} stands at {shown(found)}")
+                require(not found, f"another {what} is at {shown(found)}")
 
     def test_rows_are_there_although_the_process_that_staged_them_is_gone(self) -> None:
         """Tasks run in other processes than the driver."""
@@ -168,7 +168,7 @@ class SinkConformance(SinkDriving):
         self.require_positions(10, 4)
 
     def test_a_dropped_target_is_filled_again(self) -> None:
-        """Positions go with the rows that they speak of."""
+        """Positions vanish together with their rows."""
         if self.drop is None or not self.is_exactly_once:
             return
         self.land(10, 4)

@@ -30,10 +30,10 @@ class Landed(NamedTuple):
 
 
 class SinkDriving:
-    """A sink under test. Before each check say what is tried; what is written to must be empty then."""
+    """A sink under test. Set these attributes before each check, with an empty target."""
 
     model: SinkModel
-    """The sink as it stands in a pipeline file. It goes to other processes, too, so it can be pickled."""
+    """The sink as it is written in a pipeline file. It goes to other processes, too, so it can be pickled."""
     folder: Path
     """An empty folder: what tasks stage goes there, unless the sink has a place of its own."""
     read: Callable[[], Iterable[Landed]]
@@ -205,7 +205,7 @@ class SinkDriving:
         require(
             (found is not None) == self.is_exactly_once, "positions are kept where, and only where, it is exactly once"
         )
-        require(found in (None, wanted), f"the sink stands at {shown(found)}, and it was left at {shown(wanted)}")
+        require(found in (None, wanted), f"the sink is at {shown(found)}, and it was left at {shown(wanted)}")
 
     @property
     def is_exactly_once(self) -> bool:

@@ -339,7 +339,7 @@ def without_admission(server: Server) -> Server:
         pytest.param(
             lambda server: server.model_copy(update={"password": Secret.of("canary-of-a-wrong-password")}),
             Refused,
-            "See whether user 'penstock' is there, and its password right (held by the program)",
+            "Check that user 'penstock' exists, and its password (held by the program)",
             id="wrong password",
         ),
         pytest.param(
@@ -351,7 +351,7 @@ def without_admission(server: Server) -> Server:
         pytest.param(
             lambda server: server.model_copy(update={"user": "nobody-we-know"}),
             Refused,
-            "See whether user 'nobody-we-know' is there",
+            "Check that user 'nobody-we-know' exists",
             id="unknown user",
         ),
         pytest.param(

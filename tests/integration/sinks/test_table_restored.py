@@ -46,7 +46,7 @@ def test_a_pipeline_writes_once_what_the_command_has_taken_out(
 
     assert (1, [1, 2, 3]) == (unasked.code, before)
     assert (0, [1, 2]) == (said.code, restored), said.err
-    told = {"delta": f"holds what version {first} held", "iceberg": f"stands at version {first} again"}[kind]
+    told = {"delta": f"holds what version {first} held", "iceberg": f"is at version {first} again"}[kind]
     assert f"{told}; its pipeline writes what came since again" in said.err
     assert [1, 2, 3, 4] == ids(kind, lab.table, lab)
 

@@ -146,7 +146,7 @@ def test_of_two_drivers_that_race_the_second_is_refused_and_writes_nothing(path:
     )
 
     one.commit()
-    with pytest.raises(PositionsMoved, match="orders/0 stands at 3, and this driver expected None"):
+    with pytest.raises(PositionsMoved, match="orders/0 is at 3, and this driver expected None"):
         other.commit()
 
     assert ([1, 2], {A: 3}, 1) == (ids(path), other.positions([A, B]), version(path))

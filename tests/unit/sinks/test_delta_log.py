@@ -257,6 +257,6 @@ def test_rows_that_somebody_has_deleted_the_file_of_are_not_merged_into(table: P
     for each in table.glob("*.parquet"):
         each.unlink()
 
-    with pytest.raises(Conflict, match=r"cannot be read: .* Whether this batch got through is looked at before"):
+    with pytest.raises(Conflict, match=r"cannot be read: .* Whether this batch was committed is checked before"):
         write(1)
     assert {TP: 1} == sink.positions([TP])

@@ -54,7 +54,7 @@ def test_nothing_is_replaced_that_the_pipeline_will_write_again_after_a_restore(
     DeltaTable(str(tmp_path)).restore(version)
     replay = opened(tmp_path, (2, 8))
 
-    with pytest.raises(Conflict, match="stands at offset 4, and orders/0 offsets 2 to 7 would be replaced"):
+    with pytest.raises(Conflict, match="is at offset 4, and orders/0 offsets 2 to 7 would be replaced"):
         replay.positions([REPLAY])
     live(tmp_path, 4, 10)
     write(replay, OffsetRange(REPLAY, 2, 8), "new", range(2, 8))
@@ -72,7 +72,7 @@ def test_a_table_restored_while_a_batch_runs_is_noticed_at_the_commit(tmp_path: 
     replay.prepare([Staged(offset_range, 0, replay.stager()(offset_range).finish())], {REPLAY: None})
     DeltaTable(str(tmp_path)).restore(version)
 
-    with pytest.raises(Conflict, match="stands at offset 4"):
+    with pytest.raises(Conflict, match="is at offset 4"):
         replay.commit()
 
     assert [(offset, "old") for offset in range(4)] == texts(tmp_path)
