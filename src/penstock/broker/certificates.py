@@ -46,7 +46,10 @@ class Certificates:
         self._ensure(self.files.node_pem(node_id), _NODE_NAME, host, usage)
 
     def ensure_service(self, name: str, host: str) -> Path:
-        """Make the certificate of a service once, and return it with its key. It proves a server, and is no node's."""
+        """Make the certificate of a service once, and return it with its key.
+
+        It is valid for servers only, and not as a node's.
+        """
         path = self.files.folder / f"service-{name}.pem"
         self._ensure(path, f"penstock-{name}", host, [ExtendedKeyUsageOID.SERVER_AUTH])
         return path

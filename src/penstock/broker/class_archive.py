@@ -19,7 +19,7 @@ def archive(jar_folder: Path) -> Path:
 
 
 def make(jar_folder: Path) -> Path:
-    """Rebuild the archive: run a node until it has taken and given back a record, and keep what it loaded."""
+    """Rebuild the archive: run a node until it has stored and returned a record, and keep what it loaded."""
     path = archive(jar_folder)
     with being_made(path, jar_folder) as made, tempfile.TemporaryDirectory(prefix="penstock-warm-") as folder:
         cluster = Cluster(Path(folder) / "broker", jar_folder, java_options=making(made))

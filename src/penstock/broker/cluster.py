@@ -34,11 +34,11 @@ _STOP_TIMEOUT_S = 30.0
 _REMOVAL_ROUNDS = 20
 
 OnProgress = Callable[[str], None]
-"""Called with a line whenever something that takes time begins."""
+"""Called with a line whenever something slow begins."""
 
 
 class Cluster:
-    """The cluster in one folder. Every method leaves the data whole, whatever interrupts it."""
+    """The cluster in one folder. Whatever interrupts a method, the data stay intact."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Cluster:
     # ── Starting and stopping ────────────────────────────────────────────────────────────────────────────
 
     def up(self, requested: LocalCluster) -> ClusterState:
-        """Start every node that is not running; done when each has taken and given back a record."""
+        """Start every node that is not running; done when each has stored and returned a record."""
         with self._locked_folder():
             known = self.state()
             plan = (
@@ -170,7 +170,7 @@ class Cluster:
             return added
 
     def gone_with(self, node_id: int) -> list[str]:
-        """Return topic/partition of what nobody can lead while a node that lost its data is away."""
+        """Return the partitions (topic/partition) that nobody can lead while a node that lost its data is away."""
         self._require_replaceable(node_id)
         offline = kafka_cluster.describe(self._rest(node_id)).offline
         return [each for each in offline if not each.startswith(f"{PROBE_TOPIC}/")]
@@ -178,7 +178,8 @@ class Cluster:
     def replace_node(self, node_id: int) -> None:
         """Start a node that lost its data as an empty one; the others fill it with their replicas.
 
-        What `gone_with` names has a leader again afterwards: another replica with what it has, or else an empty one.
+        The partitions that `gone_with` names have a leader again afterwards: another replica with the records it has,
+        or else an empty one.
         """
         with self._locked():
             node = self._require_replaceable(node_id)
@@ -225,11 +226,11 @@ class Cluster:
         return rebalance.plan(self._rest(node_id), self.classpath(), leaving=[node_id])
 
     def remove_node(self, node_id: int, moves: list[Move], progress: rebalance.Progress) -> None:
-        """Empty a node, stop it, and strike it off once Kafka counts on it for nothing.
+        """Empty a node, stop it, and remove it once Kafka relies on it for nothing.
 
-        The node stays in cluster.json until then: whatever ends this, `up` brings the node back, and the same
-        command goes on. Topics that are made meanwhile may be placed on it up to the moment when it is
-        unregistered, so it is looked at again after the stop and after that.
+        The node stays in cluster.json until then: whatever ends this, `up` brings the node back, and the same command
+        goes on. Topics that are made meanwhile may be placed on it up to the moment when it is unregistered, so it is
+        looked at again after the stop and after that.
         """
         with self._locked():
             node = self.require_removable(node_id)
@@ -255,7 +256,7 @@ class Cluster:
             )
 
     def _rest(self, node_id: int) -> Admin:
-        """Open the way in that leads through the nodes that stay."""
+        """Connect through the nodes that stay."""
         known = self.existing()
         rest = tuple(node for node in known.nodes if node.id != node_id)
         return Admin(internal_connection(self.folder, known.model_copy(update={"nodes": rest})))
@@ -266,7 +267,7 @@ class Cluster:
         self._put_aside(self.existing())
 
     def _put_aside(self, known: ClusterState) -> None:
-        """Keep the folders of nodes that were struck off under another name."""
+        """Keep the folders of removed nodes, under another name."""
         ours = {self.node(node.id).folder for node in known.nodes}
         for folder in set(self.folder.glob("node-*")) - ours:
             folder.rename(folder.with_name(f"removed-{folder.name}"))
@@ -280,7 +281,7 @@ class Cluster:
         )
 
     def connection(self) -> Connection:
-        """Return the administrator's way in."""
+        """Return the administrator's connection."""
         return local_connection(self.folder)
 
     # ── Inside ───────────────────────────────────────────────────────────────────────────────────────────
@@ -373,7 +374,7 @@ class Cluster:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other commands off; a cluster that is not there leaves no trace where it was looked for."""
+        """Keep other commands out; looking for a cluster that does not exist creates nothing."""
         self.existing()
         with self._locked_folder():
             yield

@@ -28,7 +28,7 @@ class LocalNode(BaseModel, frozen=True):
 
 
 class Disk(BaseModel, frozen=True):
-    """What the data of a node take."""
+    """Disk space of a node's data."""
 
     data_bytes: int = Field(description="Bytes of its data.")
     free_bytes: int = Field(description="Bytes that are free on its disk.")
@@ -56,7 +56,7 @@ def local_nodes(cluster: Cluster) -> list[LocalNode]:
 
 
 def disk_of(cluster: Cluster, node_id: int) -> Disk | None:
-    """Return what a node's data take; None if it has none yet."""
+    """Return the disk space of a node's data; None if it has none yet."""
     data = cluster.node(node_id).data
     if not data.is_dir():
         return None
@@ -76,7 +76,7 @@ def topic_bytes(cluster: Cluster) -> dict[str, int]:
 
 
 def _bytes_in(folder: Path) -> int:
-    """Count what is taken on the disk: Kafka makes indexes as large as they may become, with holes in them."""
+    """Count the blocks on disk: Kafka creates index files at their maximum size, with holes in them."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):  # a segment that was just deleted

@@ -27,7 +27,7 @@ def require_secure(settings: Settings) -> None:
 
 
 def require_not_admin(name: str) -> None:
-    """Raise `Conflict` for the user by whom Penstock itself gets into the cluster."""
+    """Raise `Conflict` for the user by whom Penstock itself uses in the cluster."""
     if name == ADMIN_USER:
         raise Conflict(f"'{ADMIN_USER}' is the cluster's own administrator", safe="Nothing was changed")
 

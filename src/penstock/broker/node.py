@@ -65,7 +65,7 @@ class Node:
         return self.folder / "pid"
 
     def process(self) -> psutil.Process | None:
-        """Find the running process. A stale pid file, even with the pid in use by another, is no process."""
+        """Find the running process. A stale pid file is ignored, even if another process has the pid now."""
         try:
             noted = psutil.Process(int(self._pid_file.read_text(encoding="utf-8")))
             if self._is_ours(noted):
@@ -87,7 +87,7 @@ class Node:
 
     @property
     def has_lost_its_data(self) -> bool:
-        """Whether the data folder was formatted once and is not any more."""
+        """Whether the data folder was formatted, and is no longer."""
         return self._formatted.exists() and not (self.data / "meta.properties").exists()
 
     def unformat(self) -> None:
@@ -105,8 +105,8 @@ class Node:
     def format(self, cluster_id: str, classpath: Sequence[Path]) -> None:
         """Prepare the data folder once.
 
-        The marker is written after a whole format and before the first start: without it the node has never
-        run, so whatever half a format left behind holds no record and is cleared.
+        The marker is written after a whole format and before the first start: without it the node has never run, so
+        whatever half a format left behind holds no record and is cleared.
         """
         if self._formatted.exists():
             return

@@ -13,9 +13,9 @@ Placement = dict[TopicPartition, list[int]]
 def plan(current: Placement, nodes: Collection[int]) -> Placement:
     """Return the partitions that should change, with their new replicas, the preferred leader first.
 
-    Promises: the number of replicas stays; no node has two replicas of a partition; nodes that are not in `nodes`
-    end empty; the replicas of each topic, then of all topics, then the leaders differ by at most one between nodes
-    where single moves can achieve it; nothing moves that need not.
+    Promises: the number of replicas stays; no node has two replicas of a partition; nodes that are not in `nodes` end
+    empty; the replicas of each topic, then of all topics, then the leaders differ by at most one between nodes where
+    single moves can achieve it; nothing moves without need.
     """
     spread = _Spread(current, sorted(nodes))
     spread.leave()

@@ -22,7 +22,7 @@ _NAMES = {
 
 
 class Quota(BaseModel, frozen=True):
-    """What one user may use, or each of those that have no quota of their own. What is none has no limit."""
+    """What one user may use, or each of those that have no quota of their own. None means no limit."""
 
     user: str | None = Field(description="The user; none for every user without a quota of their own.")
     producer_bytes_per_s: int | None = Field(None, description="Bytes that may be written a second.")
@@ -44,7 +44,7 @@ def list_quotas(admin: Admin, classpath: Sequence[Path]) -> list[Quota]:
 
 
 def put(admin: Admin, classpath: Sequence[Path], quota: Quota) -> None:
-    """Set a user's quota; what it does not limit is without a limit from then on."""
+    """Set a user's quota; whatever it leaves out has no limit from then on."""
     now = _now(admin, classpath, quota.user)
     wanted = quota.settings()
     gone = now.settings().keys() - wanted.keys()
@@ -55,7 +55,7 @@ def put(admin: Admin, classpath: Sequence[Path], quota: Quota) -> None:
 
 
 def remove(admin: Admin, classpath: Sequence[Path], user: str | None) -> bool:
-    """Take a user's quota away; return whether there was one."""
+    """Remove a user's quota; return whether there was one."""
     there = _now(admin, classpath, user).settings()
     if there:
         _run(admin, classpath, ["--alter", *_entity(user), "--delete-config", ",".join(sorted(there))])

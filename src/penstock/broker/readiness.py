@@ -46,7 +46,7 @@ def wait_until(
 def probe_every_node(
     connection: Connection, node_ids: Iterable[int], still_alive: Callable[[], None], timeout_s: float = 120.0
 ) -> None:
-    """Write a record to every node and read it back. `still_alive` raises when waiting has become useless."""
+    """Write a record to every node and read it back. `still_alive` raises when waiting has become pointless."""
     admin = Admin(connection, timeout_s=10.0)
     waiting = list(node_ids)
 

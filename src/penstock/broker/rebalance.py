@@ -45,7 +45,7 @@ def plan(
 ) -> list[Move]:
     """Plan a move of all topics, or of some, so that the nodes are evenly used and those leaving end empty.
 
-    What an interrupted command left under way counts as where it will end, and is part of the plan.
+    Moves that an interrupted command left unfinished count as done, and are part of the plan.
     """
     # Asked first: a move that ends between the two questions is then in the plan once more, and is done at once.
     under_way = _under_way(admin, classpath)
@@ -89,7 +89,7 @@ def execute(
 ) -> None:
     """Carry out a plan and wait until every replica is where it should be, in sync and led as planned.
 
-    A topic that is deleted meanwhile is done. `still_alive` raises when waiting has become useless.
+    A topic that is deleted meanwhile is done. `still_alive` raises when waiting has become pointless.
     """
     if not moves:
         return
@@ -110,7 +110,7 @@ def execute(
 
 
 def elect_any(admin: Admin, classpath: Sequence[Path]) -> None:
-    """Let any replica lead that is up, where none that was in sync is left: the records that it lacks are lost."""
+    """Let any running replica lead where no in-sync replica is left: records that it lacks are lost."""
     metadata = admin.metadata("looking for partitions without a leader")
     lost = [
         Move(topic=name, partition=part.id, replicas=part.replicas, target=part.replicas)
@@ -133,7 +133,7 @@ def held_by(admin: Admin, node_id: int) -> list[str]:
 
 
 def unregister(admin: Admin, node_id: int, classpath: Sequence[Path]) -> None:
-    """Strike a stopped node from the cluster's metadata: no topic is placed there any more, unless it starts again."""
+    """Remove a stopped node from the cluster's metadata: no topic is placed there any more, unless it starts again."""
     try:
         _run(admin, classpath, _CLUSTER, ["unregister"], ["--id", str(node_id)])
     except Refused as error:
@@ -168,7 +168,7 @@ def _run_for(
 
 
 def _under_way(admin: Admin, classpath: Sequence[Path]) -> Placement:
-    """Return where the partitions that Kafka is moving just now will end."""
+    """Return where the partitions that Kafka is moving right now will end up."""
     return reassignments(_run(admin, classpath, _REASSIGN, [], ["--list"]))
 
 

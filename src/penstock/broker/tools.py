@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, run with its own jars; logins travel in a file that only we read."""
+"""Kafka's own command-line tools, run with its own jars; logins are passed in a file that only this user can read."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def run_tool(
     quick: bool = True,
     login: Path | None = None,
 ) -> str:
-    """Run a tool to its end and return what it printed; `login` is a path that stands among its arguments."""
+    """Run a tool and return what it printed; `login` is a path among its arguments."""
     java, _ = find_java()
     command = [
         str(java),

@@ -76,7 +76,7 @@ def java_environment() -> dict[str, str]:
 
 @functools.cache
 def _major_version(java: str, _written_ns: int) -> int:
-    """Ask a Java for its version, once for each that stands there: each answer takes the start of a JVM."""
+    """Ask a Java for its version, once for each one there: each answer takes the start of a JVM."""
     try:
         asked = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False, env=java_environment()

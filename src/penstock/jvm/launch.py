@@ -111,5 +111,5 @@ def _remove_left() -> None:
 
 
 def _leave_interrupts_alone() -> None:
-    """Let Ctrl-C be the driver's business: the JVM would end in the midst of a batch."""
+    """Let Ctrl-C be the driver's business: the JVM would end in the middle of a batch."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -21,7 +21,7 @@ rootLogger.appenderRef.file.ref = file
 
 
 def log4j_properties(log: Path, *, level: str, files: int, quiet: tuple[str, ...] = ()) -> str:
-    """Write the settings: so many files of 10 MB beside the one at hand; of quiet loggers, warnings and errors."""
+    """Write the settings: this many files of 10 MB beside the current one; of quiet loggers, warnings and errors."""
     of_quiet = [
         line
         for number, name in enumerate(quiet)

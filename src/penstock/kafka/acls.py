@@ -41,7 +41,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class Acl(BaseModel, frozen=True):
-    """One permission. A trailing `*` in `name` means every name that begins so."""
+    """One permission. A trailing `*` in `name` matches every name with that prefix."""
 
     user: str = Field(description="Who may.")
     operation: str = Field(description="May do what.")

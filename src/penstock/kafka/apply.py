@@ -1,4 +1,4 @@
-"""Making topics what the project file says: planned first, never deleting a topic."""
+"""Creating and changing topics as the project file says: planned first, never deleting one."""
 
 from typing import Literal
 

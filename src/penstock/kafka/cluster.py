@@ -1,4 +1,4 @@
-"""The cluster as a whole: its nodes, its controller, and what lacks a replica."""
+"""The cluster as a whole: its nodes, its controller, and under-replicated partitions."""
 
 from confluent_kafka.admin import BrokerMetadata, ConfigResource, PartitionMetadata, ResourceType
 from pydantic import BaseModel, Field
@@ -14,7 +14,7 @@ class Broker(BaseModel, frozen=True):
     port: int = Field(description="Announced port.")
     leads: int = Field(description="Partitions that it leads.")
     replicas: int = Field(description="Partitions that it has a replica of.")
-    lacking: int = Field(description="Replicas of it that are not in sync.")
+    lacking: int = Field(description="Replicas on it that are not in sync.")
 
 
 class ClusterDetail(BaseModel, frozen=True):
@@ -25,12 +25,12 @@ class ClusterDetail(BaseModel, frozen=True):
     nodes: list[Broker] = Field(description="Nodes that are up.")
     topics: int = Field(description="Topics, Kafka's own included.")
     partitions: int = Field(description="Partitions of all topics.")
-    under_replicated: list[str] = Field(description="topic/partition that lacks a replica right now.")
-    offline: list[str] = Field(description="topic/partition that nobody leads right now.")
+    under_replicated: list[str] = Field(description="Under-replicated partitions, as topic/partition.")
+    offline: list[str] = Field(description="Partitions without a leader, as topic/partition.")
 
 
 def cluster_id(admin: Admin) -> str:
-    """Ask for the id that the cluster was made with: behind the same address there may be another one by now."""
+    """Ask for the cluster's id: another cluster may have the same address by now."""
     doing = "asking for the cluster's id"
     found = admin.result(admin.client.describe_cluster(request_timeout=admin.timeout_s), doing)
     return found.cluster_id or ""

@@ -1,4 +1,4 @@
-"""Where a Kafka cluster is, how to log in, and the few client settings that a user may change.
+"""Where a Kafka cluster is, how to log in, and the few client settings that users may change.
 
 Settings are an allowlist. Some of librdkafka's own settings load libraries, run shell commands or fetch
 URLs (`plugin.library.paths`, `sasl.kerberos.kinit.cmd`, `ssl.engine.location`,
@@ -52,7 +52,7 @@ _KNOWS_CLIENTS = {"mtls", "plain", "scram"}
 
 
 class Connection(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
-    """A cluster and the way in. Holds no secret: passwords are read when a client is opened."""
+    """A cluster and how to log in. Holds no secret: passwords are read when a client is opened."""
 
     bootstrap_servers: str = Field(description="host:port of one or more nodes, separated by commas.")
     security: Security = Field(default_factory=Plaintext, description="How the client logs in.")
@@ -62,7 +62,7 @@ class Connection(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=Tr
 
     @property
     def knows_clients(self) -> bool:
-        """Whether Kafka knows who its clients are, by a login or a certificate."""
+        """Whether clients have an identity in Kafka, by a login or a certificate."""
         return self.security.type in _KNOWS_CLIENTS
 
     @field_validator("bootstrap_servers")

@@ -1,15 +1,14 @@
-"""The group consumer: batches by size and time, positions that are never guessed.
+"""The group consumer: batches by size and time, with positions that are never guessed.
 
-Guarantees. With `commit="manual"` (the default) nothing is lost: a position moves only when `batch.commit()`
-says so, and what was not committed comes again (at least once). With `commit="automatic"` positions move in
-the background, every 5 seconds, as records are handed out: a crash can lose the ones at hand and repeat the
-ones since the last commit. An outage of the brokers is waited out, also if it ends in a rebalance; a refused login is
-raised.
+Guarantees. With `commit="manual"` (the default) nothing is lost: a position moves only when `batch.commit()` says so,
+and what was not committed comes again (at least once). With `commit="automatic"` positions move in the background,
+every 5 seconds, as records are handed out: a crash can lose the current records and repeat those since the last commit.
+An outage of the brokers is waited out, even if it ends in a rebalance; a refused login is raised.
 
 `start` counts only for a group that has no position in the topic yet, and is fixed by a commit before the
 first read, so that a restart cannot skip records; partitions added later are read from offset 0.
 Records that retention deleted before the group read them raise `Conflict`; nothing is skipped in silence.
-The headers of a record with a header whose name is no UTF-8 are left out, and that is logged.
+The headers of a record with a header whose name is not UTF-8 are left out, and that is logged.
 """
 
 import threading
@@ -199,8 +198,8 @@ class Consumer:
     def commit(self, offsets: list[TopicPartition]) -> None:
         """Move the group's position to these offsets, durably.
 
-        While other members join or leave, Kafka refuses commits even for partitions that stay here: those are
-        tried again for as long as this member owns them all.
+        While other members join or leave, Kafka refuses commits even for partitions that stay here: those are tried
+        again for as long as this member owns them all.
         """
         deadline = time.monotonic() + _COMMIT_PATIENCE_S
         while (error := self._try_commit(offsets)) is not None:
@@ -231,7 +230,7 @@ class Consumer:
         return batch.next_offsets(), self._client.consumer_group_metadata()
 
     def stop(self) -> None:
-        """End `batches()` after the batch at hand; may be called from a signal handler or another thread."""
+        """End `batches()` after the current batch; may be called from a signal handler or another thread."""
         self._stopping.set()
 
     def close(self) -> None:
@@ -266,7 +265,7 @@ class Consumer:
     def _with_positions(self, assigned: list[TopicPartition]) -> list[TopicPartition]:
         """Take the group's positions; a partition without one is newer than the group: begin at 0.
 
-        Not where its log begins by now: what retention took of it, the group has not read, and must hear of.
+        Not where its log begins now: the group has to learn of records that retention deleted before it read them.
         Asked through the admin connection: this client may be closing, and would then wait for itself.
         """
         partitions = [(each.topic, each.partition) for each in assigned]

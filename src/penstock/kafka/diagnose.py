@@ -1,4 +1,4 @@
-"""Why nobody answers: a connection to the first server tells an outage from a wrong protocol."""
+"""Why nobody answers: a connection to the first server distinguishes an outage from a wrong protocol."""
 
 import socket
 import ssl
@@ -34,9 +34,9 @@ class Diagnosis(NamedTuple):
 
 
 def explain_outage(connection: Connection, doing: str) -> Diagnosis:
-    """Return what is wrong with a cluster that librdkafka calls down, and whether anybody accepts connections there.
+    """Return what is wrong with a cluster that seems to be down, and whether anything accepts connections there.
 
-    `doing` is what could not be done; empty while a client has not connected yet.
+    `doing` is what failed; empty while a client has not connected yet.
     """
     servers = connection.bootstrap_servers
     prefix = f"{doing}: " if doing else ""
@@ -65,7 +65,7 @@ def explain_outage(connection: Connection, doing: str) -> Diagnosis:
 
 
 def require_kafka(servers: str, fix: str = "Check the address") -> None:
-    """Raise if something else than Kafka listens at each address of this machine: a client would wait long for it.
+    """Raise if something other than Kafka listens at every address, all on this machine: a client would wait long.
 
     One that says nothing may be a Kafka that starts or hangs: where the process is seen to be one, it is waited for.
     """
@@ -76,7 +76,7 @@ def require_kafka(servers: str, fix: str = "Check the address") -> None:
 
 
 def _stranger(server: str) -> str:
-    """Return what answers in place of Kafka; nothing if Kafka does, or TLS might be spoken, or nobody listens."""
+    """Return what answers in place of Kafka; empty if Kafka does, TLS is possible, or nothing listens."""
     try:
         with socket.create_connection(_address(server), timeout=_TIMEOUT_S) as raw:
             raw.sendall(_QUESTION)
@@ -103,7 +103,7 @@ def _is_kafka(process: "psutil.Process | None") -> bool:
 
 
 def is_reachable(connection: Connection) -> bool:
-    """Return whether anybody accepts connections at the address; nobody is asked whether it is Kafka."""
+    """Return whether anything accepts connections at the address, Kafka or not."""
     return any(_accepts(server) for server in connection.bootstrap_servers.split(","))
 
 

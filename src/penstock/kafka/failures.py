@@ -1,7 +1,7 @@
 """From librdkafka's errors to ours: each names its cause.
 
-A client that cannot log in does not fail where the user stands: the call times out, and the reason goes
-to a callback. `Causes` is that callback; it turns what it heard into the error to raise.
+A client that cannot log in does not fail in the call itself: that times out, and the reason goes to a callback.
+`Causes` is that callback, and turns what it was given into the error to raise.
 """
 
 import logging
@@ -87,7 +87,7 @@ def who(connection: Connection) -> str:
 
 
 def translate(failure: KafkaError | KafkaException, connection: Connection, doing: str) -> PenstockError:
-    """Turn an error of librdkafka into ours; `doing` names the attempt, as in "creating topic 'orders'"."""
+    """Turn an error of librdkafka into ours; `doing` names the operation, as in "creating topic 'orders'"."""
     error = failure.args[0] if isinstance(failure, KafkaException) else failure
     code, text = error.code(), error.str()
     if code in _REFUSED:
@@ -123,7 +123,7 @@ FATAL = (KafkaException, SystemError)
 
 
 def fatal_error(failure: KafkaException | SystemError) -> KafkaError:
-    """Return what ended a producer; Python has its own words for it if a report is heard right after the error."""
+    """Return what ended a producer; Python raises another exception if a report is read right after the error."""
     cause = failure if isinstance(failure, KafkaException) else failure.__cause__
     if not isinstance(cause, KafkaException):
         raise failure
@@ -133,7 +133,7 @@ def fatal_error(failure: KafkaException | SystemError) -> KafkaError:
 
 @contextmanager
 def opening(connection: Connection) -> Iterator[None]:
-    """Explain a client that cannot even be made: a certificate file that is not there, a setting out of range."""
+    """Explain why a client cannot be created: a certificate file that is missing, a setting out of range."""
     try:
         yield
     except KafkaException as failure:
@@ -169,9 +169,9 @@ class Causes:
         logger.debug("%s", text)
 
     def refusal(self) -> PenstockError | None:
-        """Return the reason why the cluster does not let this client in, if it does not; outages may pass.
+        """Return the reason if the cluster refuses this client; None for outages, which may pass.
 
-        One that has passed is forgotten once a server accepts a connection: if it goes on, librdkafka reports it again.
+        An outage is forgotten once a server accepts a connection: if it goes on, librdkafka reports it again.
         """
         cause = self.decisive()
         if isinstance(cause, Refused):
@@ -181,7 +181,7 @@ class Causes:
         return None
 
     def decisive(self) -> PenstockError | None:
-        """Return the reason why waiting longer is useless, if there is one by now."""
+        """Return the reason why waiting longer is pointless, if there is one."""
         if self._login is not None:
             return self._login
         if self._down_since is not None and time.monotonic() - self._down_since > _PATIENCE_S:
@@ -193,13 +193,13 @@ class Causes:
         return self._login or self._look(doing)
 
     def _look(self, doing: str) -> PenstockError:
-        """Connect ourselves, now and then: librdkafka reports a wrong protocol as a broker that is down."""
+        """Connect directly, now and then: librdkafka reports a wrong protocol as a broker that is down."""
         if self._looked is None or time.monotonic() - self._looked[0] > _LOOK_AGAIN_S:
             self._looked = (time.monotonic(), explain_outage(self._connection, doing))
         return self._looked[1].error
 
     def forget_outage(self) -> None:
-        """Start afresh after an answer came: an outage that has passed explains nothing."""
+        """Start over after an answer: an outage that has passed explains nothing."""
         self._down_since = None
         self._looked = None
 

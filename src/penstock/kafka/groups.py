@@ -1,4 +1,4 @@
-"""Consumer groups: who is in them, how far behind they are, and moving them."""
+"""Consumer groups: their members, their lag, and resetting them."""
 
 import time
 from contextlib import suppress
@@ -97,9 +97,9 @@ def _listed(admin: Admin) -> list[ConsumerGroupListing]:
 def committed(
     admin: Admin, group: str, topic_partitions: list[TopicAndPartition] | None = None
 ) -> dict[TopicAndPartition, int]:
-    """Return the positions that the group has committed; partitions without one are left out.
+    """Return the group's committed positions; partitions without one are left out.
 
-    A position that a transaction is just moving is waited for, so that a stale one is never given.
+    A position that an open transaction moves is waited for, so that a stale one is never returned.
     """
     return admin.when_ready(lambda: _committed(admin, group, topic_partitions))
 
@@ -269,7 +269,7 @@ def plan_reset(
     by: int | None = None,
     like: str | None = None,
 ) -> list[ResetStep]:
-    """Work out a reset without doing it: to a position, by so many records, or as another group stands."""
+    """Work out a reset without doing it: to a position, by a number of records, or to another group's positions."""
     current = committed(admin, group, topic_partitions)
     limits = bounds(admin, topic_partitions)
     if to is not None:
@@ -309,7 +309,7 @@ def reset(admin: Admin, group: str, steps: list[ResetStep]) -> None:
 
 
 def require_no_members(admin: Admin, group: str) -> None:
-    """Raise `Conflict` for a group that somebody is in."""
+    """Raise `Conflict` for a group that has members."""
     if member_count(admin, group):
         raise _has_members(group)
 
@@ -320,7 +320,7 @@ def is_known(admin: Admin, group: str) -> bool:
 
 
 def unknown(admin: Admin, group: str) -> NotFound:
-    """Say that a group is not there, and which one may be meant."""
+    """Return the error for a group that does not exist, with the one that was probably meant."""
     close = None
     with suppress(Refused):  # whoever may not list groups is told no names
         close = nearest(group, (each.group for each in list_groups(admin)))

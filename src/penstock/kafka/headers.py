@@ -1,4 +1,4 @@
-"""Headers of records that somebody else has sent, read so that no name of one can end the process."""
+"""Reading headers that anybody may have sent, so that no header's name can end the process."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def read_headers(messages: Sequence[Message]) -> tuple[list[Any], list[int]]:
 
 
 def settle_headers(messages: Sequence[Message]) -> None:
-    """Make it safe for whoever gets these messages to ask for their headers; what is left out is logged."""
+    """Make it safe to ask these messages for their headers; what is left out is logged."""
     _, unreadable = read_headers(messages)
     for message in map(messages.__getitem__, unreadable):
         where = f"{message.topic()}/{message.partition()} offset {message.offset()}"

@@ -1,4 +1,4 @@
-"""Positions in a topic: earliest, latest, an offset, a time, or so many records before the end."""
+"""Positions in a topic: earliest, latest, an offset, a time, or a number of records before the end."""
 
 import datetime
 import re
@@ -50,7 +50,7 @@ class Position:
 
 
 def moves_on(text: str) -> bool:
-    """Return whether a position as people write it is another place later on: `latest`, or so long ago."""
+    """Return whether a position, as written, means another offset later on: `latest`, or a time before now."""
     cleaned = text.strip()
     return cleaned in _LATEST_WORDS or _AGO.fullmatch(cleaned) is not None
 
@@ -85,12 +85,12 @@ def _epoch(found: ListOffsetsResultInfo) -> int | None:
 
 
 def stable_ends(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Return the last stable offset of each partition: the end, or where a transaction begins that is still open."""
+    """Return the last stable offset of each partition: the end, or where the first open transaction begins."""
     return _list_offsets(admin, partitions, _LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
 
 
 def resolve(admin: Admin, position: Position, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Turn a position into one offset per partition, inside what the partition holds."""
+    """Turn a position into one offset per partition, within what the partition holds."""
     limits = bounds(admin, partitions)
     if position.kind == "timestamp":
         found = _list_offsets(admin, partitions, OffsetSpec.for_timestamp(position.value))
@@ -100,7 +100,7 @@ def resolve(admin: Admin, position: Position, partitions: list[tuple[str, int]])
 
 
 def offset_within(position: Position, partition: tuple[str, int], limits: tuple[int, int]) -> int:
-    """Settle a position that needs no look at timestamps."""
+    """Resolve a position that does not depend on timestamps."""
     start, end = limits
     if position.kind == "earliest":
         return start
@@ -144,7 +144,7 @@ def _listed(
 
 
 def _require_answers(found: dict[tuple[str, int], ListOffsetsResultInfo], doing: str) -> None:
-    """Raise if there is a partition of which nothing was reported: its leader died, and librdkafka reports no error."""
+    """Raise if nothing was reported for a partition: its leader died, and librdkafka reports no error."""
     for (topic, partition), each in found.items():
         if each.offset == OFFSET_INVALID:
             raise LeaderNotAvailable(f"{doing}: {topic}/{partition} has no leader", fix="Try again in a moment")

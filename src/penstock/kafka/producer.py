@@ -1,8 +1,8 @@
-"""The producer: what it took is either acknowledged or reported, never dropped in silence.
+"""The producer: each record that it accepted is either acknowledged or reported, never dropped silently.
 
-Guarantees. With the defaults (acks `all`, idempotent) a record that `flush` did not complain about is in the
-topic exactly once, in the order sent per partition. With acks `1` it can be lost with its leader, with `0`
-nobody knows. When the bounded queue is full, `send` waits; it never drops.
+Guarantees. With the defaults (acks `all`, idempotent) a record about which `flush` did not raise is in the topic
+exactly once, in the order sent per partition. With acks `1` it can be lost with its leader, with `0` on the way, too.
+When the bounded queue is full, `send` waits; it never drops.
 """
 
 import logging
@@ -104,12 +104,12 @@ class ProducerOptions(BaseModel, frozen=True, extra="forbid"):
 
 
 class Producer:
-    """Sends records. Not for several threads at once; leaving the `with` block flushes.
+    """Sends records. Not thread-safe; leaving the `with` block flushes.
 
-    `on_delivery(error, message)` hears of every record; without it only failures cost anything.
+    `on_delivery(error, message)` is called for every record, which costs time; without it only failures are reported.
 
     With a `schema`, values are whatever it describes, such as dictionaries: each is checked and encoded before it is
-    taken, and one that does not fit is `BadInput`. A schema that the registry refuses is `Conflict` at the first
+    accepted, and one that does not fit is `BadInput`. A schema that the registry refuses is `Conflict` at the first
     record for a topic, before any is sent. `key_schema` does the same for keys.
     """
 
@@ -145,7 +145,7 @@ class Producer:
 
     @property
     def hung(self) -> bool:
-        """Whether a transaction got no answer: another producer with the same transactional id can settle it."""
+        """Whether a transaction got no answer; another producer with the same transactional id settles it."""
         return self._coordinator is not None and self._coordinator.hung
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -195,7 +195,7 @@ class Producer:
         self._hear()
 
     def _hear(self, timeout_s: float = 0.0) -> None:
-        """Hear of acknowledgements and outages; raise what ended this producer for good, now and ever after."""
+        """Handle acknowledgements and outages; raise the fatal error that ended this producer, now and later."""
         try:
             self._client.poll(timeout_s)
         except FATAL as failure:
@@ -208,9 +208,9 @@ class Producer:
     ) -> None:
         """Hand over many records at once, each `{"value": ..., "key": ...}`; well faster than `send`.
 
-        Records of one call keep their order per partition. One that can never be taken, such as one too large, raises
-        `RecordsRefused` when all the others of the call are taken. Headers need `send`. With a schema, all are encoded
-        first: if one does not fit, none is taken.
+        Records of one call keep their order per partition. One that can never be accepted, such as one that is too
+        large, raises `RecordsRefused` when all the others of the call are accepted. Headers need `send`. With a schema,
+        all are encoded first: if one does not fit, none is accepted.
         """
         rest = records = self._encoded(topic, records)
         refused: dict[int, KafkaError] = {}
@@ -276,7 +276,7 @@ class Producer:
         self._settled = (self.sent, self.failed)
 
     def _warn_of_outage(self, deadline: float) -> None:
-        """Say once why nothing happens: outages may pass, and whoever looks on does not know what is waited for."""
+        """Log once why nothing happens: an outage may pass, and the user should know what is waited for."""
         now = time.monotonic()
         if self._waiting_since is None:
             self._waiting_since = now
@@ -285,7 +285,7 @@ class Producer:
             self._waiting_since = deadline
 
     def _reason(self, topic: str, error: KafkaError) -> str:
-        """Return why a record failed; of a topic that is not there, which one may be meant."""
+        """Return why a record failed; for a missing topic, with the one that was probably meant."""
         if self._fatal is not None:
             return str(translate(self._fatal, self._connection, "sending"))
         if error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:  # noqa: SLF001
@@ -306,7 +306,7 @@ class Producer:
             raise self._undelivered(str(translate(self._fatal, self._connection, doing))) from None
 
     def _undelivered(self, reason: str) -> DeliveryFailed:
-        """Report what failed since the last report or flush; the producer can be used on."""
+        """Report what failed since the last report or flush; the producer remains usable."""
         missing, total = self._missing()
         self._failure, self._waiting_since = None, None
         rest, it = total - missing, "it" if missing == 1 else "them"
@@ -317,7 +317,7 @@ class Producer:
         )
 
     def _missing(self) -> tuple[int, int]:
-        """Count what has failed or has no answer yet, and all, since somebody last heard of it or all was flushed."""
+        """Count failed and unanswered records, and all records, since the last report or complete flush."""
         # Reports that wait to be heard are answers, and what librdkafka logs waits in the same queue.
         with suppress(PenstockError):
             self._hear()
@@ -329,11 +329,11 @@ class Producer:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """All or nothing: records and offsets of the block appear together, or after an exception not at all.
+        """Run the block as one transaction: its records and offsets appear together, or not at all if it raises.
 
-        What a signal handler raises during the commit leaves the block, too, once Kafka has answered; then
-        `Transaction.committed` says what has happened. A commit or an abort without an answer raises
-        `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which settles it.
+        What a signal handler raises during the commit is raised once Kafka has answered; `Transaction.committed` then
+        says what happened. A commit or an abort without an answer raises `BrokerUnavailable`, and the producer is
+        `hung`: open another with the same transactional id, which settles it.
         """
         if self._coordinator is None:
             raise BadInput("this producer has no transactional_id", fix="Name one in ProducerOptions")
@@ -363,7 +363,7 @@ class Producer:
             raise
 
     def close(self) -> None:
-        """Flush, then let go. A producer that hung is left as it is: closing it would hang too."""
+        """Flush, then close. A hung producer is left as it is: closing it would hang, too."""
         if self.hung:
             return
         try:

@@ -1,8 +1,8 @@
-"""Reading without a group: any part of a topic, as often as one likes, leaving no trace.
+"""Reading without a group: any part of a topic, as often as you like, leaving no trace.
 
-Guarantee: every committed record between the two ends, once, in order per partition. Behind the beginning of a
-transaction that is open nothing is committed yet for a reader, whoever's it is: there a bounded read ends, unless it is
-told to wait. Browsing and checking use this, so that they never move anybody's position.
+Guarantee: every committed record between the two ends, once, in order per partition. For a reader, nothing behind the
+start of an open transaction is committed yet, whoever opened it: a bounded read ends there, unless it was asked to
+wait. Browsing and checking use this, so that they never move anybody's position.
 """
 
 import time
@@ -106,7 +106,7 @@ class Reader:
         return [(topic, number) for number in numbers if partition in (None, number)]
 
     def batches(self, *, max_events: int = _BATCH, max_wait_s: float = 0.1) -> Iterator[list[Message]]:
-        """Return records as they come; an empty list says that `max_wait_s` passed without any."""
+        """Yield records as they come; an empty list means that `max_wait_s` passed without any."""
         while self._open:
             heard = self._heard(max_events, max_wait_s)
             if not heard:
@@ -117,7 +117,7 @@ class Reader:
                 yield batch
 
     def _heard(self, max_events: int, max_wait_s: float) -> list[Message]:
-        """Take what is there, or what comes first: `consume` alone waits for as many as it may take."""
+        """Take what is there, or the first record that comes: `consume` by itself waits for the full number."""
         first = self._client.poll(max_wait_s)
         return [first, *self._client.consume(max_events - 1, 0)] if first is not None else []
 
@@ -126,7 +126,7 @@ class Reader:
             yield from batch
 
     def _raise_if_hopeless(self) -> None:
-        """Raise a refused login, and an outage during a bounded read; an unbounded one waits it out."""
+        """Raise a refused login, and an outage during a bounded read; an unbounded read waits until it is over."""
         if refusal := self._causes.refusal():
             raise refusal
         if None in self._open.values() or (cause := self._causes.decisive()) is None:
@@ -174,7 +174,7 @@ def read_all(connection: Connection, topic: str, *, wait_for_open_transactions: 
 
 
 def read_one(connection: Connection, topic: str, partition: int, offset: int) -> Message | None:
-    """Read the committed record at an offset; None if there is a hole, and no more is read to find that out."""
+    """Read the committed record at an offset; None, without reading further, if there is a hole."""
     with Reader(connection, topic, partition=partition, start=Position("offset", offset)) as reader:
         first = next(iter(reader), None)
     return first if first is not None and first.offset() == offset else None

@@ -1,4 +1,4 @@
-"""What retention deletes next: counted by the times of records, before Kafka does it."""
+"""What retention will delete next, counted by the records' timestamps."""
 
 import time
 

@@ -1,6 +1,6 @@
-"""What a topic takes and what it refuses, known before a record is sent.
+"""What a topic accepts and refuses, known before a record is sent.
 
-Kafka refuses a whole batch for one record, and a transaction with it. Who writes on behalf of others looks first.
+Kafka refuses a whole batch for one record, and a transaction with it. Whoever writes on behalf of others checks first.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Refusal = tuple[str, str]
 
 @dataclass(frozen=True)
 class TopicLimits:
-    """The limits of one topic. Travels to the tasks."""
+    """The limits of one topic. It is sent to the tasks."""
 
     max_bytes: int = _DEFAULT_MAX_BYTES
     needs_key: bool = False
@@ -44,7 +44,7 @@ class TopicLimits:
         timestamp_ms: int,
         now_ms: int,
     ) -> Refusal | None:
-        """Return why the topic would refuse a record; None if it takes it. The size is that before compression."""
+        """Return why the topic would refuse a record; None if it accepts it. The size is the one before compression."""
         size = record_bytes(key, value, headers)
         if size > self.max_bytes:
             return "RecordTooLarge", f"{size} bytes, and the topic takes {self.max_bytes}"
@@ -56,7 +56,7 @@ class TopicLimits:
         return None
 
     def takes_time(self, timestamp_ms: int, now_ms: int) -> bool:
-        """Return whether the topic takes a timestamp. Zero is the client's word for now."""
+        """Return whether the topic accepts a timestamp. Zero means now to the client."""
         age_ms = now_ms - timestamp_ms if timestamp_ms not in (NO_TIMESTAMP, 0) else 0
         return age_ms <= self.before_ms and -age_ms <= self.after_ms
 

@@ -41,7 +41,7 @@ def includes_own(pattern: str, connect_group: str = CONNECT_GROUP) -> bool:
 
 
 class TopicSpec(BaseModel, frozen=True, extra="forbid"):
-    """A topic as the project wants it. What is left out is left to the cluster."""
+    """A topic as the project wants it. Whatever is left out gets the cluster's default."""
 
     partitions: int | None = Field(None, ge=1, le=10_000, description="Number of partitions; it can only grow.")
     replication: int | None = Field(

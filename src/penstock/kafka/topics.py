@@ -1,4 +1,4 @@
-"""Topics: making, looking, changing, emptying, deleting."""
+"""Topics: creating, describing, changing, emptying, deleting."""
 
 import re
 import time
@@ -30,11 +30,11 @@ from penstock.wording import nearest, plural
 _DESCRIBING = "describing"
 _NAME_LENGTH = 249
 _NAME = re.compile(rf"(?!\.{{1,2}}$)[a-zA-Z0-9._-]{{1,{_NAME_LENGTH}}}")
-"""What Kafka takes as the name of a topic."""
+"""Names that Kafka accepts for a topic."""
 _SPREADING_S = 1.0
 _LOOK_EVERY_S = 0.05
 NO_IDS = frozenset({"", "None", "AAAAAAAAAAAAAAAAAAAAAA"})
-"""What stands for the id of a topic where the broker knows none."""
+"""Stands for the id of a topic where the broker does not support ids."""
 Found = TypeVar("Found")
 
 
@@ -159,7 +159,7 @@ def create(admin: Admin, name: str, spec: TopicSpec) -> None:
 
 
 def _unusable(admin: Admin, name: str, spec: TopicSpec) -> BadInput | None:
-    """Return what Kafka refuses in a new topic, and what to write instead; None if it is neither name nor replicas."""
+    """Return what Kafka refuses about a new topic, and the remedy; None if it is neither name nor replicas."""
     if _NAME.fullmatch(name) is None:
         plain = re.sub("[^a-zA-Z0-9._-]+", "-", name).strip("-.")[:_NAME_LENGTH]
         return BadInput(
@@ -181,9 +181,9 @@ def _unusable(admin: Admin, name: str, spec: TopicSpec) -> BadInput | None:
 def ensure(admin: Admin, name: str, spec: TopicSpec, *, preferred: Mapping[str, str | int | bool] | None = None) -> int:
     """Make a topic that Penstock keeps its own records in, unless it is there; return how many partitions it has.
 
-    A topic that is there must have the settings of `spec`. Those that it only has from the cluster's defaults are put
-    right, as in a topic that Kafka made by itself; one that somebody gave to this very topic is refused. A client that
-    may not look at settings trusts whoever made the topic. A topic that is made here also gets the `preferred`
+    A topic that is there must have the settings of `spec`. Settings that come from the cluster's defaults are
+    corrected, as in a topic that Kafka created automatically; one that was set on this very topic is refused. A client
+    that may not read settings trusts whoever created the topic. A topic that is made here also gets the `preferred`
     settings, by Kafka's names, unless a policy of the cluster forbids one or the broker does not know it.
     """
     try:
@@ -250,7 +250,7 @@ def alter_config(admin: Admin, name: str, changes: dict[str, str | None]) -> Non
 def _unknown_setting(admin: Admin, names: Iterable[str], safe: str, topic: str | None = None) -> BadInput | None:
     """Return which setting Kafka does not know, and which one may be meant; None if it knows them all.
 
-    The settings are the same for all topics: of one that is not made yet, another one tells.
+    The settings are the same for all topics: for one that does not exist yet, another one shows them.
     """
     known: Iterable[str] = names
     with suppress(Refused):  # whoever may not look at settings is told what Kafka says
@@ -365,7 +365,7 @@ def _missing(admin: Admin, names: list[str], error: NotFound, doing: str) -> Not
 
 
 def _patiently(admin: Admin, look: Callable[[], Found]) -> Found:
-    """Look for a moment before believing that a topic is not there: one node may not know yet what another has made."""
+    """Retry for a moment before believing that a topic does not exist: a node may not know of a new one yet."""
     deadline = time.monotonic() + _SPREADING_S
     while True:
         try:

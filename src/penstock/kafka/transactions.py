@@ -1,7 +1,7 @@
-"""Transactions of a producer: what happened is known, or the producer is marked as one to be replaced.
+"""Transactions of a producer: their outcome is known, or the producer is marked as hung.
 
-Guarantee: a transaction counts as a whole or not at all. Every call to Kafka has a time limit, also where librdkafka
-keeps none, and a signal does not hide that a commit has happened.
+Guarantee: a transaction takes effect as a whole or not at all. Every call to Kafka has a time limit, even where
+librdkafka has none, and a signal does not hide the outcome of a commit.
 """
 
 import threading
@@ -35,7 +35,7 @@ class CoordinatorClient:
         self._connection = connection
         self._causes = causes
         self.hung = False
-        """Whether a call was given up: only another producer with the same transactional id can settle it."""
+        """Whether a call was abandoned: only another producer with the same transactional id can settle it."""
         self._call("opening transactions", lambda: client.init_transactions(_END_TIMEOUT_S))
 
     def begin(self) -> None:
@@ -97,7 +97,7 @@ class CoordinatorClient:
         return self._causes.decisive() is not None
 
     def send_offsets(self, offsets: list[TopicPartition], group_metadata: Any) -> None:
-        """Move a group's committed offsets inside the transaction, on a thread that can be given up."""
+        """Move a group's committed offsets inside the transaction, on a thread that can be abandoned."""
         failures: list[Exception] = []
 
         def send() -> None:
@@ -140,8 +140,9 @@ class Transaction:
     def send_offsets(self, offsets: list[TopicPartition], group_metadata: Any) -> None:
         """Move a group's committed offsets inside the transaction; `Consumer.for_transaction` gives both.
 
-        When the group's coordinator goes away under it, librdkafka may wait for good, whatever the time limit. Then
-        this raises `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which
-        ends what this one has open. So it is when Kafka has forgotten the transactional id, after a quiet week.
+        If the group's coordinator goes down meanwhile, librdkafka may wait forever, whatever the time limit. Then this
+        raises `BrokerUnavailable`, and the producer is `hung`: open another with the same transactional id, which ends
+        what this one has open. The same happens when Kafka has forgotten the transactional id, after a week without
+        use.
         """
         self._coordinator.send_offsets(offsets, group_metadata)

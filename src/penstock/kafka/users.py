@@ -26,7 +26,7 @@ class User(BaseModel, frozen=True):
 
 
 def _require(admin: Admin, operation: AclOperation, doing: str) -> None:
-    """Ask first whether this client may: librdkafka 2.16 aborts the whole process on a refusal of these calls."""
+    """Check the permission first: librdkafka 2.16 aborts the whole process if Kafka refuses these calls."""
     future = admin.client.describe_cluster(include_authorized_operations=True, request_timeout=admin.timeout_s)
     if operation not in (admin.result(future, doing).authorized_operations or []):
         raise Refused(
@@ -64,7 +64,7 @@ def list_users(admin: Admin) -> list[User]:
 
 
 def remove(admin: Admin, name: str) -> None:
-    """Take a user's passwords away, whatever the mechanism; it cannot log in again."""
+    """Remove a user's passwords of all mechanisms; the user cannot log in any more."""
     there = next((user for user in list_users(admin) if user.user == name), None)
     if there is None:
         raise NotFound(f"there is no user '{name}'", fix="List them with: penstock user list")

@@ -109,7 +109,7 @@ class Buffer:
             self._changed.wait_for(lambda: self._closed or self._hurries != seen, seconds)
 
     def drain(self, timeout_s: float) -> bool:
-        """Have everything sent without lingering; False if some of it is still here after `timeout_s`."""
+        """Send everything without waiting for fuller batches; False if something is left after `timeout_s`."""
         with self._changed:
             self._hurries += 1
             self._draining += 1
@@ -120,7 +120,7 @@ class Buffer:
                 self._draining -= 1
 
     def close(self) -> None:
-        """Take nothing more, and give up what is here."""
+        """Accept nothing more, and drop what is left."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,8 +1,8 @@
 """From a log record to an event: one flat JSON object.
 
 `at` (UTC, microseconds), `level`, `logger`, `message`, then the context's fields and the record's extras beside them,
-then `exception` and `stack` where there are any. An extra that has the name of one of these is called `field_<name>`,
-once more if there is such an extra already.
+then `exception` and `stack` where there are any. An extra with one of these names is called `field_<name>`, or
+`field_field_<name>` if that is taken, and so on.
 """
 
 import datetime
@@ -19,7 +19,7 @@ _formatter = logging.Formatter()
 
 
 class Event(NamedTuple):
-    """What a record said at the moment it was logged; nothing in it changes afterwards."""
+    """A record's content at the moment it was logged; nothing in it changes afterwards."""
 
     created: float
     level: str
@@ -59,7 +59,7 @@ def snapshot(record: logging.LogRecord, context: Mapping[str, Any], key_name: st
 
 
 def encode(event: Event) -> bytes:
-    """Write an event as JSON. Whatever a program logs can be written: what JSON does not know becomes text."""
+    """Write an event as JSON. Whatever a program logs can be written: values that JSON has no form for become text."""
     at = datetime.datetime.fromtimestamp(event.created, datetime.UTC).isoformat(timespec="microseconds")
     document: dict[str, Any] = {
         "at": at.removesuffix("+00:00") + "Z",

@@ -1,7 +1,6 @@
-"""A logging handler that sends records as JSON events without ever making the program wait, unless it is told to.
+"""A logging handler that sends records as JSON events, and makes the program wait only if it is configured to.
 
-```python
-from penstock.logging import log_to
+```python from penstock.logging import log_to
 
 log_to("kafka://127.0.0.1:9092", topic="app.logs")
 ```
@@ -9,9 +8,9 @@ log_to("kafka://127.0.0.1:9092", topic="app.logs")
 Guarantees. `emit` only takes a snapshot of the record into a bounded buffer; a thread of its own encodes and sends, in
 the order of logging. While the server is away events wait in the buffer and are sent when it is back. They may arrive
 twice when a connection breaks in the middle, and are lost when the process is killed or the server stays away past
-`flush_timeout_s` at exit. When the buffer is full `when_full` decides; what is dropped is counted, said on stderr and
-sent onwards as an event of its own. What cannot be written or sent is dropped alone. A child process sends its own
-records, to the last one if it is one of `multiprocessing`; those of before the fork are the parent's.
+`flush_timeout_s` at exit. When the buffer is full `when_full` decides; what is dropped is counted, reported on stderr
+and as an event of its own. What cannot be written or sent is dropped alone. A child process sends its own records,
+including the last one if it is a child of `multiprocessing`; those from before the fork are the parent's.
 """
 
 import logging

@@ -77,7 +77,7 @@ class AvroSchema:
         except UNREADABLE as error:
             raise ValueError(f"the bytes do not fit the schema '{self.name}': {in_words(error)}") from None
         if rest := len(payload) - source.tell():
-            raise ValueError(f"{rest} bytes are left behind a record of the schema '{self.name}'")
+            raise ValueError(f"{rest} bytes are left after a record of the schema '{self.name}'")
         return value
 
 

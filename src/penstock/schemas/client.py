@@ -42,7 +42,7 @@ _NOT_FOUND_CODES = range(40400, 40500)
 
 
 class RegistryClient:
-    """One registry. For several threads at once."""
+    """One registry. Thread-safe."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -193,7 +193,7 @@ class RegistryClient:
                 ) from None
             raise Refused(
                 f"the schema registry at {self.registry} and this client do not agree on TLS: {_reason(refused)}",
-                fix="Look at `ca_file` and at `certificate_file`",
+                fix="Check `ca_file` and `certificate_file`",
             ) from None
         except ValueError:  # of a header, and http.client shows it
             raise BadInput(
@@ -237,7 +237,7 @@ class RegistryClient:
         where = f"the schema registry at {self.registry}"
         if status in {http.client.UNAUTHORIZED, http.client.FORBIDDEN}:
             login = "this client in" if status == http.client.UNAUTHORIZED else "this client do that"
-            return Refused(f"{where} does not let {login}", fix="Look at its user name, password or token")
+            return Refused(f"{where} does not let {login}", fix="Check the user name, password or token")
         if status in _MAY_PASS or status >= http.client.INTERNAL_SERVER_ERROR:
             return RegistryUnavailable(f"{where} answers with an error of its own ({status}) {said}".rstrip())
         if status == http.client.NOT_FOUND and code in _NOT_FOUND_CODES:
@@ -261,7 +261,7 @@ def nonsense(client: RegistryClient, what: str) -> BadInput:
     """Return the error for an answer that no registry gives."""
     return BadInput(
         f"{client.registry} does not answer as a schema registry does: {what}",
-        fix="Look at the address, and whether a path belongs to it",
+        fix="Check the address, and whether a path belongs to it",
     )
 
 

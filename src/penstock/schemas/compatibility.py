@@ -1,4 +1,4 @@
-"""What a new schema would break, for whom, and at which field. The registry decides; this says why.
+"""What a new schema would break, for whom, and at which field. The registry decides; this explains why.
 
 BACKWARD protects those who read with the new schema what was written with an older one, FORWARD those who still read
 with an older schema what is written with the new one, FULL both. Without TRANSITIVE only the latest version counts.

@@ -10,7 +10,7 @@ _CEILINGS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
 
 
 def json_breaks(reader: JsonSchema, writer: JsonSchema) -> list[tuple[str, str]]:
-    """Return each part of which the writer's schema allows more than the reader's; what is not known is no break."""
+    """Return each part of which the writer's schema allows more than the reader's; unknown keywords do not count."""
     return _Comparison(reader, writer).breaks((reader.document, reader.document), (writer.document, writer.document))
 
 

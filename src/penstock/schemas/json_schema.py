@@ -69,7 +69,7 @@ class JsonSchema:
             raise ValueError(str(error)) from None
 
     def decode(self, payload: bytes) -> Any:
-        """Return the value in these bytes; raise `ValueError` if it is no JSON or does not fit."""
+        """Return the value in these bytes; raise `ValueError` if it is not JSON or does not fit."""
         value = orjson.loads(payload)
         self.require_fitting(value)
         return value

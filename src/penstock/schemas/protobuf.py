@@ -65,7 +65,7 @@ class ProtobufSchema:
         return self._classes[indexes]
 
     def indexes_of(self, name: str) -> tuple[int, ...]:
-        """Return where a message stands, by its whole name or by the end of it."""
+        """Return where a message is in the file, by its whole name or by the end of it."""
 
         def search(inside: list[Any], above: tuple[int, ...]) -> tuple[int, ...] | None:
             for index, each in enumerate(inside):

@@ -1,4 +1,4 @@
-"""A schema registry as files and programs name it: an address, and how to be let in."""
+"""A schema registry as files and programs name it: an address and a login."""
 
 import ssl
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _NO_PEM = {None, "PEM lib", "BAD_DECRYPT", "NO_START_LINE", "NO_CERTIFICATE_OR_C
 
 
 class Registry(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
-    """A schema registry that speaks Confluent's API. Its address alone may stand for it."""
+    """A schema registry with Confluent's API. In a file, its address alone is enough."""
 
     url: str = Field(
         description="Address of the API, such as `http://127.0.0.1:8081`, with the path if it has one; or `project`:"
@@ -83,7 +83,7 @@ class Registry(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True
 
     @property
     def knows_clients(self) -> bool:
-        """Whether the registry knows who its clients are, by a login or a certificate."""
+        """Whether clients have an identity at the registry, by a login or a certificate."""
         return any((self.username, self.token, self.certificate_file))
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ class Reference(BaseModel, frozen=True):
 
 
 class Schema(BaseModel, frozen=True):
-    """What a record is made of, in one of three formats."""
+    """The schema of a record, in one of three formats."""
 
     text: str = Field(description="The schema, as it was written.")
     format: Format = Field("AVRO", description="The language that it is written in.")

@@ -53,7 +53,7 @@ def read_schema(file: Path, format_: Format | None = None, references: tuple[Ref
 
 
 class Serializer:
-    """Turns values into bytes by one schema. Not for several threads at once.
+    """Turns values into bytes by one schema. Not thread-safe.
 
     The schema is registered under the subject of a topic with the first value for it, or only looked for if `register`
     is False. `message` names a message of a Protobuf file; the first one if left out. `subject` names the subject,

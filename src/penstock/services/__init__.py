@@ -1,1 +1,1 @@
-"""The servers around the cluster, others' and our own; each is supervised, and started again when it dies."""
+"""The servers around the cluster, third-party and Penstock's own; each is supervised, and restarted when it dies."""

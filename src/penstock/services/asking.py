@@ -1,4 +1,4 @@
-"""One request to a service, with its login; for looking whether it answers."""
+"""Single requests to a service, with its login, to check whether it answers."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ _QUICK_S = 3.0
 
 
 def answers(address: ServiceAddress) -> bool:
-    """Return whether anything answers there, be it that it does not know what was asked."""
+    """Return whether anything answers there, even with an error."""
     try:
         get(address, "/", _QUICK_S)
     except Refused:
@@ -28,7 +28,7 @@ def answers(address: ServiceAddress) -> bool:
 def get(address: ServiceAddress, path: str, timeout_s: float = _TIMEOUT_S, *, token: str | None = None) -> Any:
     """Return the JSON that a service answers; raise `BrokerUnavailable` if it does not answer, or not yet.
 
-    A token is what signing in has given; without one the login itself is shown, if there is one.
+    A token comes from signing in; without one, the login itself is sent, if there is one.
     """
     request = urllib.request.Request(address.url + path)  # noqa: S310 - ours
     if token is not None:

@@ -11,7 +11,7 @@ class _HasFloat(ValueError):
 
 
 def plain_avro(text: str) -> str:
-    """Return the schema without spaces, and with `{"type": "string"}` as `"string"`; as it is if it is no JSON."""
+    """Return the schema without spaces, and with `{"type": "string"}` as `"string"`; as it is if it is not JSON."""
     try:
         return json.dumps(_plain(json.loads(text, parse_float=_refuse)), separators=(",", ":"), ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Which services there are: what runs for each model of the project file."""
+"""The services: what runs for each model of the project file."""
 
 from collections.abc import Callable
 from typing import Any

@@ -86,7 +86,7 @@ def _fetch(coordinates: str, scratch: Path, kept: Path) -> None:
     followed = jar.dependency().replace('transitive="false"', 'transitive="true"')
     complaint = resolve_with_ivy(followed, scratch, lambda _steps: None) if "reach" not in complaint else complaint
     if not (scratch / jar.file_name).exists():
-        raise NotFound(f"the plugin {coordinates} could not be fetched ({complaint})", fix="Look at its coordinates")
+        raise NotFound(f"the plugin {coordinates} could not be fetched ({complaint})", fix="Check its coordinates")
     fetched.mkdir()
     for path in scratch.glob("*.jar"):
         path.rename(fetched / path.name)

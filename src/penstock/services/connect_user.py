@@ -17,7 +17,7 @@ _RIGHTS: dict[Resource, tuple[str, ...]] = {
 
 
 def worker_connection(context: ServiceContext) -> Connection:
-    """Return how the worker gets into the cluster; on a secure one its user is made first, or given what it lacks."""
+    """Return how the worker connects to the cluster; on a secure one its user is made first, or given what it lacks."""
     if not context.secure:
         return context.connection
     admin = Admin(context.connection)

@@ -82,7 +82,7 @@ class ServiceContext:
         return Certificates(self.secrets).ensure_service(name, host)
 
     def login(self, name: ServiceName) -> Path:
-        """Return the file with the password of a service's login; made up once."""
+        """Return the file with the password of a service's login; generated once."""
         path = password_file(self.home, name)
         if not path.exists():
             write_password(path)

@@ -1,4 +1,4 @@
-"""Starting, stopping and looking at the services of a project, from a command."""
+"""Starting, stopping and inspecting the services of a project, for commands."""
 
 import os
 import time
@@ -46,7 +46,7 @@ class LocalServices:
         return {name: self.answering(name, settings) for name, settings in named.items()}
 
     def start(self, name: ServiceName, settings: AnyService) -> None:
-        """Put a service into the background, which is stopped first if it runs; `answering` waits for it."""
+        """Start a service in the background, after stopping it if it runs; `answering` waits for it."""
         state = self._settle(name, settings)
         # What can fail comes first, such as fetching a plugin that is misspelt: until then the service goes on.
         self._start(state, self._prepare(settings, state))
@@ -73,7 +73,7 @@ class LocalServices:
         _start_supervisor(folder, plan)
 
     def answering(self, name: ServiceName, settings: AnyService) -> ServiceAddress:
-        """Wait until something real went through a service that was started; return where it answers."""
+        """Wait until a started service has handled a real request; return its address."""
         address = local_services.local_service(self._context.home, name)
         self._context.on_progress(f"waiting until {name} answers")
         self._wait(name, service_of(settings), address)
@@ -98,7 +98,7 @@ class LocalServices:
         wait_until(answered, timeout_s=_READY_S, waiting_for=f"waiting for {name}", fix=fix)
 
     def _settle(self, name: ServiceName, settings: AnyService) -> ServiceState:
-        """Work out where a service listens; raise if it cannot."""
+        """Work out where a service listens; raise if it cannot listen there."""
         context = self._context
         if not settings.is_local and not context.secure:
             raise BadInput(
@@ -142,7 +142,7 @@ def _acts_for_somebody(settings: AnyService, context: ServiceContext) -> bool:
 
 
 def is_running(home: Path, name: ServiceName) -> bool:
-    """Return whether somebody looks after a service."""
+    """Return whether a service has a supervisor."""
     return status.supervisor_of(local_services.folder_of(home, name)) is not None
 
 

@@ -1,4 +1,4 @@
-"""Handing a request on to the program behind the front, and its answer back."""
+"""Forwarding a request to the program behind the front, and its answer back."""
 
 import httpx
 from starlette.requests import Request

@@ -1,6 +1,6 @@
-"""What clients meet where a program alone would not do: TLS, a login, and answers adapted for them.
+"""The reverse proxy of services that need more than their program offers: TLS, a login, adapted answers.
 
-It runs beside the program that it stands in front of, and hands requests on to it over the loopback.
+It runs beside that program, and forwards requests to it over the loopback.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ _FILE = "front.json"
 
 
 class FrontOptions(BaseModel, frozen=True, extra="forbid"):
-    """Where the front listens and what it stands in front of."""
+    """Where the front listens, and where it forwards to."""
 
     host: str = Field(description="Address to listen on.")
     port: int = Field(description="Port to listen on.")

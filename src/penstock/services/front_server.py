@@ -1,7 +1,7 @@
-"""The front as a process: it takes requests, asks for the login, hands them on, and adapts the answers.
+"""The front as a process: it accepts requests, checks the login, forwards them, and adapts the answers.
 
 Where nobody has to log in it answers only to names of this machine: otherwise a page in a browser could have its own
-name lead here, and change schemas. What a page of another site sends is refused in any case.
+name lead here, and change schemas. Requests from pages of other sites are always refused.
 """
 
 import base64
@@ -88,7 +88,7 @@ class Front:
     def _of_another_site(self, request: Request) -> str | None:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._options.asks_login and not is_loopback(host_name(host)):
-            return "without a login only names of this machine are answered"
+            return "without a login only requests to a name of this machine are answered"
         if origin is not None and origin.partition("://")[2] != host:
             return "the request comes from a page of another site"
         return None
@@ -103,11 +103,11 @@ class Front:
 class _ToOwnProgram(httpx.AsyncHTTPTransport):
     """Hands on to a program of this user alone: while that starts or is away, anybody on the machine can have its port.
 
-    They would be told the login, and what clients send.
+    They would get the login, and what clients send.
     """
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Hand a request on, or say that nobody answers."""
+        """Forward a request, or answer that the program is unavailable."""
         try:
             require_own_listener(str(request.url))
         except ConnectionRefusedError as error:

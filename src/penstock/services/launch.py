@@ -1,4 +1,4 @@
-"""What a service consists of: programs that run together, and the file that tells their supervisor so."""
+"""What a service consists of: programs that run together, and the file that describes them to their supervisor."""
 
 import os
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def load(folder: Path) -> Launch | None:
 
 
 def left_behind(folder: Path) -> list[psutil.Process]:
-    """Return the service's processes that run; after a kill of their supervisor nobody looks after them.
+    """Return the service's processes that run; after a kill of their supervisor they run unsupervised.
 
     A process is known by its whole command line, which names files of this service, and has to be this user's.
     """

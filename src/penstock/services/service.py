@@ -1,4 +1,4 @@
-"""The contract of a service: what it is made of, and how it shows that it works."""
+"""The contract of a service: what it consists of, and how it shows that it works."""
 
 from typing import Protocol
 
@@ -17,4 +17,4 @@ class Service(Protocol):
         """Fetch what it needs and write its files; return what to start. Nothing runs yet."""
 
     def probe(self, context: ServiceContext, address: ServiceAddress) -> None:
-        """Let something real go through it; raise a `Transient` error until that works."""
+        """Send a real request through it; raise a `Transient` error until that works."""

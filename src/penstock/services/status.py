@@ -1,4 +1,4 @@
-"""What a service is doing, as its supervisor says."""
+"""A service's state, as reported by its supervisor."""
 
 import time
 from pathlib import Path
@@ -56,7 +56,7 @@ def saved(folder: Path) -> ServiceStatus:
 
 
 def load(folder: Path) -> ServiceStatus:
-    """Return a service's state; one whose supervisor was killed goes on, unsupervised, or is gone as well."""
+    """Return a service's state; one whose supervisor was killed runs unsupervised, or has ended as well."""
     supervised = supervisor_of(folder) is not None
     status = saved(folder)
     if supervised or status.state == "stopped":

@@ -41,7 +41,7 @@ class _Running:
 
 
 class Supervisor:
-    """Runs the programs of one service until it is told to stop."""
+    """Runs the programs of one service until it is stopped."""
 
     def __init__(self, folder: Path, programs: tuple[Program, ...]) -> None:
         self._folder = folder

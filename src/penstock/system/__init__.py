@@ -1,1 +1,1 @@
-"""The whole system of a project: what it consists of, in which order it comes up, and what differs from what runs."""
+"""The whole system of a project: its parts, the order in which they start, and how they differ from what is running."""

@@ -11,8 +11,8 @@ def in_order(
 ) -> list[str]:
     """Return the wanted parts, all of them if none are named, and what they need, each behind what it needs.
 
-    Otherwise the order is that of `needs`. Raise `NotFound` for a name that is no part, which may be meant to be one of
-    `also`, and `BadInput` for a circle.
+    Otherwise the order is that of `needs`. Raise `NotFound` for an unknown part, which may be a typo for one of `also`,
+    and `BadInput` for a cycle.
     """
     names = list(needs) if wanted is None else list(wanted)
     for name in names:

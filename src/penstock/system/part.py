@@ -1,4 +1,4 @@
-"""The contract of a part: whatever `penstock up` starts beside Kafka, and what stands in the project file for it."""
+"""The contract of a part: whatever `penstock up` starts beside Kafka, and what the project file says of it."""
 
 from typing import Literal, Protocol
 
@@ -23,19 +23,19 @@ class Part(Protocol):
         """Return the names of the parts that have to be ready before it is started."""
 
     def digest(self) -> str:
-        """Return another text when it would be started in another way; the same as long as nothing differs."""
+        """Return a digest that differs if and only if it would be started differently."""
 
     def is_running(self) -> bool:
-        """Return whether it runs, or somebody is about to start it again."""
+        """Return whether it runs, or is about to be restarted."""
 
     def start(self) -> None:
-        """Put it into the background; raise if that cannot be done. It does not run yet."""
+        """Start it in the background; raise if that is not possible. Called only if it does not run."""
 
     def wait(self) -> str:
-        """Wait until something real went through it; return the line that says so. Raise if it does not come up."""
+        """Wait until it has handled a real request; return a line about it. Raise if it does not come up."""
 
     def stop(self) -> None:
-        """End it; what it has written stays."""
+        """Stop it; what it has written stays."""
 
 
 class Step(BaseModel, frozen=True):

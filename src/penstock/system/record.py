@@ -47,7 +47,7 @@ def load(home: Path) -> Record:
 
 @contextmanager
 def changing(home: Path) -> Iterator[Record]:
-    """Lend the record to one command at a time, and write it changed; a crash leaves the old one or the new one."""
+    """Give one command at a time the record to change, and save it; a crash leaves the old or the new one."""
     make_private(home)
     with locked(home / _LOCK):
         known = load(home)

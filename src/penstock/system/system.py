@@ -28,7 +28,7 @@ class Outcome(BaseModel):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    ready: list[str] = Field(default_factory=list, description="Parts that something real went through.")
+    ready: list[str] = Field(default_factory=list, description="Parts that have handled a real request.")
     failed: dict[str, PenstockError] = Field(default_factory=dict, description="Why others are not.")
 
 
@@ -80,11 +80,11 @@ class System:
         return steps
 
     def _leftovers(self, known: record.Record) -> list[Part]:
-        """Return the parts that were started from the file and are no more in it."""
+        """Return the parts that were started from the file and are no longer in it."""
         return [self._make.recorded(name, each.kind) for name, each in known.parts.items() if name not in self.parts]
 
     def carry_out(self, steps: Iterable[Step], on_progress: OnProgress) -> Outcome:
-        """Do what a plan says; a part that does not come up keeps only those from starting that need it."""
+        """Do what a plan says; a part that fails to start keeps only the parts that need it from starting."""
         work = _Work(self.parts, on_progress, self._note)
         for step in steps:
             if step.action == "stop":

@@ -93,7 +93,7 @@ def parse(text: str) -> Address:
 
 def _fix_for_options(scheme: str) -> str:
     if scheme == "kafka":
-        return "Name the login in penstock.yaml or by PENSTOCK_SECURITY_TYPE and its fellows"
+        return "Name the login in penstock.yaml or by the variables PENSTOCK_SECURITY_*"
     return "It takes password=env:NAME or file:PATH, and tls=system or the file of a CA"
 
 

@@ -3,8 +3,7 @@
 Guarantees. A message that was sent without an error is in the topic, on every replica that Kafka counts. Messages of
 one key are in one partition, in order.
 
-- A consumer dies: what it had not acknowledged comes again, to another member, once Kafka has missed it for the
-  session timeout (45 s). Nothing is lost.
+- A consumer dies: what it had not acknowledged is delivered again, to another member, after the session timeout (45 s).
 - The server dies: nothing that was accepted is lost while a replica is left. What was being sent when it died is
   waited for, 30 s; after that it may be there or not, and sending it again may double it.
 

@@ -212,7 +212,7 @@ class _Publisher:
         return self._unrouted
 
     def close(self) -> None:
-        """Say goodbye if the connection still stands, and let go of the sockets in any case."""
+        """Say goodbye if the connection is still open, and let go of the sockets in any case."""
         self._failure = None
         try:
             if self._connection.is_open:
@@ -287,7 +287,7 @@ class QueueSubscription:
         return [self._arrived.popleft() for _ in range(min(max_messages, len(self._arrived)))]
 
     def _raise_if_cancelled(self) -> None:
-        """Say that nothing will come any more: RabbitMQ says it to a consumer once, and then keeps silent."""
+        """Raise if the consumer was cancelled: RabbitMQ says that only once."""
         if self._cancelled:
             self.close()
             raise BrokerUnavailable(
@@ -298,7 +298,7 @@ class QueueSubscription:
             )
 
     def acknowledge(self, messages: Sequence[Incoming]) -> None:
-        """Let the queue forget them, in one step when they are the oldest ones that were handed out."""
+        """Acknowledge them, in one step if they are the oldest ones that were delivered."""
         fresh = [] if self._connection is None else [each for each in messages if each.receipt[0] == self._number]
         self._forget({message.receipt[1] for message in fresh})
         if len(fresh) < len(messages):

@@ -52,7 +52,7 @@ def parameters(address: Address) -> pika.ConnectionParameters:
 
 
 def translated(error: BaseException, address: Address, doing: str) -> PenstockError:
-    """Return what a failure means: nobody answers, or RabbitMQ refuses this user, or this."""
+    """Return what a failure means: nobody answers, or RabbitMQ refuses this user or operation."""
     where = f"RabbitMQ at {address.server}"
     causes = _causes(error)
     if any(isinstance(cause, _DENIED) for cause in causes):

@@ -1,4 +1,4 @@
-"""The way into Redis, for both transports that use it, and its errors as ours."""
+"""Connecting to Redis, for both transports that use it, and its errors as ours."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

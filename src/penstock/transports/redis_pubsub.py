@@ -1,4 +1,4 @@
-"""Redis Pub/Sub: a message reaches whoever is subscribed at that moment, and nobody else.
+"""Redis Pub/Sub: a message reaches only those who are subscribed at that moment.
 
 Guarantees. At most once. Subscribers hear messages in the order in which one sender sent them.
 
@@ -29,7 +29,7 @@ class RedisPubSub:
         self._client = connect(address)
 
     def send(self, messages: Sequence[Outgoing]) -> None:
-        """Return when Redis has passed all of them on to whoever listens, which may be nobody."""
+        """Return when Redis has passed all of them on to its subscribers, of which there may be none."""
         for start in range(0, len(messages), _CHUNK):
             with translated(self._address, "publishing"), self._client.pipeline(transaction=False) as pipeline:
                 for message in messages[start : start + _CHUNK]:
@@ -37,7 +37,7 @@ class RedisPubSub:
                 pipeline.execute()
 
     def subscribe(self, topic: str, group: str) -> "PubSubSubscription":  # noqa: ARG002 - there are no groups
-        """Listen from now on; the group means nothing here."""
+        """Listen from now on; the group has no effect."""
         return PubSubSubscription(self._address, topic)
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class RedisPubSub:
 
 
 class PubSubSubscription:
-    """A listener. When it is back after an outage, what was said meanwhile is lost."""
+    """A listener. When it is back after an outage, messages sent meanwhile are lost."""
 
     def __init__(self, address: Address, topic: str) -> None:
         self._address = address

@@ -9,7 +9,7 @@ SYSTEM = "system"
 
 
 def tls_context(address: Address) -> ssl.SSLContext | None:
-    """Trust whom the address names; None for one without TLS."""
+    """Return a context that trusts the CA of the address; None for an address without TLS."""
     if address.tls is None:
         return None
     try:
@@ -21,7 +21,7 @@ def tls_context(address: Address) -> ssl.SSLContext | None:
 
 
 def tls_refusal(doing: str, where: str, error: BaseException) -> PenstockError | None:
-    """Return what TLS does not like; None if it is not TLS that failed."""
+    """Return why TLS failed; None if something else did."""
     text = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return Refused(f"{doing}: the certificate of {where} is not to be trusted", fix="Check what ?tls= points to")

@@ -1,4 +1,4 @@
-"""What every transport can do: send messages to a topic, and hand them to the members of a group.
+"""The contract of transports: send messages to a topic, and deliver them to the members of a group.
 
 One interface for servers that promise different things. Each transport's docstring says what is lost when a consumer
 dies and when the server dies; none promises more than its server does.
@@ -28,7 +28,7 @@ class Incoming:
 
 
 class Subscription(Protocol):
-    """One member of a group. For one thread at a time."""
+    """One member of a group. Not thread-safe."""
 
     def receive(self, max_messages: int, timeout_s: float) -> list[Incoming]:
         """Return what is there as soon as something is, at most `max_messages`; nothing after `timeout_s`.
@@ -37,7 +37,7 @@ class Subscription(Protocol):
         """
 
     def acknowledge(self, messages: Sequence[Incoming]) -> None:
-        """Say that these are dealt with, so that they do not come again.
+        """Confirm that these were handled, so that they do not come again.
 
         Raises `OwnershipLost` for messages that the server has taken back already: they come again.
         """
@@ -47,7 +47,7 @@ class Subscription(Protocol):
 
 
 class Transport(Protocol):
-    """A connection to a server. For one thread at a time."""
+    """A connection to a server. Not thread-safe."""
 
     def send(self, messages: Sequence[Outgoing]) -> None:
         """Return when the server has accepted all of them, as far as this transport can know.
@@ -60,4 +60,4 @@ class Transport(Protocol):
         """Join a group. A new group begins with the oldest message that the server still has for it."""
 
     def close(self) -> None:
-        """Let go of the server; subscriptions are closed on their own."""
+        """Close the connection; subscriptions are closed separately."""

@@ -53,7 +53,7 @@ def test_without_a_certificate_there_is_one_line_about_it(strict: RegistryStub, 
     with pytest.raises(Refused, match="do not agree on TLS") as told:
         RegistryClient(Registry(url=strict.url, ca_file=files.ca_pem)).subjects()
 
-    assert "Look at `ca_file` and at `certificate_file`" == told.value.fix
+    assert "Check `ca_file` and `certificate_file`" == told.value.fix
     assert [] == strict.asked
 
 

@@ -1,4 +1,4 @@
-"""How a client proves who it is: one file per mechanism, one union for all of them."""
+"""How clients authenticate: one file per mechanism, one union for all of them."""
 
 from typing import Annotated
 

@@ -8,7 +8,7 @@ from penstock.secret import PathFromFile
 
 
 class TlsTrust(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
-    """Whom the client trusts; shared by every mechanism that runs over TLS.
+    """Which CA the client trusts; shared by every mechanism that runs over TLS.
 
     Certificates and host names are always verified: there is no switch to turn that off.
     """
