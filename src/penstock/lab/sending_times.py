@@ -24,7 +24,7 @@ class _CallTimes(TypedDict):
 
 
 def call_times(calls_s: Sequence[float]) -> _CallTimes:
-    """Return what `SendingTimes` says of calls that took so many seconds each; zeros if there was none."""
+    """Return what `SendingTimes` says of calls that took this many seconds each; zeros if there was none."""
     milliseconds = sorted(1000 * each for each in calls_s) or [0.0]
     return {
         "p50_ms": round(statistics.median(milliseconds), 3),

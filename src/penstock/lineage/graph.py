@@ -20,7 +20,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """That data went from one node to another."""
+    """Data flow from one node to another."""
 
     source: str
     target: str

@@ -32,14 +32,14 @@ def written(kind: str, name: str) -> str:
 
 
 class DatasetKey(NamedTuple):
-    """A table, topic or folder. The name is lower case; how it was spelt stands in `facts.Dataset`."""
+    """A table, topic or folder. The name is lower case; how it was spelt is in `facts.Dataset`."""
 
     location: LocationKey
     name: str
 
 
 class JobKey(NamedTuple):
-    """A program that runs again and again. The name is lower case; how it was spelt stands in `facts.Job`."""
+    """A program that runs again and again. The name is lower case; how it was spelt is in `facts.Job`."""
 
     location: LocationKey
     name: str

@@ -51,7 +51,7 @@ class Questions(Protocol):
     """Whom the commands ask."""
 
     def lineage(self, query: AnyLineageQuery) -> Lineage:
-        """Return where something comes from, and what comes of it."""
+        """Return where something comes from, and what is made from it."""
 
     def locations(self, query: LocationsQuery) -> Page[LocationDetailed]:
         """Return a page of locations."""
@@ -94,7 +94,7 @@ class Service:
         self._opener = urllib.request.build_opener(*around)
 
     def lineage(self, query: AnyLineageQuery) -> Lineage:
-        """Return where something comes from, and what comes of it."""
+        """Return where something comes from, and what is made from it."""
         return self._get(f"{_PATHS[type(query)]}/lineage", query, Lineage)
 
     def locations(self, query: LocationsQuery) -> Page[LocationDetailed]:
@@ -173,7 +173,7 @@ class Store:
         self._connection = connection
 
     def lineage(self, query: AnyLineageQuery) -> Lineage:
-        """Return where something comes from, and what comes of it."""
+        """Return where something comes from, and what is made from it."""
         from penstock.lineage.query.lineage import lineage
         from penstock.lineage.query.walk import Start
         from penstock.lineage.query.window import Window

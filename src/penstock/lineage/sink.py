@@ -36,7 +36,7 @@ class Lineage(StoreAddress, SinkModel, frozen=True):
         return Target("table", f"{server.host}:{server.port}/{server.database}/{self.schema_name}.run")
 
     def problems(self, pipeline: PipelineView) -> Iterator[Problem]:
-        """Return what lets a stranger read along, and a file with partitions."""
+        """Return what lets a stranger read the rows, and partitions for an SQLite file."""
         server = self.server
         if server is not None and not server.is_local and server.sslmode in {"disable", "require"}:
             text = "the server's certificate is not checked, so any server could get the rows: use `verify-full`"

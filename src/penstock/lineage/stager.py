@@ -22,7 +22,7 @@ EVENT = "event"
 
 @dataclass(frozen=True)
 class LineageStagerFactory:
-    """Opens a stager for each offset range. Travels to the tasks."""
+    """Opens a stager for each offset range. It is sent to the tasks."""
 
     folder: Path
     as_columns: bool = False

@@ -50,7 +50,7 @@ from penstock.pipeline.spec import PipelineSpec
 TOPIC, _QUIET_TOPIC = "input.runs", "input.single"
 _PARTITIONS, _CORES = 4, 2
 _SINGLE_SHARE = 20
-"""Of so many events one is written by itself: that takes long enough."""
+"""Of this many events one is written by itself: that takes long enough."""
 _MOST_SINGLE = 5_000
 _DELAYS = 10
 _PATIENCE_S = 120
@@ -147,7 +147,7 @@ def spark_session(home: Path) -> Iterator[Any]:
 
 
 def store_keys(postgres: RunningPostgres) -> dict[str, Any]:
-    """Make an empty database; return how a sink is told where it is."""
+    """Make an empty database; return the settings by which a sink finds it."""
     server = postgres.database("bench")
     address = f"postgresql://{server.user}@{server.host}:{server.port}/{server.database}"
     return {"store": address, "password": f"file:{postgres.password_file}", "sslmode": "disable"}

@@ -84,7 +84,7 @@ class _Contender:
     """Reads a topic into a folder; gives the seconds if they are not those of the call."""
     check: Callable[[str, Path], None]
     topics: str = ""
-    """What stands behind the names of the topics that it reads."""
+    """What follows the names of the topics that it reads."""
     seconds: list[float] = field(default_factory=list)
     driver_bytes: int | None = None
 
@@ -151,7 +151,7 @@ class Bench:
         expect: list[dict[str, str]],
         decode: dict[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Return our pipeline as it stands in a file."""
+        """Return our pipeline as it is written in a file."""
         return {
             "name": folder.name,
             "source": {"topics": [topic]},

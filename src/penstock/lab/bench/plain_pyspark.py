@@ -1,4 +1,4 @@
-"""The same work in plain PySpark, as Spark's and Delta's guides show it; malformed events are left out without a word.
+"""The same work in plain PySpark, as Spark's and Delta's guides show it; malformed events are left out silently.
 
 Run as a program it is what a user would put into cron: it imports nothing of Penstock's.
 """

@@ -47,7 +47,7 @@ class ThrowawayServer(ABC):
 
     @property
     def password_file(self) -> Path:
-        """The file that the password stands in, for a `file:` reference."""
+        """The file that the password is in, for a `file:` reference."""
         return self._folder / "password"
 
     @property
@@ -57,7 +57,7 @@ class ThrowawayServer(ABC):
 
     @property
     def _login(self) -> str:
-        """What stands behind the question mark of its address."""
+        """What follows the question mark of its address."""
         return f"password=file:{self.password_file}" + (f"&tls={self.ca}" if self.ca is not None else "")
 
     @property

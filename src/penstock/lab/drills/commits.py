@@ -40,7 +40,7 @@ def run(stage: Stage) -> None:
         stage,
         topic,
         "Manual commit after each batch of 20, crash in the middle of the third",
-        "the batch at hand is processed again; none is lost",
+        "the current batch is processed again; none is lost",
         commit="after",
         max_events=20,
         hold_after=50,

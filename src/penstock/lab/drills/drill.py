@@ -196,7 +196,7 @@ class Stage:
         return {member.client_id: member.partitions for member in found.members} if found else None
 
     def wait_for_shares(self, group: str, sizes: Sequence[int], *, timeout_s: float = 30.0) -> dict[str, list[str]]:
-        """Wait until the group is settled and its members own so many partitions each, in any order."""
+        """Wait until the group is settled and its members own this many partitions each, in any order."""
 
         def look() -> dict[str, list[str]] | None:
             shares = self.shares(group)

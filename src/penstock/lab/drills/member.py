@@ -27,7 +27,7 @@ class MemberTask(BaseModel, frozen=True, extra="forbid"):
     )
     output: str | None = Field(None, description="Topic to write to.")
     max_events: int = Field(20, ge=1, description="Records a batch.")
-    hold_after: int | None = Field(None, ge=1, description="After so many records stand still, to be killed there.")
+    hold_after: int | None = Field(None, ge=1, description="After this many records stand still, to be killed there.")
     instance_id: str | None = Field(None, description="Static membership: a restart takes the place of the dead one.")
 
 
@@ -81,7 +81,7 @@ class Member:
         self._hang_up()
 
     def leave(self) -> None:
-        """Let it finish the batch at hand, leave the group and end."""
+        """Let it finish the current batch, leave the group and end."""
         self._hang_up()
         try:
             self._process.wait(_LEAVE_S)

@@ -63,7 +63,7 @@ class Arena:
 
     @property
     def connection(self) -> Connection:
-        """The way into the cluster."""
+        """The connection to the cluster."""
         return self.cluster.connection()
 
     @property
@@ -170,7 +170,7 @@ def open_arena(folder: Path, jar_folder: Path, step: Step, *, nodes: int = 1) ->
 
 
 def _worker_folder() -> Path:
-    """Return the folder that holds `combat.yaml` and its fellows."""
+    """Return the folder that holds `combat.yaml` and the other pipeline files."""
     return examples_folder() / "superhero"
 
 

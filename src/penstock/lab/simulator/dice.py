@@ -44,7 +44,7 @@ class Dice:
         return things[self.below(len(things))]
 
     def sample(self, things: Sequence[T], count: int) -> list[T]:
-        """Choose so many different ones, in the order in which they were drawn."""
+        """Choose this many different ones, in the order in which they were drawn."""
         drawn: list[T] = []
         while len(drawn) < count:
             # Drawn again rather than taken out: copying a long list costs more than a second throw.

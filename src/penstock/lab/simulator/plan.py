@@ -24,7 +24,7 @@ def user_name(number: int) -> str:
 
 
 def plan(players: int, games: int, seed: int, *, first: int = 0) -> Iterator[PlannedGame]:
-    """Return so many games of 2 to 6 of these players; the same arguments give the same games."""
+    """Return this many games of 2 to 6 of these players; the same arguments give the same games."""
     name = f"{seed}/{first}/{players}"
     dice = Dice.named(f"plan/{name}")
     users = [user_name(number) for number in range(first, first + players)]

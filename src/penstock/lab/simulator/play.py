@@ -165,7 +165,7 @@ async def endless_crowd(server: str, numbers: range, bots: BotOptions, *, seed: 
 async def open_crowd(
     server: str, numbers: range, games_each: int, bots: BotOptions, *, seed: int, show: Show
 ) -> Outcomes:
-    """Let each of these users play so many games with whoever comes, also from other processes."""
+    """Let each of these users play this many games with whoever comes, also from other processes."""
     outcomes: Outcomes = Counter()
 
     async def play(user: str) -> None:

@@ -1,4 +1,4 @@
-"""The simulator's way out: events by the logging transport, records of full speed straight into the producer."""
+"""Sending what the simulator makes: events by the logging transport, records at full speed by the producer."""
 
 import logging
 import time

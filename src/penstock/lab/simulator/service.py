@@ -1,4 +1,4 @@
-"""A server as a process: store, lobby, sockets, events and truth, until it is told to stop."""
+"""A game server as a process: store, lobby, sockets, events and truth, until it is stopped."""
 
 import asyncio
 import signal

@@ -29,7 +29,7 @@ def make_app(service: Service) -> FastAPI:
     app = FastAPI(
         title="Penstock lineage",
         version=version("penstock"),
-        description="Where data come from, and what comes of them.",
+        description="Where data come from, and what is made from them.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do."""
+"""Who makes a request, and what they may do."""
 
 import datetime
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Errors as clients get them: `{"error": {"code", "message", "details"}}`. What went wrong inside is never told."""
+"""Errors as clients get them: `{"error": {"code", "message", "details"}}`. Internal details are never shown."""
 
 import logging
 from collections.abc import Mapping

@@ -30,9 +30,10 @@ _HEADERS = [
 
 
 class Guard:
-    """The outermost layer. Without sign-in it answers only to names of this machine.
+    """The outermost layer.
 
-    Otherwise a page in a browser could have its own name lead to this machine, and read what its user may read.
+    Without sign-in it answers only to names of this machine. Otherwise a page in a browser could have its own name
+    resolve to this machine, and read what its user may read (DNS rebinding).
     """
 
     def __init__(self, app: _App, requests: Requests, *, only_loopback: bool) -> None:
@@ -81,7 +82,9 @@ class Guard:
 
     def _refusal(self, headers: dict[bytes, bytes]) -> Any:
         if self._only_loopback and not is_loopback(host_name(headers.get(b"host", b"").decode("latin-1"))):
-            return answer(HTTPStatus.FORBIDDEN, "forbidden", "Without sign-in only this machine is answered")
+            return answer(
+                HTTPStatus.FORBIDDEN, "forbidden", "Without sign-in only requests from this machine are answered"
+            )
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > MOST_BODY_BYTES:
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE

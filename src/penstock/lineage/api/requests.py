@@ -1,4 +1,4 @@
-"""How many requests there were, and how long they took, as Prometheus asks for it."""
+"""Metrics of requests for Prometheus: how many there were, and how long they took."""
 
 import threading
 from collections import defaultdict

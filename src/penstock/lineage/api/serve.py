@@ -28,7 +28,7 @@ class ServeOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    host: str = Field(description="Address to listen on; other than the loopback it takes a sign-in.")
+    host: str = Field(description="Address to listen on; any address but the loopback requires sign-in.")
     port: int = Field(description="Port to listen on; 0 takes a free one.")
     sign_in: bool = Field(description="Whether people and programs have to show who they are.")
     oidc_file: Path | None = Field(description="Settings of an OpenID provider, by which people sign in.")

@@ -69,7 +69,7 @@ def read(
 ) -> None:
     """Sort facets into those that are understood and all others, which stay as they came.
 
-    What stands in `known` already is not read again.
+    What is in `known` already is not read again.
     """
     if not found:
         return

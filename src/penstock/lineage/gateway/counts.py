@@ -1,4 +1,4 @@
-"""What the gateway has done, as Prometheus asks for it."""
+"""The gateway's metrics for Prometheus."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -77,7 +77,7 @@ class _Waiting:
 
 
 class Delivery:
-    """All requests' way into one Kafka. `close` when no request is left."""
+    """Sends the records of all requests to one Kafka. `close` when no request is left."""
 
     def __init__(self, connection: Connection, limits: GatewayLimits) -> None:
         self._connection = connection

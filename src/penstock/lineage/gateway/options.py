@@ -38,7 +38,7 @@ class GatewayLimits(BaseModel, frozen=True, extra="forbid"):
 class GatewayOptions(BaseModel, frozen=True, extra="forbid"):
     """One gateway."""
 
-    host: str = Field("127.0.0.1", description="Address to listen on; other than the loopback it takes a token.")
+    host: str = Field("127.0.0.1", description="Address to listen on; any address but the loopback requires a token.")
     port: int = Field(8002, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
     token: Secret | None = Field(None, description="What clients have to show as `Authorization: Bearer TOKEN`.")
     topic: str = Field(LINEAGE_TOPIC, description="Topic of OpenLineage events; made if Kafka has none.")

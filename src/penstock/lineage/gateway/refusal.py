@@ -44,7 +44,7 @@ class Refusal(Exception):
 
 
 def invalid(message: str, *location: str | int, code: str = "value_error") -> Refusal:
-    """Refuse a body for what stands at one place of it."""
+    """Refuse a body for what is at one place in it."""
     detail = {"location": ["body", *location], "message": message, "code": code}
     where = "".join(f" {part}" for part in location if isinstance(part, int))
     return Refusal(422, f"Event{where}: {message}" if where else message, details=[detail])

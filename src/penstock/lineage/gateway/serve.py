@@ -1,4 +1,4 @@
-"""Running a gateway until it is told to end; by then everybody whose request it had taken has an answer."""
+"""Serving a gateway until it is stopped; by then every accepted request has been answered."""
 
 from collections.abc import Callable
 from contextlib import suppress

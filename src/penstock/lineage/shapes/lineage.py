@@ -129,7 +129,7 @@ class LineageNodes(Shape):
 
 
 class Lineage(Shape):
-    """Where something comes from, and what comes of it."""
+    """Where something comes from, and what is made from it."""
 
     relations: LineageRelations = Field(default_factory=LineageRelations, description="The edges.")
     nodes: LineageNodes = Field(default_factory=LineageNodes, description="The nodes.")

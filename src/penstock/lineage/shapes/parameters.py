@@ -123,7 +123,7 @@ class RunsQuery(Paging, _WithWindow):
     job_id: Numbers = Field(default_factory=list, description="Only those of these jobs; needs `since`.")
     job_type: Texts = Field(default_factory=list, description="Only those of jobs of these types.")
     job_location_id: Numbers = Field(default_factory=list, description="Only those of jobs in these locations.")
-    status: list[Status] = Field(default_factory=list, max_length=5, description="Only those that are so far.")
+    status: list[Status] = Field(default_factory=list, max_length=5, description="Only those that are in this state.")
     started_by_user: Texts = Field(default_factory=list, description="Only those that these users started.")
     started_since: Moment | None = Field(default=None, description="Started at this time or later.")
     started_until: Moment | None = Field(default=None, description="Started at this time or earlier.")
@@ -163,7 +163,7 @@ class LineageQuery(_WithWindow):
 
     since: Moment = Field(description="What happened at this time or later.")
     until: Moment | None = Field(default=None, description="What happened at this time or earlier; now, if left out.")
-    direction: Direction = Field(default="BOTH", description="Where it comes from, what comes of it, or both.")
+    direction: Direction = Field(default="BOTH", description="What it is made from, what is made from it, or both.")
     depth: int = Field(default=1, ge=1, le=10, description="How many steps, from a dataset to a reader or back.")
     include_column_lineage: bool = Field(default=False, description="Whether to include columns.")
 

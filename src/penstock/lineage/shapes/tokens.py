@@ -25,7 +25,7 @@ class PersonalToken(Shape):
 
     id: UUID = Field(description="Id of the token.")
     name: str = Field(description="What its user calls it.")
-    scopes: list[Scope] = Field(description="What it is good for.")
+    scopes: list[Scope] = Field(description="What it may be used for.")
     since: datetime.date = Field(description="The day on which it was made.")
     until: datetime.date = Field(description="The last day on which it is good.")
 
@@ -51,7 +51,7 @@ class PersonalTokenCreateRequest(Shape):
     name: StoredText = Field(min_length=1, max_length=64, description="A name for it.")
     until: FutureDate | None = Field(default=None, description=_LAST_DAY)
     scopes: list[Scope] = Field(
-        default=["all:read", "all:write"], min_length=1, max_length=2, description="What it is good for."
+        default=["all:read", "all:write"], min_length=1, max_length=2, description="What it may be used for."
     )
 
 

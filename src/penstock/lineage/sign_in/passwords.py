@@ -95,7 +95,7 @@ class UsersFile:
         return sorted(self._read())
 
     def account(self, name: str) -> str | None:
-        """Return what tells a user from others who had the name before; None if there is no such user."""
+        """Return what distinguishes a user from earlier ones of the same name; None if there is no such user."""
         kept = self._read().get(name)
         return None if kept is None else _account(kept)
 

@@ -71,8 +71,8 @@ def open_engine(address: StoreAddress, *, pool_size: int = 5) -> Engine:
 def writing(engine: Engine) -> Iterator[Connection]:
     """Yield a connection that is committed at the end, for whoever reads something first and then writes.
 
-    SQLite would refuse that at once if another had written in between, however long it may wait. So the file is
-    locked from the beginning.
+    SQLite would refuse that at once if another had written in between, however long it may wait. So the file is locked
+    from the beginning.
     """
     with engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
         yield connection
@@ -128,7 +128,7 @@ def explained(address: StoreAddress) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         raise SinkUnavailable(f"the lineage store {address} cannot be used: {error}") from None
     except sqlite3.DatabaseError as error:
-        raise Conflict(f"{address} is none of SQLite's files: {error}", safe="Nothing was written") from None
+        raise Conflict(f"{address} is not an SQLite file: {error}", safe="Nothing was written") from None
     except DBAPIError as error:
         with explained(address):
             raise error.orig or error from None

@@ -62,7 +62,7 @@ class LineageSink(Sink):
                 raise
 
     def reach(self) -> None:
-        """Log in, if it is a server; a file is made by `open`."""
+        """Log in, if it is a server; `open` creates a file."""
         server = self._address.server
         if server is not None:
             with explained(self._address):
@@ -103,7 +103,7 @@ class LineageSink(Sink):
         return *self._owner, source_partition.topic_id, source_partition.partition
 
     def stager(self) -> LineageStagerFactory:
-        """Return what tasks read events into facts with."""
+        """Return the stager of facts, which is sent to tasks."""
         return LineageStagerFactory(self._scratch, as_columns=self._address.server is not None)
 
     def commit(self) -> None:
@@ -137,7 +137,7 @@ class LineageSink(Sink):
         except PositionsMoved:
             if self._is_in_doubt:
                 # The server has worked off, after its positions were read, what it was sent before it went away.
-                raise BatchAborted(f"a commit to sink '{self.name}' that went unanswered has come through") from None
+                raise BatchAborted(f"a commit to sink '{self.name}' that went unanswered has succeeded") from None
             raise
 
     def _make_partitions(

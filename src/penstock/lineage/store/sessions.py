@@ -108,7 +108,7 @@ class PostgresSession:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the connection still stands."""
+        """Return whether the connection is still open."""
         return not self.connection.closed
 
     def begin(self) -> None:

@@ -2,7 +2,7 @@
 
 The catalogue (locations, datasets, jobs, schemas, users, tags) has ids that the database counts up, and stays. The
 history (`HISTORY`) has a `created_at`, by which PostgreSQL keeps it in partitions and `clean` removes it; its ids are
-UUIDs of any version. How what several events say is merged stands in `lineage/facts.py`.
+UUIDs of any version. How what several events say is merged is in `lineage/facts.py`.
 """
 
 from sqlalchemy import (

@@ -102,5 +102,5 @@ def test_a_file_that_is_no_store_is_named(address: StoreAddress) -> None:
     path.parent.mkdir(parents=True)
     path.write_text("no database, whatever its name says" * 100)
 
-    with pytest.raises(Conflict, match="is none of SQLite's files"):
+    with pytest.raises(Conflict, match="is not an SQLite file"):
         open_engine(address)

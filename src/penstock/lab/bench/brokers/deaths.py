@@ -136,7 +136,7 @@ class _Sender(threading.Thread):
             return
 
     def wait_until_accepted(self, count: int) -> None:
-        """Wait until the server has taken so many."""
+        """Wait until the server has taken this many."""
         while len(self.accepted) < count:
             if not self.is_alive():
                 raise BrokerUnavailable(f"{self._contender.name} accepted {len(self.accepted)} of {count} events")

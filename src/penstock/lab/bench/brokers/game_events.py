@@ -17,7 +17,7 @@ _NO_EVENT = itertools.count(-1, -1)
 
 
 class GameEvents:
-    """So many events of played games; numbers beyond that begin with the first event again, under a new number."""
+    """This many events of played games; numbers beyond that begin with the first event again, under a new number."""
 
     def __init__(self, count: int) -> None:
         bodies: list[tuple[str, bytes]] = []

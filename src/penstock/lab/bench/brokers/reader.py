@@ -30,7 +30,9 @@ class ReaderTask(BaseModel, frozen=True, extra="forbid"):
     report: Path = Field(description="File for what it got.")
     wake_up: bool = Field(default=False, description="Wait for a message that is not an event first.")
     batch: int = Field(_BATCH, ge=1, description="Events in hand at most; then they are acknowledged.")
-    hold_after: int | None = Field(None, ge=1, description="After so many stand still with more in hand, to be killed.")
+    hold_after: int | None = Field(
+        None, ge=1, description="After this many stand still with more in hand, to be killed."
+    )
     first_within_s: float = Field(60.0, gt=0, description="How long to wait for the first event.")
     silence_s: float = Field(10.0, gt=0, description="How long to wait for another one.")
 

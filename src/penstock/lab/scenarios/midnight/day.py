@@ -41,7 +41,7 @@ class Due:
 
 
 def events_of_day(events: int, seed: int) -> list[Due]:
-    """Return about so many events, as they are due. The same numbers give the same day."""
+    """Return about this many events, as they are due. The same numbers give the same day."""
     runs = max(1, round(events * _RUNS_PER_EVENT))
     last = _FIRST_DAY + datetime.timedelta(days=1)
     options = SeedOptions(start=_FIRST_DAY, end=last, min_runs=runs, max_runs=runs, seed=seed)

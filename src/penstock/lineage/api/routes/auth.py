@@ -122,13 +122,13 @@ def callback(
 
 @router.get("/logout", summary="End the session", status_code=HTTPStatus.NO_CONTENT, responses=_OTHERS)
 def logout(_sign_in: WithSignIn, _asker: AnyAsker, _: Annotated[Parameters, Query()]) -> Response:
-    """Take the browser's session away. A token that was copied elsewhere is good to its end."""
+    """Remove the browser's session. A copy of the token remains valid until it expires."""
     response = Response(status_code=HTTPStatus.NO_CONTENT)
     response.delete_cookie(SESSION_COOKIE)
     return response
 
 
 def _set_cookie(response: Response, provider: Provider, name: str, value: str, age_s: int) -> None:
-    """Set a cookie that no script reads, and that no other site's form or script sends along."""
+    """Set a cookie that scripts cannot read and that forms and scripts of other sites do not send."""
     is_https = provider.settings.redirect_url.startswith("https:")
     response.set_cookie(name, value, max_age=age_s, httponly=True, secure=is_https, samesite="lax")

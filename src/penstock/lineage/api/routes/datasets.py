@@ -25,5 +25,5 @@ def list_datasets(connection: Reading, query: Annotated[DatasetsQuery, Query()])
 
 @router.get("/lineage", summary="Lineage of a dataset", response_model=Lineage)
 def dataset_lineage(connection: Reading, query: Annotated[DatasetLineageQuery, Query()]) -> Response:
-    """Return where a dataset comes from, and what comes of it."""
+    """Return where a dataset comes from, and what is made from it."""
     return lineage_answer(connection, Start("DATASET", query.start_node_id), query.granularity, query)
