@@ -1,8 +1,8 @@
 """Penstock: Kafka events into tables, each exactly once, on Spark.
 
-Public is what `__all__` names here and in `penstock.kafka`, `penstock.kafka.security`, `penstock.logging`,
-`penstock.testing`, `penstock.transports` and `penstock.lab.simulator`. Most of it is imported when it is first asked
-for, so `import penstock` costs next to nothing, and loads neither Spark nor a Kafka client.
+The public names are those in `__all__` here and in `penstock.kafka`, `penstock.kafka.security`, `penstock.logging`,
+`penstock.testing`, `penstock.transports` and `penstock.lab.simulator`. Most are imported on first use, so `import
+penstock` costs next to nothing, and loads neither Spark nor a Kafka client.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -165,7 +165,7 @@ _MODULES = {"errors", "kafka", "logging", "testing", "transports"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for: most programs and commands need few of them, and start sooner."""
+    """Import a public name on first use: most programs and commands need few of them, and start sooner."""
     from importlib import import_module
 
     if name in _MODULES:

@@ -229,7 +229,7 @@ class PipelineHalted(Terminal):
 
 
 def interruption_in(error: BaseException) -> KeyboardInterrupt | None:
-    """Return the Ctrl-C, or whatever a signal's handler raised in its place, that an error stands for; None if none.
+    """Return the Ctrl-C, or whatever else a signal handler raised, that an error was caused by; None if there was none.
 
     confluent-kafka runs Python inside its calls. What a handler raises there comes out as a `SystemError`.
     """

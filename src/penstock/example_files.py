@@ -19,7 +19,7 @@ def examples_folder() -> Path:
 
 
 def example_pipelines() -> dict[str, Path]:
-    """Return the examples' pipeline files that need nothing beside them, by what stands in the folder of examples."""
+    """Return the examples' pipeline files that need nothing beside them, by their paths in the folder of examples."""
     found: dict[str, Path] = {}
     for folder in sorted(each for each in examples_folder().iterdir() if each.is_dir()):
         files = sorted(folder.glob("*.yaml"))

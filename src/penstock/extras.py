@@ -1,4 +1,4 @@
-"""What is installed only for those who ask for it, such as `pip install 'penstock[lab]'`."""
+"""Optional dependencies, installed by for instance `pip install 'penstock[lab]'`."""
 
 from importlib.util import find_spec
 from typing import Literal
@@ -20,7 +20,7 @@ Extra = Literal["console", "iceberg", "lab", "lineage", "metrics", "schemas", "s
 
 
 def require(extra: Extra, what: str) -> None:
-    """Raise `EnvironmentNotReady` unless an extra is installed whole: one line, which begins with what needs it."""
+    """Raise `EnvironmentNotReady` unless an extra is fully installed: one line, which begins with what needs it."""
     missing = [module for module in MODULES[extra] if find_spec(module) is None]
     if missing:
         raise EnvironmentNotReady(

@@ -1,4 +1,4 @@
-"""This Python, as Penstock starts it for work of its own.
+"""How Penstock starts this Python for its own processes.
 
 `python -m` looks for modules in the working folder first: whoever may write to that folder could plant a `pandas.py`
 there, and have it run as somebody else. A pipeline's own modules come from the folder of its file, and are put on the

@@ -1,4 +1,4 @@
-"""Serving HTTP until told to end: the address is known as soon as it answers, and no client keeps others out."""
+"""Serving HTTP until it is stopped: the address is known as soon as it answers, and no client keeps others out."""
 
 import asyncio
 import errno
@@ -20,7 +20,7 @@ HEAD_S = 10.0
 BODY_S = 60.0
 """Seconds for its body; a service may answer sooner that it takes too long."""
 _SHARE = 2
-"""One address has one connection of so many."""
+"""One address may have one of this many connections."""
 
 
 class BoundedConnection(H11Protocol):

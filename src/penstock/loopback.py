@@ -16,7 +16,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_name(server: str) -> str:
-    """Return the name in HOST:PORT, as in a Host header; an IPv6 address stands in brackets there."""
+    """Return the name in HOST:PORT, as in a Host header; an IPv6 address is in brackets there."""
     if server.startswith("["):
         return server[1:].partition("]")[0]
     return server.rpartition(":")[0] or server

@@ -71,7 +71,7 @@ def _size(value: Any, info: ValidationInfo) -> Any:
 
 
 def _in_a_file(kind: str, example: str) -> WithJsonSchema:
-    """Describe to editors what stands in a file: a number with its unit."""
+    """Describe to editors what is written in a file: a number with its unit."""
     written = {"type": "string", "pattern": r"^\s*(\d+(\.\d+)?\s*[A-Za-z]+|[A-Za-z]+|-1)\s*$", "examples": [example]}
     return WithJsonSchema({"$comment": f"{kind}, such as {example}", "anyOf": [written, {"enum": [0, UNLIMITED]}]})
 

@@ -86,7 +86,7 @@ class Secret:
 
     @classmethod
     def parse(cls, reference: Any, base: Path = Path()) -> "Secret":
-        """Accept `env:NAME` and `file:PATH` only, so that no secret stands in a project file."""
+        """Accept `env:NAME` and `file:PATH` only, so that no secret is in a project file."""
         if isinstance(reference, Secret):
             return reference
         kind, _, name = str(reference).partition(":")

@@ -1,4 +1,4 @@
-"""A call that goes on to its end, whatever a signal handler raises meanwhile.
+"""A call that always completes, even if a signal handler raises meanwhile.
 
 1. A signal comes while a library works. 2. Its handler raises on the main thread as soon as the call returns, in place
 of what it gives. 3. So another thread makes the call, and what was raised waits until the outcome is known.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 def to_the_end(call: Callable[[], None]) -> None:
-    """Make the call; then raise what was raised here first, else what the call raised."""
+    """Make the call; then raise what was raised here meanwhile, or else what the call raised."""
     # Plain locks, and a thread without an object: those of `threading` could be interrupted half way.
     once, over = _thread.allocate_lock(), _thread.allocate_lock()
     over.acquire()

@@ -55,7 +55,7 @@ class Driver:
         until(lambda: all(_is_still(pid) for pid in pids))
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume it."""
         for pid in session_of(self.process.pid):
             os.kill(pid, signal.SIGCONT)
 
