@@ -102,11 +102,6 @@ class _Record(_Change):
     payload: _Change | None = None
 
 
-class _Key(msgspec.Struct):
-    schema: Any = None
-    payload: dict[str, Any] | None = None
-
-
 class Field(NamedTuple):
     """What Connect's schema says of one column beyond its type."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -227,9 +227,3 @@ def _nothing_there(address: StoreAddress) -> NotFound:
         fix="Fill one from Kafka with: penstock lineage start;"
         f" or create an empty one with: penstock lineage migrate --store {address}",
     )
-
-
-def partition_unit(connection: Connection) -> str:
-    """Return how the store's history is partitioned: day, month or year."""
-    found: str = connection.execute(select(tables.store.c.partition_by)).scalar_one()
-    return found
