@@ -105,7 +105,7 @@ class Browser:
         until(lambda: self._is_clicked(name))
 
     def _is_clicked(self, name: str) -> bool:
-        """Try once: a page that loads draws elements anew or hides them, and a dialog that opens lies above them."""
+        """Try once: a loading page draws elements again or hides them, and an opening dialog lies above them."""
         try:
             found = self.driver.find_elements(By.CSS_SELECTOR, "button, a, .q-item")
             named = [each for each in found if each.is_displayed() and each.text.strip().endswith(name)]
@@ -149,7 +149,7 @@ class Browser:
         until(is_done)
 
     def press(self, selector: str, key: str) -> None:
-        """Press a key on an element as soon as it is there: a table that is filled draws its rows anew."""
+        """Press a key on an element as soon as it is there: a table that is filled draws its rows again."""
 
         def is_pressed() -> bool:
             try:

@@ -2,7 +2,7 @@
 
 Such a command is a process of its own, with its own folder, environment, umask, streams and end, and from `__main__` on
 it runs what `python -m penstock` runs. What Python settles when it starts, by its own variables and those of the locale
-and the terminal, cannot be changed any more: commands that set one of these are started anew.
+and the terminal, cannot be changed any more: commands that set one of these are started again.
 """
 
 import gc

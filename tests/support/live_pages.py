@@ -25,7 +25,7 @@ class LivePage:
         self.shown = asyncio.Event()
         """Set once it shows these words."""
         self.refreshed = asyncio.Event()
-        """Set once something was drawn anew three times after that."""
+        """Set once something was drawn again three times after that."""
 
     async def open(self) -> None:
         """Load the page and keep its socket open."""

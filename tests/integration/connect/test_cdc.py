@@ -224,7 +224,7 @@ def test_what_changes_leave_out_becomes_dead_letters_until_the_source_logs_whole
     captures.remove("whole")
 
 
-def test_what_is_in_the_way_is_told_with_the_line_that_mends_it(postgres: RunningPostgres) -> None:
+def test_what_is_in_the_way_is_told_with_the_line_that_fixes_it(postgres: RunningPostgres) -> None:
     from penstock.connect.postgres import capture_problems, warnings
 
     server = postgres.database("plain")

@@ -17,7 +17,7 @@ from support.waiting import until
 pytestmark = pytest.mark.soak
 WORD = "canary Password 7"
 QUOTA_S = 60.0
-# Asked in one step: an element that was found first may be drawn anew before it is clicked.
+# Asked in one step: an element that was found first may be drawn again before it is clicked.
 ROW = "[...document.querySelectorAll('tr')].find(e => e.innerText.includes('New password'))"
 REMOVE = f"{ROW}.querySelector('.bad').click()"
 STAR = "return document.querySelector('[aria-label=\"Favourite {topic}\"]'){do}"

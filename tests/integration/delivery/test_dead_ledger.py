@@ -207,7 +207,7 @@ def test_a_replay_ends_once_by_its_end_or_by_being_given_up(kafka: RunningKafka)
 def test_letters_of_a_dead_letter_topic_that_was_recreated_are_not_looked_for_in_the_new_one(
     kafka: RunningKafka,
 ) -> None:
-    dead_topic = kafka.topic("ledger-anew-dead")
+    dead_topic = kafka.topic("ledger-again-dead")
     ledger = Ledger(kafka.connection)
     ledger.claim([letter(dead_topic, 0)], Replay(id="0000beef", pipeline="orders"))
     topics.delete(kafka.admin(), dead_topic)

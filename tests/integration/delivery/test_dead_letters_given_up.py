@@ -29,7 +29,7 @@ def test_letters_of_a_replay_that_is_given_up_are_open_again_if_no_sink_has_them
     file = write(lab, lab.document(topic, steps=[{"sql": less}], batch={"max_events": 2}))
     given = settings.load(home=lab.kafka.home)
     begun = replays.begin(given, list(select(lab.connection, Filter(pipeline=topic))), file)
-    # The first two are written; of the others, one has failed anew and one is nowhere.
+    # The first two are written; of the others, one has failed again and one is nowhere.
     monkeypatch.setenv("PENSTOCK_CRASH_AFTER", "1")
     with dying("sink_committed:dead"):
         replays.run(given, begun)

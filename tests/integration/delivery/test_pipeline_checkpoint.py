@@ -305,7 +305,7 @@ def test_a_driver_that_finds_everything_done_by_another_ends_well(lab: Lab) -> N
     assert list(range(6)) == lab.ids()
 
 
-def test_a_pipeline_that_ran_elsewhere_is_not_begun_anew_from_an_empty_home(lab: Lab) -> None:
+def test_a_pipeline_that_ran_elsewhere_is_not_begun_again_from_an_empty_home(lab: Lab) -> None:
     topic = lab.kafka.topic("moved")
     console = lab.spec(topic, sinks=[{"type": "console"}])
     lab.send_ids(topic, range(3))

@@ -53,7 +53,7 @@ def recreate(kafka: RunningKafka, topic: str, partitions: int = 1) -> None:
 def test_a_recreated_topic_is_noticed_and_read_from_its_start_once_somebody_says_so(
     before: int, after: int, lab: Lab
 ) -> None:
-    topic = lab.kafka.topic("anew", partitions=2)
+    topic = lab.kafka.topic("again", partitions=2)
     spec = lab.spec(topic)
     lab.send_ids(topic, range(before), partition=1)
     lab.run(spec)
@@ -201,7 +201,7 @@ def test_a_mirror_is_said_to_keep_rows_that_were_deleted_in_a_topic_which_is_gon
 
 
 def test_a_skip_that_is_killed_over_a_recreated_topic_is_run_again_and_completes(lab: Lab, cli: Cli) -> None:
-    topic = lab.kafka.topic("half-anew")
+    topic = lab.kafka.topic("half-again")
     file = lab.folder / "pipeline.yaml"
     file.write_text(yaml.safe_dump(lab.document(topic)))
     lab.send_ids(topic, range(3))
@@ -341,7 +341,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_in_mid_batch_costs_the_others_noth
 
 
 def test_a_rebuild_over_a_recreated_topic_asks_and_records_what_was_left_unread(lab: Lab, cli: Cli) -> None:
-    topic = lab.kafka.topic("rebuilt-anew")
+    topic = lab.kafka.topic("rebuilt-again")
     file = lab.folder / "pipeline.yaml"
     file.write_text(yaml.safe_dump(lab.document(topic)))
     lab.send_ids(topic, range(3))

@@ -134,7 +134,7 @@ def test_a_start_that_failed_starts_again_where_it_was_to_begin_and_so_does_a_re
 
 
 def test_a_recreated_topic_and_a_lost_checkpoint_stop_it_until_somebody_says_so(lab: Lab) -> None:
-    topic, out = lab.kafka.topic("anew"), lab.kafka.topic("anew-out")
+    topic, out = lab.kafka.topic("again"), lab.kafka.topic("again-out")
     spec = PipelineSpec.model_validate(document(lab, topic, out))
     lab.send_ids(topic, [1])
     with running(lab, spec):

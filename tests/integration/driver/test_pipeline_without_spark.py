@@ -107,7 +107,7 @@ def test_spark_comes_up_while_the_rest_is_opened_only_if_there_is_something_to_r
 
 
 def test_what_retention_took_of_a_recreated_topic_is_a_gap_too(lab: Lab) -> None:
-    spec = landed(lab, "purged-anew")
+    spec = landed(lab, "purged-again")
     recreate_the_topic(lab, spec.name)
     lab.send_ids(spec.name, range(5))
     topics.purge(lab.kafka.admin(), spec.name)

@@ -376,7 +376,7 @@ def without_admission(server: Server) -> Server:
         pytest.param(without_admission, Refused, "GRANT CONNECT ON DATABASE", id="may not enter the database"),
     ],
 )
-def test_what_waiting_does_not_mend_is_refused_at_once_with_what_does(
+def test_what_waiting_does_not_fix_is_refused_at_once_with_what_does(
     postgres: RunningPostgres, changed: Callable[[Server], Server], error: type[PenstockError], said: str
 ) -> None:
     server = changed(postgres.database())

@@ -150,7 +150,7 @@ def test_a_record_without_a_field_that_has_no_default_fails_alone(stub: Registry
     assert ["SchemaMismatch: k: the record's schema does not have it, and it has no default", None] == errors(found)
 
 
-def test_a_subject_that_was_deleted_and_begun_anew_has_other_columns_under_the_same_number(stub: RegistryStub) -> None:
+def test_a_subject_that_was_deleted_and_begun_again_has_other_columns_under_the_same_number(stub: RegistryStub) -> None:
     written(stub, record({"name": "id", "type": "int"}), {"id": 1})
     decoder = Avro(registry=stub.registry).resolved(["orders"])
     del stub.subjects["orders-value"]

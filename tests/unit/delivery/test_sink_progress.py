@@ -111,7 +111,7 @@ def test_a_reported_lag_shows_that_a_checkpoint_was_lost(checkpoint: Checkpoint)
     assert not checkpoint.exists
 
 
-def test_a_damaged_checkpoint_is_not_begun_anew(checkpoint: Checkpoint) -> None:
+def test_a_damaged_checkpoint_is_not_begun_again(checkpoint: Checkpoint) -> None:
     checkpoint.create(Committed(0, {A: 0}))
     (checkpoint.folder / "committed.json").write_bytes(b"")
 

@@ -33,7 +33,7 @@ def test_an_answer_is_given_again_without_asking(tmp_path: Path) -> None:
         (BEFORE, "SELECT 1", {"spark.sql.ansi.enabled": "false"}),
     ],
 )
-def test_other_columns_other_sql_and_other_settings_are_asked_anew(
+def test_other_columns_other_sql_and_other_settings_are_asked_again(
     tmp_path: Path, before: pa.Schema, sql: str, settings: dict[str, str]
 ) -> None:
     path = tmp_path / "analysis.json"

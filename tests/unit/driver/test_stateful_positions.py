@@ -97,7 +97,7 @@ def test_an_old_copy_of_a_checkpoint_is_refused_at_the_start_and_goes_on_after_a
 
 def test_a_batch_of_the_same_number_with_other_rows_is_refused(lab: Lab) -> None:
     lab.run(0, 1)
-    lab.plan(1, "what Spark plans anew when offsets/1 is gone")
+    lab.plan(1, "what Spark plans again when offsets/1 is gone")
 
     with pytest.raises(CheckpointLost, match="holds 2 batches that are not those in"):
         lab.run()
@@ -164,7 +164,7 @@ def test_a_lost_state_is_not_recreated_where_no_sink_keeps_a_position_either(
         lab.run()
 
 
-def test_a_pipeline_that_died_before_its_first_batch_begins_anew(lab: Lab) -> None:
+def test_a_pipeline_that_died_before_its_first_batch_begins_again(lab: Lab) -> None:
     lab.run()
     lab.plan(0, "planned, and then killed")
     lab.run()

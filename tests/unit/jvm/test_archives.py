@@ -67,7 +67,7 @@ def test_of_many_who_need_it_at_once_one_unpacks_it_and_all_have_it(archive: Jar
     assert {tmp_path / "jars" / archive.stem} == set(places)
 
 
-def test_what_was_damaged_or_added_is_unpacked_anew(archive: Jar, tmp_path: Path) -> None:
+def test_what_was_damaged_or_added_is_unpacked_again(archive: Jar, tmp_path: Path) -> None:
     packed_whole = (tmp_path / "jars" / archive.file_name).read_bytes()
     place = archives.ensure("registry", tmp_path / "jars")
     (place / "lib" / "b.jar").write_bytes(b"planted")

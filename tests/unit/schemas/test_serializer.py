@@ -244,7 +244,7 @@ def test_a_json_schema_that_refers_to_itself_for_ever_fits_no_value(stub: Regist
         Deserializer(stub.registry).decode(framed(schema_id, b"{}"))
 
 
-def test_a_schema_that_cannot_be_used_is_not_compiled_anew_for_each_record(
+def test_a_schema_that_cannot_be_used_is_not_compiled_again_for_each_record(
     stub: RegistryStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled, compile_ = list[str](), protobuf._protoc

@@ -186,14 +186,16 @@ def test_of_many_drivers_at_once_one_gets_through(folder: Path) -> None:
 
 
 def test_sources_that_share_a_topic_or_a_partition_do_not_mix_their_positions(folder: Path) -> None:
-    anew, eleven = SourcePartition("orders", "Zz", 0), SourcePartition("orders", "Ab-_9", 11)
+    recreated, eleven = SourcePartition("orders", "Zz", 0), SourcePartition("orders", "Ab-_9", 11)
     sink = opened(folder)
 
     commit(
-        sink, dict.fromkeys((A, anew, eleven)), *(staged(sink, OffsetRange(p, 0, n), n) for p, n in ((A, 3), (anew, 7)))
+        sink,
+        dict.fromkeys((A, recreated, eleven)),
+        *(staged(sink, OffsetRange(p, 0, n), n) for p, n in ((A, 3), (recreated, 7))),
     )
 
-    assert {A: 3, anew: 7} == sink.positions([A, B, anew, eleven])
+    assert {A: 3, recreated: 7} == sink.positions([A, B, recreated, eleven])
 
 
 def test_other_files_in_the_folder_are_no_positions(folder: Path) -> None:

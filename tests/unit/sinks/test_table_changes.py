@@ -204,9 +204,9 @@ def test_a_key_of_text_finds_the_values_that_changes_leave_out(kind: str, tmp_pa
 
 
 def test_a_truncate_leaves_rows_of_a_topic_that_was_recreated(mirror: Callable[[], Mirror]) -> None:
-    made, anew = mirror(), SourcePartition("orders", "another-id", 0)
+    made, recreated = mirror(), SourcePartition("orders", "another-id", 0)
     made.write([put(1, "a", 1), put(2, "b", 1)], 0)
-    made.write([put(3, "c", 1)], 0, anew)
+    made.write([put(3, "c", 1)], 0, recreated)
     made.write([put(4, "d", 1), put(5, "e", 1)], 2)
 
     made.write([TRUNCATE, put(6, "f", 1)], 4)

@@ -389,7 +389,7 @@ def test_a_frame_may_come_back_in_another_order(run: Run) -> None:
 @pytest.mark.parametrize(
     "result",
     [
-        pytest.param("frame.iloc[::-1].reset_index(drop=True)", id="counted anew"),
+        pytest.param("frame.iloc[::-1].reset_index(drop=True)", id="counted again"),
         pytest.param("frame.set_axis([-1 - n for n in frame.index])", id="below zero"),
         pytest.param("frame.set_axis([n + 1 for n in frame.index])", id="one further"),
         pytest.param("frame.set_axis([str(n) for n in frame.index])", id="no numbers"),
@@ -410,7 +410,7 @@ def test_a_frame_with_a_row_twice_fails_its_records_rather_than_losing_one(run: 
     assert [100, 101, 102] == [at for at, _ in errors(actual)]
 
 
-def test_a_half_that_counts_its_rows_anew_gives_no_record_another_ones_values(run: Run) -> None:
+def test_a_half_that_counts_its_rows_again_gives_no_record_another_ones_values(run: Run) -> None:
     code = "def f(frame):\n    if 'bad' in list(frame.s):\n        raise ValueError\n"
     code += "    return frame.reset_index(drop=True)\n"
     given = batch("a bigint, s string", [(number, "bad" if number == 5 else "x") for number in range(8)])

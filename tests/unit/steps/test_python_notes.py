@@ -105,7 +105,7 @@ def test_a_note_is_read_back(tmp_path: Path, offset: int | None, expected: int |
         pytest.param("1 / 0\n", "f", id="a module that raises"),
     ],
 )
-def test_a_function_that_cannot_be_loaded_is_the_users_to_mend_and_no_records_fault(
+def test_a_function_that_cannot_be_loaded_is_the_users_to_fix_and_no_records_fault(
     module: Callable[[str], str], tmp_path: Path, code: str, name: str
 ) -> None:
     with pytest.raises(BadInput):
