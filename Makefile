@@ -26,7 +26,7 @@ test: setup-tests check  ## Lint, types, then every test, against real servers t
 	$(BIN)/pytest --numprocesses 3 --dist worksteal
 
 test-fast: setup  ## The unit tests alone: no broker and no JVM, under two minutes
-	$(BIN)/pytest tests/unit --numprocesses 3 --dist worksteal
+	$(BIN)/pytest tests/unit --numprocesses 3 --dist worksteal --override-ini tmp_path_retention_policy=failed
 
 test-kafka-3.9: setup  ## The clients' tests against Kafka 3.9
 	$(BIN)/pytest -m clients --kafka 3.9

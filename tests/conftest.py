@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis  # noqa: F401 - before all else: it asks which objects refer to its dice, of all that are loaded by then
 import pytest
 
 from penstock.broker.cluster import Cluster
@@ -40,6 +41,7 @@ from penstock.services.context import ServiceContext
 
 from support.forked_commands import Forker
 from support.leftovers import Watcher
+from support.memory_files import use_memory_for_files
 from support.own_ports import keep_to_own_ports
 from support.schedule import Planned, ordered
 from support.waiting import until
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from support.pipelines import Lab
 
 _VERSIONS: dict[str, JarSet] = {"4.3": KAFKA, "3.9": "kafka-3.9.1"}
+_UNIT = Path(__file__).parent / "unit"
 _numbers = itertools.count(1)
 
 # Brokers under test live for seconds: half of their start is the compiling of code that never gets hot.
@@ -65,13 +68,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()  # Hypothesis, if it is first imported for the summary, asks who refers to its dice
-
-
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # What a shell runs in the background ignores Ctrl-C, and so would every process that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if all(path.is_relative_to(_UNIT) for path in _paths(config)):
+        use_memory_for_files()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,6 +81,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak-seed", type=int, default=1, help="Which schedule of faults.")
     parser.addoption("--histories", type=int, default=3, help="How many random histories.")
     parser.addoption("--histories-folder", default=".histories", help="Where each history is written down.")
+
+
+def _paths(config: pytest.Config) -> list[Path]:
+    """Return the files and folders whose tests are to run."""
+    return [config.invocation_params.dir / each.partition("::")[0] for each in config.args]
 
 
 @pytest.hookimpl(trylast=True)
@@ -94,11 +100,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = [items[place] for place in ordered(tests, workers)]
 
 
-@pytest.fixture(autouse=True)
-def no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def no_settings_of_the_developer() -> Iterator[None]:
     """Tests see no PENSTOCK_ variable but the ones they set themselves; the jar cache stays."""
-    for name in [name for name in os.environ if name.startswith("PENSTOCK_") and name != "PENSTOCK_CACHE"]:
-        monkeypatch.delenv(name)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("PENSTOCK_") and name != "PENSTOCK_CACHE"]:
+            patch.delenv(name)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
