@@ -176,7 +176,7 @@ def _require_all(manifests: list[Manifest], count: int) -> None:
     """Raise if Spark says that the job is done, and an offset range has no report, or two."""
     if sorted(each.index for each in manifests) != list(range(count)):
         raise BatchAborted(
-            f"Spark returned {plural(len(manifests), 'report')} of {plural(count, 'task')}",
+            f"Spark returned {plural(len(manifests), 'report')} for {plural(count, 'task')}",
             safe="Nothing of this batch was written",
         )
 

@@ -43,7 +43,7 @@ def count_sent(
 
 
 def _source_of(headers: Any) -> tuple[str, int, int]:
-    """Read a record's source from its headers; None if they make no sense."""
+    """Read a record's source from its headers; if they make no sense, return one that no source has."""
     found: dict[str, bytes | None] = dict(headers)
     topic_id, partition, offset = (found.get(f"{PREFIX}{name}") or b"" for name in ("topic_id", "partition", "offset"))
     try:
