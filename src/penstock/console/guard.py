@@ -104,7 +104,7 @@ class Guard:
     def _refusal(self, scope: _Scope, headers: dict[bytes, bytes]) -> str | None:
         host = headers.get(b"host", b"")
         if self._console.sign_in is None and not is_loopback(host_name(host.decode("latin-1"))):
-            return "without sign-in only this machine is answered"
+            return "without sign-in only requests from this machine are answered"
         origin = headers.get(b"origin")
         if origin is not None and origin.partition(b"://")[2] != host:
             return "the request comes from a page of another site"
