@@ -13,13 +13,12 @@ from sqlglot.errors import SqlglotError
 
 from penstock.errors import BadInput, NotFound, one_line
 from penstock.sinks.iceberg_view import IcebergView
+from penstock.sinks.query_errors import of_engine, of_parser
 from penstock.sinks.table_folders import is_iceberg
 from penstock.sinks.tables import missing, open_table
 
 _FOLDER = "tables"
 _DIALECT = "postgres"
-_OWN_NAME = r"\bt\d*\.(?=\w)"
-"""The name that a table has here, in front of a column that an error names."""
 _GONE = re.compile(r"Object at location .* not found")
 """What is said of a data file that a vacuum has deleted, of a version that is older than those kept."""
 _QUERY = re.compile(r"[\s(]*(select|with|values|table)\b", re.IGNORECASE)
@@ -74,10 +73,8 @@ def _parsed(sql: str, otherwise: str) -> exp.Query:
     except SqlglotError as error:
         if not is_query:
             raise BadInput(otherwise) from None
-        said = one_line(str(error).splitlines()[0]).partition(" for <class")[0].rstrip(".")
-        said = "it is incomplete" if said.startswith("Required keyword") else said
         hint = '; a path goes in double quotes, as in FROM "tables/orders"' if re.search(r"\w/\w", sql) else ""
-        raise BadInput(f"this is not SQL: {said}{hint}") from None
+        raise BadInput(f"this is not SQL: {of_parser(error)}{hint}") from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Query) or not statements[0].selects:
         raise BadInput(otherwise)
     return statements[0]
@@ -97,19 +94,18 @@ def _run(statement: exp.Query, tables: dict[str, Any]) -> pa.Table:
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 
-    builder = QueryBuilder()
+    builder, text = QueryBuilder(), statement.sql(dialect=_DIALECT)
     try:
         with TemporaryDirectory(prefix="penstock-") as folder:
             for name, table in tables.items():
                 is_delta = not isinstance(table, IcebergView)
                 builder.register(name, table if is_delta else table.as_delta(Path(folder) / name))
             # What was parsed is what runs: a comment or a second statement in the text has no say.
-            found = pa.RecordBatchReader.from_stream(builder.execute(statement.sql(dialect=_DIALECT))).read_all()
+            found = pa.RecordBatchReader.from_stream(builder.execute(text)).read_all()
     except (DeltaError, OSError, ValueError) as error:
-        said = one_line(" ".join(str(error).split())).removeprefix("Schema error: ")
-        if _GONE.search(said):
+        if _GONE.search(str(error)):
             raise NotFound("files of this version are gone, as a vacuum leaves it", fix="Ask for a newer one") from None
-        raise BadInput(f"the query fails: {re.sub(_OWN_NAME, '', said)}") from None
+        raise BadInput(f"the query fails: {of_engine(error, text)}") from None
     twice = next((name for name, count in Counter(found.schema.names).items() if count > 1), None)
     if twice is not None:
         raise BadInput(f"two columns are called '{twice}': name one of them with AS")

@@ -63,7 +63,27 @@ def test_two_selects_may_be_one_query() -> None:
         ("SELECT * FROM read_csv('/etc/passwd')", 2, "not from functions"),
         ("SELECT * FROM '/etc/passwd'", 3, "there is no table '/etc/passwd' here"),
         ("SELECT nope FROM orders", 2, "the query fails: No field named nope"),
+        ('SELECT id FROM orders WHERE name = "c"', 2, "orders.tags. Text goes in single quotes: 'c'"),
+        (
+            "SELECT name, sum(id) FROM orders",
+            2,
+            "fails: 'name' is neither in GROUP BY nor in an aggregate. Add GROUP BY",
+        ),
+        ("SELECT id FROM orders HAVING id > 1", 2, "fails: 'id' is neither in GROUP BY nor in an aggregate"),
+        (
+            "SELECT sum(name) AS s FROM orders",
+            2,
+            "fails: sum takes no text. Cast the value, as in CAST(name AS double)\n",
+        ),
+        ("SELECT cast(name AS int) AS i FROM orders", 2, "' to value of int type\n"),
+        ("SELECT id / 0 AS i FROM orders", 2, "fails: Divide by zero error"),
+        ("SELECT substring(name) AS s FROM orders", 2, "fails: Substring without for/from is not valid\n"),
         ("SELECT id FROM orders WHERE", 2, "this is not SQL: it is incomplete"),
+        ("SELECT * FORM orders", 2, "no place for 'orders'. Did you mean FROM by 'FORM'?"),
+        ("SELECT id\nFROM orders ORDR BY id", 2, "no place for 'BY' in line 2. Did you mean ORDER by 'ORDR'?"),
+        ("SELECT (id FROM orders", 2, "this is not SQL: a bracket is not closed before 'FROM'"),
+        ("SELECT id FROM orders WHERE name = 'c", 2, "this is not SQL: a quote (') is not closed"),
+        ("SELECT id /* FROM orders", 2, "this is not SQL: a comment is not closed"),
         ("SELECT * FROM orders a JOIN orders b ON a.id = b.id", 2, "two columns are called 'id'"),
         ("SELECT " + "(" * 3000 + "1" + ")" * 3000, 2, "this is not SQL"),
         ("SELECT * FROM tables/orders", 2, 'a path goes in double quotes, as in FROM "tables/orders"'),
@@ -149,6 +169,7 @@ def test_rows_come_as_csv_json_lines_and_parquet(folder: Path) -> None:
     ask("query", sql, "--format", "parquet", "--output", "out.parquet")
     again = ask("query", sql, "--format", "parquet", "--output", "out.parquet")
     nowhere = ask("query", sql, "--format", "parquet")
+    no_folder = ask("query", sql, "--output", "some where/out.csv")
 
     rows = [{"id": 1, "name": "a,b", "tags": ["x"]}, {"id": 2, "name": "c", "tags": ["y", "z"]}]
     assert [["id", "name", "tags"], ["1", "a,b", '["x"]'], ["2", "c", '["y","z"]']] == list(
@@ -158,3 +179,7 @@ def test_rows_come_as_csv_json_lines_and_parquet(folder: Path) -> None:
     assert rows == pq.read_table(folder / "out.parquet").to_pylist()
     assert "out.parquet already exists" in again.stderr
     assert "name a file with --output" in nowhere.stderr
+    assert (3, "error: there is no folder some where. Make it with: mkdir -p 'some where'\n") == (
+        no_folder.exit_code,
+        no_folder.stderr,
+    )
