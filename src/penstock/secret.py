@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -24,6 +24,7 @@ _SECRET_SETTING = re.compile(
     r"(([.][\w-]+){1,2}([.]z\d+)?[.](blob|dfs)[.][\w.-]+)?$",  # the end is an account of Azure's, or OneLake
     re.IGNORECASE,
 )
+_ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://")
 _LOGIN_IN_URL = re.compile(
     r"://[^/\s@]*:[^/\s]*@|authorization\s*[:=]\s*(basic|bearer)\s|"
     r"(^|[?&;,]\s*)([\w.-]*(password|passwd|passphrase|pwd|token|secret|(api|access|account)[_-]?key)|sig)=",
@@ -54,11 +55,18 @@ def _expanded(path: Path) -> Path:
         raise ValueError(f"the home folder in {path} is not known") from None
 
 
+def _no_address(path: Any) -> Any:
+    """Refuse an address: as a path it would become a folder beside the file, called `s3:`."""
+    if isinstance(path, str) and (address := _ADDRESS.match(path)):
+        raise ValueError(f"a path on a disk is needed here, and {address[0]} begins an address")
+    return path
+
+
 def _from_base(path: Path, info: ValidationInfo) -> Path:
     return base_folder(info) / _expanded(path)
 
 
-PathFromFile = Annotated[Path, AfterValidator(_from_base)]
+PathFromFile = Annotated[Path, BeforeValidator(_no_address), AfterValidator(_from_base)]
 """A path that, in a project file, counts from that file's folder."""
 
 

@@ -198,3 +198,9 @@ def test_a_target_that_a_replay_cannot_have_is_refused(into: dict[str, str], tol
 def test_a_sink_that_cannot_replace_rows_is_refused(sink: dict[str, Any], told: str) -> None:
     with pytest.raises(BadInput, match=told):
         require_replaceable(spec(KAFKA, sink).sinks[0])
+
+
+@pytest.mark.parametrize("sink", ["delta", "iceberg", "json"])
+def test_an_address_is_no_folder_that_would_be_made_beside_the_file(sink: str) -> None:
+    with pytest.raises(ValidationError, match="a path on a disk is needed here, and s3:// begins an address"):
+        spec(KAFKA, {"type": sink, "path": "s3://bucket/orders"})
