@@ -73,10 +73,12 @@ class Connection(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=Tr
             raise ValueError("name at least one server as host:port")
         for number, server in enumerate(servers, 1):
             match = _SERVER.fullmatch(server)
-            if match is None or not 0 < int(match[2]) <= _MAX_PORT:
-                # It is not repeated: addresses elsewhere hold passwords.
-                which = f", server {number} of {len(servers)}" if len(servers) > 1 else ""
+            # It is not repeated: addresses elsewhere hold passwords.
+            which = f", server {number} of {len(servers)}" if len(servers) > 1 else ""
+            if match is None:
                 raise ValueError(f"a server is named as host:port, without a user or a password{which}")
+            if not 0 < int(match[2]) <= _MAX_PORT:
+                raise ValueError(f"a port is a number from 1 to {_MAX_PORT}{which}")
         return ",".join(servers)
 
     @field_validator("client_settings")

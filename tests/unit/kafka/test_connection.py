@@ -127,8 +127,6 @@ def test_no_server_at_all_is_refused(given: str) -> None:
         "a",
         "a:",
         ":9092",
-        "a:0",
-        "a:65536",
         "a:999999",
         "a:-1",
         "a:x",
@@ -149,3 +147,11 @@ def test_what_is_not_host_and_port_is_refused_and_not_repeated(server: str) -> N
 
     expected = "a server is named as host:port, without a user or a password, server 2 of 2"
     assert expected == refusal(caught.value)
+
+
+@pytest.mark.parametrize("port", [0, 65536, 99999])
+def test_a_port_that_there_cannot_be_is_refused_with_those_that_there_are(port: int) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Connection(bootstrap_servers=f"good:{port}")
+
+    assert "a port is a number from 1 to 65535" == refusal(caught.value)
