@@ -1,6 +1,7 @@
 """Rows of a table as people and programs want them: a table, CSV, JSON lines, Parquet."""
 
 import io
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from penstock.cli.output import print_json_line, print_table, say
-from penstock.errors import BadInput
+from penstock.errors import BadInput, NotFound
 from penstock.terminal import write_data
 from penstock.wording import plural
 
@@ -61,6 +62,9 @@ def _to_file(rows: "pa.Table", form: Kind, output: Path) -> None:
                 _write_csv(rows, file)
     except FileExistsError:
         raise BadInput(f"{output} already exists", safe="It was not touched") from None
+    except FileNotFoundError:
+        make = f"mkdir -p {shlex.quote(str(output.parent))}"
+        raise NotFound(f"there is no folder {output.parent}", fix=f"Make it with: {make}") from None
 
 
 def _write_csv(rows: "pa.Table", file: Any) -> None:
