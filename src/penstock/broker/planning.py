@@ -71,11 +71,12 @@ def same_or_refuse(known: ClusterState, kafka_version: str, requested: LocalClus
     }
     for name, (wanted, made) in contradictions.items():
         if wanted is not None and wanted != made:
+            grow = "; `penstock node add` makes it larger" if name == "nodes" else ""
             raise Conflict(
-                f"this cluster was made with {name} {made}, and {wanted} is asked for",
+                f"this cluster was made with `{name}: {_yaml(made)}`, and cannot change to `{name}: {_yaml(wanted)}`",
                 safe="Nothing was changed, the data are untouched",
-                fix=f"Leave --{name} out, or set {name}: {_yaml(made)} in penstock.yaml, to start it as it is; use"
-                " `penstock node add` to grow it, or make another cluster with --home FOLDER",
+                fix=f"Leave --{name} out, or set {name}: {_yaml(made)} in penstock.yaml, to start it as it is{grow}."
+                " To make another cluster, name another folder: --home FOLDER",
             )
     if _version_key(kafka_version) < _version_key(known.kafka_version):
         raise Conflict(
