@@ -1,6 +1,7 @@
 """penstock init: a commented project file."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,7 @@ def init(
         raise Conflict(f"{path} already exists", safe="It was not touched") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from None
-    say(f"{path} written; next: penstock up")
+    there = f"cd {shlex.quote(str(folder))} && " if folder.resolve() != Path.cwd() else ""
+    say(f"{path} written; next: {there}penstock up")
     if as_json:
         print_json({"path": str(path)})
