@@ -242,15 +242,19 @@ def _spec(
 ) -> "TopicSpec":
     from pydantic import ValidationError
 
-    from penstock.kafka.topic_spec import TopicSpec
+    from penstock.kafka.topic_spec import NAMED, TopicSpec
 
+    settings = key_values(config or [], "--config")
+    for name in set(settings) & set(NAMED):
+        option = f"--{NAMED[name].replace('_', '-')}"
+        raise BadInput(f"--config: '{name}' has an option of its own", fix=f"Say {option} instead")
     given = {
         "partitions": partitions,
         "replication": replication,
         "retention": retention,
         "retention_size": size,
         "cleanup": cleanup,
-        "config": key_values(config or [], "--config"),
+        "config": settings,
     }
     try:
         return TopicSpec.model_validate({name: value for name, value in given.items() if value is not None})

@@ -40,6 +40,10 @@ def includes_own(pattern: str, connect_group: str = CONNECT_GROUP) -> bool:
     return begin.startswith(_OWN) or any(each.startswith(begin) for each in own)
 
 
+NAMED = {"cleanup.policy": "cleanup", "retention.ms": "retention", "retention.bytes": "retention_size"}
+"""Settings that have a name of their own here, each with it."""
+
+
 class TopicSpec(BaseModel, frozen=True, extra="forbid"):
     """A topic as the project wants it. Whatever is left out gets the cluster's default."""
 
@@ -61,14 +65,9 @@ class TopicSpec(BaseModel, frozen=True, extra="forbid"):
 
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> "TopicSpec":
-        named = {
-            "cleanup.policy": "cleanup",
-            "retention.ms": "retention",
-            "retention.bytes": "retention_size",
-        }
         for key in self.config:
-            if key in named:
-                raise ValueError(f"say '{named[key]}' instead of config '{key}'")
+            if key in NAMED:
+                raise ValueError(f"say '{NAMED[key]}' instead of config '{key}'")
         return self
 
     def kafka_config(self) -> dict[str, str]:

@@ -45,6 +45,7 @@ def one_clear_line(said: Said, code: int) -> str:
         (["topic", "create", "x", "--config", "nonsense"], 2, "NAME=VALUE"),
         (["topic", "create", "x", "--config", "no.such.setting=1"], 2, "no.such.setting"),
         (["topic", "create", "x", "--config", "segment.mss=1"], 2, "Did you mean 'segment.ms'?"),
+        (["topic", "create", "x", "--config", "retention.bytes=1"], 2, "Say --retention-size instead"),
         (["topic", "apply"], 3, "there is no penstock.yaml"),
         (["group", "describe", "no-such"], 3, "there is no group 'no-such'"),
         (["group", "delete", "no-such", "--yes"], 3, "there is no group 'no-such'"),
