@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.delivery import gaps
+from penstock.driver.paths import Progress
 from penstock.driver.runner import Runner
 from penstock.errors import (
     CheckpointLost,
@@ -228,6 +229,21 @@ def test_what_changed_under_a_pipeline_is_noticed_without_spark(
 
     with pytest.raises(error):
         run_without_spark(lab, spec)
+
+
+def test_a_stream_with_nothing_to_read_looks_at_its_sinks_before_it_says_so(lab: Lab) -> None:
+    spec = landed(lab, "idle-stream").model_copy(update={"speed": "stream"})
+    drop_the_table(lab, spec.name)
+    heard: list[Progress] = []
+
+    def hear(progress: Progress) -> None:
+        heard.append(progress)
+        runner.stopping.set()
+
+    with Runner(spec, lab.connection, lab.home(spec.name), no_spark, lab.folder) as runner, pytest.raises(PositionLost):
+        runner.run(hear)
+
+    assert [] == heard
 
 
 def test_a_pipeline_that_never_ran_has_no_gap_to_skip(lab: Lab) -> None:
