@@ -30,11 +30,15 @@ def init(
         schema_file = editor_schemas.put(home, "penstock", folder)
         # Whatever the umask: a file that others may write to is not trusted when it is found.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"# yaml-language-server: $schema={schema_file}\n{project.TEMPLATE}")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(f"# yaml-language-server: $schema={schema_file}\n{project.TEMPLATE}")
+        except OSError:
+            path.unlink()  # half of it would be this folder's project
+            raise
     except FileExistsError:
         raise Conflict(f"{path} already exists", safe="It was not touched") from None
-    except OSError as error:
+    except NotADirectoryError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from None
     there = f"cd {shlex.quote(str(folder))} && " if folder.resolve() != Path.cwd() else ""
     say(f"{path} written; next: {there}penstock up")
