@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli import completion
 from penstock.cli.output import Json, print_json, print_table, say
-from penstock.errors import Conflict, NotFound
+from penstock.errors import Conflict, EnvironmentNotReady, NotFound
 from penstock.example_files import examples_folder
 from penstock.wording import nearest
 
@@ -59,9 +59,29 @@ def copy(
             safe="It was not touched",
             fix=f"Copy into another folder: penstock examples copy {name} FOLDER",
         )
-    if known[name].is_dir():
-        shutil.copytree(known[name], target, ignore=shutil.ignore_patterns("__pycache__", ".*", "tables"))
-    else:
-        to.mkdir(parents=True, exist_ok=True)
-        shutil.copy(known[name], target)
+    try:
+        if known[name].is_dir():
+            left_out = shutil.ignore_patterns("__pycache__", ".*", "tables")
+            shutil.copytree(known[name], target, ignore=left_out, copy_function=_copy)
+        else:
+            to.mkdir(parents=True, exist_ok=True)
+            _copy(known[name], target)
+    except EnvironmentNotReady:
+        if target.is_dir():
+            shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
+        raise
     say(f"copied to {target}")
+
+
+def _copy(source: str | Path, target: str | Path) -> None:
+    """Copy a file; what the disk does not take is told once and not by each file."""
+    try:
+        shutil.copy2(source, target)
+    except OSError as error:
+        raise EnvironmentNotReady(
+            f"{target} cannot be written: {error.strerror}",
+            safe="What was copied has been removed",
+            fix="Make room, or copy into another folder",
+        ) from None

@@ -1,6 +1,9 @@
 """Examples that come along."""
 
+import errno
 import json
+import os
+import shutil
 import tomllib
 from contextlib import chdir
 from pathlib import Path
@@ -31,6 +34,23 @@ def test_a_copy_is_whole_and_never_goes_over_a_file(tmp_path: Path) -> None:
     assert {"customers.csv", "orders.jsonl", "shipping.py", "test_shipping.py"} == {
         each.name for each in (tmp_path / "shipping").iterdir()
     }
+
+
+@pytest.mark.parametrize("example", ["tutorial", "consume"])
+def test_a_full_disk_is_told_in_one_line_and_leaves_no_half_of_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: str
+) -> None:
+    def full(source: str, target: str) -> None:
+        Path(target).touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), source)
+
+    monkeypatch.setattr(shutil, "copy2", full)
+
+    said = CliRunner().invoke(app, ["examples", "copy", example, str(tmp_path)])
+
+    assert (7, 1) == (said.exit_code, len(said.stderr.splitlines()))
+    assert "cannot be written: No space left on device. What was copied has been removed. Make room" in said.stderr
+    assert [] == list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("like", ["fan_out", "iceberg", "tutorial", "windows/minutes"])
