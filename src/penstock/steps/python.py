@@ -75,7 +75,7 @@ def _from_pandas(values: Any, field: pa.Field) -> Any:
 def _require_row(result: Any, names: list[str], row: dict[str, Any]) -> None:
     """Refuse what is not a row, and a row that lacks a column and has an unknown one: a typo would make nulls."""
     if not isinstance(result, Mapping):
-        raise TypeError(f"the function returned a {type(result).__name__}, not a dictionary or None")
+        raise TypeError(f"the function returned {type(result).__name__}, not a dictionary or None")
     if not all(map(result.__contains__, names)) and (
         unknown := [each for each in result if each not in {*names, *row}]
     ):
