@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from penstock.sinks.postgres_connection import PostgresConnection
 
 _HOST_NAME = re.compile(r"[\w.-]*")
+# How libpq begins what it says of a server that our own words have named; and the resolver, with a number.
+_ADDRESS_AGAIN = re.compile(
+    r'^(connection failed: )?(connection to server at "[^"]*"( \([^)]*\))?, port \d+ failed: )?'
+)
+_NUMBER = re.compile(r"^.*\[Errno -?\d+\] ")
 _WRITTEN_NOTHING = "Nothing was written to it"
 # A failed login has no SQLSTATE in libpq, only a text; and what fixes it.
 _NOT_THERE = "does not exist"
@@ -54,7 +59,9 @@ def outage_is_transient(server: str, safe: str = _WRITTEN_NOTHING) -> Iterator[N
     except psycopg.Error as error:
         text = first_line(error)
         if is_outage(error):
-            raise SinkUnavailable(f"PostgreSQL at {server} does not answer: {text}", safe=safe) from None
+            text = _NUMBER.sub("", _ADDRESS_AGAIN.sub("", text))
+            fix = "Check whether it runs, and its address"
+            raise SinkUnavailable(f"PostgreSQL at {server} does not answer: {text}", safe=safe, fix=fix) from None
         raise Conflict(f"PostgreSQL at {server} cannot do this: {text}", safe=safe) from None
 
 

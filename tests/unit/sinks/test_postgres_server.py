@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from penstock.errors import Refused
+from penstock.errors import Refused, SinkUnavailable
 from penstock.secret import Secret
 from penstock.sinks.postgres_server import Server
 
@@ -116,3 +116,14 @@ def test_a_stranger_elsewhere_hears_nothing_but_a_wish_for_tls(tmp_path: Path) -
         server(port=port, ca_file=ca).connect()
 
     assert [struct.pack("!ii", 8, 80877103)] == heard
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [("127.0.0.1", "Connection refused"), ("nosuch.invalid", "(Name or service not known|.*resolution)")],
+)
+def test_a_server_that_is_away_is_named_once_with_what_to_look_at(host: str, why: str) -> None:
+    said = rf"^PostgreSQL at {host}:1 does not answer: {why}\. Nothing was written to it\. Check whether it runs, and"
+
+    with pytest.raises(SinkUnavailable, match=said):
+        Server(host=host, port=1, database="app", user="app").connect()
