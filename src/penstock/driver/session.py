@@ -9,6 +9,7 @@ disk: the running JVM gets secrets over the gateway.
 import atexit
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _END_S = 120.0
 _DEATH_SHOWS_S = 2.0
 _LOOPBACK = "127.0.0.1"
+_MASTER = re.compile(r"(local(-cluster)?(\[.*\])?|yarn)$|(spark|k8s)://.")
 _OUT_OF_MEMORY = 3
 # A socket's path has at most 103 characters everywhere; the JVM's folder and Spark's name in it take 73 of them.
 _LONGEST_TEMPORARY_FOLDER = 30
@@ -92,6 +94,13 @@ class Starter:
         overrides: Mapping[str, str] | None = None,
         has_workers: bool = True,
     ) -> None:
+        if _MASTER.match(master) is None:
+            # Java says so by ending, which looks like an outage and would be waited for.
+            raise BadInput(
+                f"'{master}' is no master of Spark's",
+                safe="Nothing ran",
+                fix="Say local[*,4], spark://host:port, yarn or k8s://host:port",
+            )
         self._name = name
         self._folder = folder
         self._master = master
@@ -250,6 +259,8 @@ def death_named() -> Iterator[None]:
     """Turn whatever fails because Spark's JVM has ended into `SparkDied`, which says how it ended."""
     try:
         yield
+    except BadInput:
+        raise  # says what is wrong; the JVM that was launched for it was ended by ourselves since
     except Exception as error:
         ended = _jvm_ended(error)
         if ended is None:

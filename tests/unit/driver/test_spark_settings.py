@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from penstock.driver.session import over_the_network, revealed
+from penstock.driver import session
+from penstock.driver.session import Starter, death_named, over_the_network, revealed
+from penstock.errors import BadInput, SparkDied
 from penstock.pipeline.spec import PipelineSpec
 
 
@@ -125,3 +127,29 @@ def test_what_spark_sends_over_a_network_is_encrypted(master: str) -> None:
 
 def test_without_a_secret_there_is_no_key_to_encrypt_with() -> None:
     assert {} == over_the_network("spark://10.1.2.3:7077", {"spark.authenticate": "False"})
+
+
+@pytest.mark.parametrize("master", ["yran", "localhost", "local[", "host:7077", "spark://", ""])
+def test_a_master_that_spark_cannot_have_is_refused_at_once_with_those_that_there_are(
+    tmp_path: Path, master: str
+) -> None:
+    with pytest.raises(BadInput, match=r"is no master of Spark's\. Nothing ran\. Say local\[\*,4\], spark://host:port"):
+        Starter("x", tmp_path, master=master)
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*,4]", "local-cluster[2,1,1024]", "spark://a:1,b:2", "yarn", "k8s://https://a:443"]
+)
+def test_every_kind_of_master_is_taken(tmp_path: Path, master: str) -> None:
+    Starter("x", tmp_path, master=master)
+
+
+def test_what_kept_spark_from_starting_is_said_and_not_that_its_jvm_was_ended_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "_jvm_ended", lambda _error: "killed by signal 9")
+
+    with pytest.raises(BadInput, match="needs the cluster's secret"), death_named():
+        raise BadInput("Spark at spark://a:1 needs the cluster's secret")
+    with pytest.raises(SparkDied, match="killed by signal 9"), death_named():
+        raise ConnectionError
