@@ -36,6 +36,19 @@ def test_a_preview_shows_rows_and_failures_of_real_records_and_writes_nothing(la
     assert [] == [path for path in lab.folder.iterdir() if path != file]
 
 
+def test_a_step_that_ends_python_is_named_with_its_line(lab: Lab, cli: Cli) -> None:
+    topic = lab.kafka.topic("ended")
+    (lab.folder / "ending.py").write_text("import sys\ndef f(row):\n    sys.exit(3)\n")
+    file = lab.folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(lab.document(topic, decode=DECODE, steps=[{"python": "ending:f"}])))
+    lab.send_ids(topic, range(2))
+
+    said = cli("pipeline", "preview", file, home=lab.kafka.home)
+
+    assert 10 == said.code
+    assert "a step or a handler ends Python: SystemExit: 3 (ending.py:3: sys.exit(3)). Nothing was written" in said.err
+
+
 STEPS = [
     {"sql": "SELECT *, 100 / id AS share, map('n', id) AS counts FROM events WHERE id <> 3"},
     {"python": "rules_of_dry_run:named"},

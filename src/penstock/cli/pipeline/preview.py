@@ -11,7 +11,7 @@ from penstock.cli.pipeline.early_spark import EarlySpark
 from penstock.cli.progress import bar
 from penstock.cli.session import session
 from penstock.config.complaints import in_words
-from penstock.errors import BadInput, PenstockError
+from penstock.errors import BadInput, PenstockError, PipelineHalted
 from penstock.wording import plural
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def preview(
     guess.launch()
     from penstock.schemas.registry import with_registry
     from penstock.sources.source import SourceContext
+    from penstock.steps.code_line import code_line, in_brackets
     from penstock.testing.dry_run import dry_run, is_answered, needs_spark
 
     spec, folder = with_registry(load_and_warn(file), session(context).settings.registry), file.resolve().parent
@@ -50,7 +51,14 @@ def preview(
     with bar("reading records") as shown:
         if with_spark:
             shown.describe("starting Spark, for the SQL")
-        outcome = dry_run(spec, folder, source.reader(), ranges, analysis=analysis)
+        try:
+            outcome = dry_run(spec, folder, source.reader(), ranges, analysis=analysis)
+        except SystemExit as ended:  # of a run it ends a worker, and is that record's fault
+            raise PipelineHalted(
+                f"a step or a handler ends Python: SystemExit: {ended}{in_brackets(code_line(ended))}",
+                safe="Nothing was written",
+                fix="Raise an exception there, so that the record becomes a dead letter",
+            ) from None
     _print(spec, outcome, as_json=as_json)
     end_spark()
 
