@@ -16,6 +16,13 @@ def nearest(typed: str, known: Iterable[str], likeness: float = 0.6) -> str | No
     return next(iter(difflib.get_close_matches(typed, sorted(known), n=1, cutoff=likeness)), None)
 
 
+def no_column(name: str, columns: list[str]) -> str:
+    """Say that there is no such column, which one may be meant, and which there are."""
+    close = nearest(name.rpartition(".")[2], columns)
+    meant = f"Did you mean '{close}'? " if close else ""
+    return f"there is no column '{name}'. {meant}There are {', '.join(columns)}"
+
+
 def nearest_file(typed: Path, known: Iterable[Path]) -> str:
     """Return the question whether another file was meant, by its name without the ending; empty if none is near."""
     by_stem = {each.stem: each for each in known}

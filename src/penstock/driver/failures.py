@@ -9,7 +9,7 @@ from penstock import errors
 from penstock.errors import BatchAborted, EnvironmentNotReady, PenstockError
 from penstock.record.decoded import RecordError, record_error
 from penstock.steps.code_line import code_line_in, in_brackets
-from penstock.wording import nearest
+from penstock.wording import nearest, no_column
 
 _OURS = re.compile(r"penstock\.errors\.(\w+): (.*)")
 _TRACEBACK = "Traceback (most recent call last)"
@@ -93,10 +93,7 @@ def complaint_about_sql(error: Exception, columns: list[str]) -> str:
     """
     first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if (match := _NO_COLUMN.search(first)) is not None:
-        name = match[1].replace("`", "")
-        close = nearest(name.rpartition(".")[2], columns)
-        meant = f"Did you mean '{close}'? " if close else ""
-        return f"there is no column '{name}'. {meant}There are {', '.join(columns)}"
+        return no_column(match[1].replace("`", ""), columns)
     if (match := _NO_FUNCTION.search(first)) is not None:
         # Names of other databases are among them, so only what is all but the same is proposed.
         close = nearest(match[1].lower(), map(str.lower, exp.FUNCTION_BY_NAME), likeness=0.8)

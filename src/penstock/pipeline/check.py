@@ -16,6 +16,7 @@ from penstock.record.target import Target
 from penstock.sinks.sink import SinkModel
 from penstock.steps.select import unknown_columns
 from penstock.steps.user_code import load_function
+from penstock.wording import no_column
 
 
 def problems(spec: PipelineSpec, folder: Path, *, import_code: bool = False) -> list[Problem]:
@@ -179,9 +180,10 @@ def _about_columns(spec: PipelineSpec, sink: SinkModel, columns: list[str] | Non
     """Return the columns named by a sink that do not exist, or that it cannot compare."""
     if columns is not None:
         named = [(key, name) for key, names in sink.named_columns.items() for name in names]
+        problem = Problem.warning if spec.steps else Problem.error  # what a step returns is Spark's to tell
         for key, name in named:
             if name not in [*columns, *RESERVED.names]:
-                yield Problem.warning(f"there is no column '{name}'; there are {', '.join(columns)}", key)
+                yield problem(no_column(name, columns), key)
     # Behind a step the types are Spark's to tell, at the start.
     known = spec.decode.arrow_schema if spec.decode is not None and not spec.steps else None
     types = known or pa.schema([])

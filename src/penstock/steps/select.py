@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.config.problem import Problem
 from penstock.record.columns import RESERVED
-from penstock.wording import nearest
+from penstock.wording import nearest, no_column
 
 _SHAPE = "a step has the shape SELECT ... FROM events [WHERE ...]"
 _NOT_ROW_LOCAL = {
@@ -252,6 +252,4 @@ def unknown_columns(
         if name.lower() in made - known:
             yield Problem.error(f"'{name}' is made by this SELECT and cannot be used in it: use it in a second step")
         elif name.lower() not in known:
-            close = nearest(name, columns)
-            meant = f"Did you mean '{close}'? " if close else ""
-            yield Problem.warning(f"there is no column '{name}'. {meant}There are {', '.join(columns)}")
+            yield Problem.warning(no_column(name, columns))

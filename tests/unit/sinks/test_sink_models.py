@@ -64,14 +64,14 @@ def spec(parts: dict[str, Any], *sinks: dict[str, Any]) -> PipelineSpec:
             NESTED,
             {"type": "delta", "path": "/data/t", "key": ["nr"], "partition_by": ["id", "days(at)"]},
             [
-                "key: there is no column 'nr'; there are id, tags, place",
-                "partition_by: there is no column 'at'; there are id, tags, place",
+                "key: there is no column 'nr'. There are id, tags, place",
+                "partition_by: there is no column 'at'. There are id, tags, place",
             ],
         ),
         (
             NESTED,
             {"type": "postgres", "table": "t", "server": SERVER, "mode": "upsert", "key": ["nr"]},
-            ["key: there is no column 'nr'; there are id, tags, place"],
+            ["key: there is no column 'nr'. There are id, tags, place"],
         ),
         (KAFKA, {"type": "delta", "path": "/data/t"}, []),
         (KAFKA, {"type": "delta", "path": "/data/t", "key": ["text"]}, []),
@@ -119,6 +119,16 @@ def test_what_is_wrong_with_a_sink_in_its_pipeline_is_told_at_its_key(
 
     assert expected == [": ".join([*map(str, each.keys[2:]), each.text]) for each in found]
     assert {("sinks", 0)} >= {each.keys[:2] for each in found}
+
+
+def test_a_column_that_is_not_there_keeps_a_pipeline_from_starting_unless_a_step_may_return_it() -> None:
+    sink = {"type": "delta", "path": "/data/t", "key": ["plase"]}
+    step = {"sql": "SELECT * FROM events"}
+
+    found = [*problems(spec(NESTED, sink), Path()), *problems(spec({**NESTED, "steps": [step]}, sink), Path())]
+
+    text = "there is no column 'plase'. Did you mean 'place'? There are id, tags, place"
+    assert [("error", text), ("warning", text)] == [(each.level, each.text) for each in found]
 
 
 @pytest.mark.parametrize(
