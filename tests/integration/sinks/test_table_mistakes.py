@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import Conflict, Transient
+from penstock.errors import BadInput, Conflict, Transient
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
 from penstock.record.columns import COORDINATES, RESERVED
 from penstock.sinks.delta_table import make_table
@@ -33,11 +33,12 @@ def login(postgres: RunningPostgres, server: Any) -> dict[str, Any]:
     return {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
 
 
-def run(lab: Lab, cli: Cli, sink: dict[str, Any]) -> tuple[int, str]:
+def run(lab: Lab, cli: Cli, sink: dict[str, Any], *steps: dict[str, Any]) -> tuple[int, str]:
     """Run a pipeline of one event as users do; give the exit code and what it said last."""
     topic = lab.kafka.topic("mistakes")
     lab.send_ids(topic, [1])
-    said = cli("pipeline", "run", lab.written(topic, sinks=[sink]), "--once", home=lab.kafka.home)
+    file = lab.written(topic, sinks=[sink], steps=list(steps))
+    said = cli("pipeline", "run", file, "--once", home=lab.kafka.home)
     lines = said.err.strip().splitlines()
     assert "Traceback" not in said.err
     return said.code, lines[-1]
@@ -47,11 +48,15 @@ def run(lab: Lab, cli: Cli, sink: dict[str, Any]) -> tuple[int, str]:
 def test_a_partition_column_that_is_not_there_is_named_with_those_that_are(lab: Lab, cli: Cli, kind: str) -> None:
     path = lab.folder / "tables" / "orders"
 
-    code, line = run(lab, cli, {"type": kind, "path": str(path), "partition_by": ["days(at)"]})
+    sink = {"type": kind, "path": str(path), "partition_by": ["days(at)"]}
+    before = run(lab, cli, sink)
+    code, line = run(lab, cli, sink, {"sql": "SELECT *, 1 AS one FROM events"})
 
+    assert BadInput.exit_code == before[0]
+    assert "sinks.0.partition_by: there is no column 'at'. There are id, name" in before[1]
     assert Conflict.exit_code == code
     assert "`partition_by` names the column 'at', which the pipeline does not write. Nothing was written." in line
-    assert "Its columns are id, name" in line
+    assert "Its columns are id, name, one" in line
     assert not path.exists()
 
 
