@@ -2,7 +2,6 @@
 
 import functools
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,17 +22,14 @@ def folder_of_no_java(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_java(folder_of_no_java: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("JAVA_HOME", raising=False)
-        patch.setenv("PATH", f"{folder_of_no_java}{os.pathsep}{os.environ['PATH']}")
-        yield
+@pytest.fixture(autouse=True)
+def no_java(folder_of_no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test by itself: the next one of this process may be one that runs a JVM."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{folder_of_no_java}{os.pathsep}{os.environ['PATH']}")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_patience_with_kafka() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def no_patience_with_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe at once that no broker is there: no unit test has one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(failures, "_PATIENCE_S", 0.05)
-        yield
+    monkeypatch.setattr(failures, "_PATIENCE_S", 0.05)

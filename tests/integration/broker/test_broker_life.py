@@ -88,7 +88,7 @@ def test_other_settings_than_the_data_were_made_with_are_refused(
     said = cli("up", *options, home=home)
 
     assert said.code == 6
-    assert f"made with {name}" in said.error_lines[0]
+    assert f"made with `{name}: " in said.error_lines[0]
     assert before == (home / "broker/cluster.json").read_bytes()
 
 

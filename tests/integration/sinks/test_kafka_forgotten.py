@@ -170,7 +170,7 @@ def test_a_checkpoint_that_nobody_can_vouch_for_is_not_believed_and_what_was_cha
 
     with (
         lab.runner(spec) as runner,
-        pytest.raises(Conflict, match=r"how far it got .* is not known.*\. Positions of 'postgres' .* are gone"),
+        pytest.raises(Conflict, match=r"how far it got .* is not known.*\. Positions of 'postgres' .* are removed"),
     ):
         repair.rebuild(runner)
     with lab.runner(spec) as runner:
