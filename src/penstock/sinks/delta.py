@@ -31,6 +31,7 @@ from penstock.sinks.delta_demands import require_partitioned, require_plain
 from penstock.sinks.delta_format import mark_as_ours, require_understood
 from penstock.sinks.delta_log import UNSURE, DeltaLog, load_table, readable
 from penstock.sinks.delta_offers import Offered, offer, withdraw
+from penstock.sinks.delta_others import positions_of_others
 from penstock.sinks.delta_partitions import Partitions
 from penstock.sinks.delta_restore import Restores
 from penstock.sinks.delta_stager import DeltaStagerFactory
@@ -48,6 +49,7 @@ from penstock.sinks.sink import (
     SinkContext,
     Staged,
     overlaps,
+    require_alone,
     require_landed,
 )
 from penstock.sinks.staging import Staging
@@ -172,6 +174,8 @@ class DeltaSink(Sink):
         require_understood(self._table, self.path, is_ours=bool(there))
         found = {apps[app]: version for app, version in there.items()}
         require_landed(self.name, self._replaced or {}, found)
+        if self._replaced:
+            require_alone(self.name, self._replaced, positions_of_others(self.path, self._pipeline))
         return {source_partition: at for source_partition, at in found.items() if source_partition in wanted}
 
     def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:

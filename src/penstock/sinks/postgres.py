@@ -42,6 +42,7 @@ from penstock.sinks.sink import (
     SinkContext,
     SinkModel,
     Staged,
+    require_alone,
     require_landed,
 )
 
@@ -224,6 +225,7 @@ class PostgresSink(Sink):
             if self._replaced is not None:
                 live = [part.source_partition for parts in self._replaced.values() for part in parts]
                 require_landed(self.name, self._replaced, self._positions.read(connection, live))
+                require_alone(self.name, self._replaced, self._positions.others(connection))
             found = self._positions.read(connection, source_partitions)
             if self._schema.names and self._positions.seen is not None:
                 if self._positions.seen != self._fitting:

@@ -17,6 +17,7 @@ from penstock.errors import BatchAborted, Conflict
 from penstock.record.formats import POSTGRES_TABLE, require_format
 from penstock.record.positions import Positions, SourcePartition
 from penstock.sinks.postgres_rows import Identity, Row, TableRows
+from penstock.sinks.sink import Position
 
 if TYPE_CHECKING:
     import psycopg
@@ -85,6 +86,9 @@ SELECT pipeline, sink, topic_id, partition FROM {positions}
 WHERE (pipeline, sink) <> (%s, %s) AND table_oid = ANY(%s::oid[])
     AND (topic_id, partition) IN (SELECT * FROM unnest(%s::text[], %s::integer[]))
 ORDER BY pipeline, sink, topic_id, partition LIMIT 1"""
+_OTHERS = """
+SELECT pipeline, sink, topic_id, partition, next_offset FROM {positions}
+WHERE (pipeline, sink) <> (%s, %s) AND table_oid = %s::oid"""
 _NAME_ANOTHER = """
 UPDATE {positions} SET row_offset = (SELECT max(_offset) FROM {table} WHERE _topic_id = %s AND _partition = %s)
 WHERE pipeline = %s AND sink = %s
@@ -215,6 +219,13 @@ class PostgresPositions:
         oids = [table.oid, *(each.oid for each in positions)]
         source_partitions = [list(each) for each in zip(*(each.key for each in positions), strict=True)]
         return connection.execute(self._sql(_SHARERS), [*self._owner, oids, *source_partitions]).fetchone()
+
+    def others(self, connection: "psycopg.Connection[Any]") -> list[Position]:
+        """Return where other sinks and pipelines stand that write to the table that `read` has seen."""
+        if self.seen is None:
+            return []
+        found = connection.execute(self._sql(_OTHERS), [*self._owner, self.seen.oid]).fetchall()
+        return [Position(*each) for each in found]
 
     def _beyond(
         self, connection: "psycopg.Connection[Any]", table: Identity, strange: list[_Position]

@@ -6,11 +6,12 @@ may still refuse rows, and once every sink is prepared and the dead letters are 
 positions in one step. A crash between any two of these loses and doubles nothing.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
@@ -85,6 +86,44 @@ def require_landed(sink: str, replaced: Replaced, found: Positions) -> None:
                 safe="Nothing was changed",
                 fix="Run the pipeline until it has caught up; then continue with --resume",
             )
+
+
+_POSITION_NAME = re.compile(r"([^/]+)/([^/]+)/(.+)/([0-9]+)")
+
+
+class Position(NamedTuple):
+    """A position as a target has it on record, of whatever pipeline and sink."""
+
+    pipeline: str
+    sink: str
+    topic_id: str
+    partition: int
+    next_offset: int
+
+    @classmethod
+    def named(cls, name: str, next_offset: int) -> "Position | None":
+        """Take a name apart, `pipeline/sink/topic id/partition`; None if it is another one."""
+        match = _POSITION_NAME.fullmatch(name)
+        return match and cls(match[1], match[2], match[3], int(match[4]), next_offset)
+
+
+def require_alone(sink: str, replaced: Replaced, others: Iterable[Position]) -> None:
+    """Raise if others have written rows of the records that are to be replaced: these would be taken out, too.
+
+    Coordinates do not say who has written a row. A range that others have replayed to here counts like what they read.
+    """
+    for part in (part for parts in replaced.values() for part in parts):
+        topic_id, partition = part.source_partition.topic_id, part.source_partition.partition
+        for each in others:
+            is_of_it = each.topic_id == topic_id or each.topic_id.endswith(f"-{topic_id}")
+            if is_of_it and each.partition == partition and each.next_offset > part.start:
+                raise Conflict(
+                    f"sink '{each.sink}' of pipeline '{each.pipeline}' has written rows of {part.source_partition} to"
+                    f" where sink '{sink}' writes, too: they would be taken out with the rows that are replaced, and"
+                    " nothing would come in their place",
+                    safe="Nothing was changed",
+                    fix="Send the range to another target with --into",
+                )
 
 
 @dataclass(frozen=True)

@@ -92,3 +92,23 @@ def test_rows_of_records_that_are_not_read_again_stay(postgres: RunningPostgres)
     assert kept == ask(server, "SELECT id, note, _offset FROM orders ORDER BY id, _offset")
     newest = [(1, "old", 3), (2, "new", 1), (3, "old", 2), (5, "new", 4)]
     assert newest == ask(server, "SELECT id, note, _offset FROM newest ORDER BY id")
+
+
+def test_rows_of_the_same_records_that_another_pipeline_has_written_there_are_not_taken_out(
+    postgres: RunningPostgres,
+) -> None:
+    server = postgres.database()
+    with Driver(server) as live, Driver(server, pipeline="large-orders") as other:
+        live.write([(1, "old"), (2, "old"), (3, "old"), (4, "old")])
+        other.write([(1, "theirs"), (2, "theirs")])
+
+    with Driver(server) as replay:
+        replay.sink.replace({REPLAY: [OffsetRange(TP, 1, 4)]})
+        with pytest.raises(Conflict, match="sink 'postgres' of pipeline 'large-orders' has written rows of orders/0"):
+            replay.sink.positions([REPLAY])
+    with Driver(server) as behind:
+        behind.sink.replace({REPLAY: [OffsetRange(TP, 2, 4)]})
+        land(behind, 2, 4, ((3, "new"), 2))
+
+    kept = [(1, "old", 0), (1, "theirs", 0), (2, "old", 1), (2, "theirs", 1), (3, "new", 2)]
+    assert kept == ask(server, "SELECT id, note, _offset FROM orders ORDER BY id, note")

@@ -19,8 +19,8 @@ SCHEMA = pa.schema(
 )
 
 
-def opened(path: Path, *replaced: tuple[int, int]) -> DeltaSink:
-    sink = DeltaSink(Delta(path=path), "delta", "orders")
+def opened(path: Path, *replaced: tuple[int, int], pipeline: str = "orders", name: str = "delta") -> DeltaSink:
+    sink = DeltaSink(Delta(path=path), name, pipeline)
     if replaced:
         sink.replace({REPLAY: [OffsetRange(LIVE, *bounds) for bounds in replaced]})
     sink.open(SCHEMA)
@@ -95,3 +95,33 @@ def test_rows_of_records_that_are_not_read_again_stay(tmp_path: Path) -> None:
         tmp_path
     )
     assert {REPLAY: 10} == replay.positions([REPLAY])
+
+
+@pytest.mark.parametrize("at", [LIVE, SourcePartition("orders", "range-0a1b2c3d-Ab-_9", 0)], ids=["live", "a replay"])
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_rows_of_the_same_records_that_another_pipeline_has_written_there_are_not_taken_out(
+    tmp_path: Path, at: SourcePartition, *, is_checkpointed: bool
+) -> None:
+    live(tmp_path, 0, 10)
+    write(opened(tmp_path, pipeline="large-orders"), OffsetRange(at, 0, 4), "theirs", [1, 3])
+    if is_checkpointed:
+        DeltaTable(str(tmp_path)).create_checkpoint()
+        for commit in (tmp_path / "_delta_log").glob("*[01].json"):
+            commit.unlink()
+
+    with pytest.raises(Conflict, match="sink 'delta' of pipeline 'large-orders' has written rows of orders/0"):
+        opened(tmp_path, (2, 8)).positions([REPLAY])
+    behind = opened(tmp_path, (4, 8))
+    write(behind, OffsetRange(REPLAY, 4, 8), "new", range(4, 8))
+
+    kept = [(1, "theirs"), (3, "theirs")]
+    assert sorted([*kept, *((n, "new" if 4 <= n < 8 else "old") for n in range(10))]) == texts(tmp_path)
+
+
+def test_what_the_sink_has_written_under_a_former_name_is_replaced(tmp_path: Path) -> None:
+    write(opened(tmp_path, name="former"), OffsetRange(LIVE, 0, 4), "old", range(4))
+    write(opened(tmp_path), OffsetRange(LIVE, 0, 4), "old", [])
+
+    write(opened(tmp_path, (1, 3)), OffsetRange(REPLAY, 1, 3), "new", [1, 2])
+
+    assert [(0, "old"), (1, "new"), (2, "new"), (3, "old")] == texts(tmp_path)

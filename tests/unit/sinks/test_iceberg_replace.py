@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.errors import Conflict
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.iceberg import Iceberg, IcebergSink
 from penstock.sinks.sink import Staged
@@ -75,3 +76,27 @@ def test_rows_of_a_range_give_way_in_every_partition_and_all_others_stay(
             row["_offset"]: row["at"] for row in rows if row["_offset"]
         }
     assert {LIVE: 9, AGAIN: 8} == again.positions([LIVE, AGAIN])
+
+
+def test_rows_of_the_same_records_that_another_pipeline_has_written_there_are_not_taken_out(tmp_path: Path) -> None:
+    path = tmp_path / "orders"
+    model = Iceberg.model_validate({"path": path})
+    for pipeline, end in (("orders", 9), ("large-orders", 4)):
+        live = IcebergSink(model, "iceberg", pipeline)
+        live.open(pa.schema([*COLUMNS, *COORDINATES]))
+        write(live, LIVE, end, range(end), pipeline)
+
+    def again(start: int) -> IcebergSink:
+        sink = IcebergSink(model, "iceberg", "orders")
+        sink.replace({AGAIN: [OffsetRange(LIVE, start, 8)]})
+        sink.open(pa.schema([*COLUMNS, *COORDINATES]))
+        return sink
+
+    with pytest.raises(Conflict, match="sink 'iceberg' of pipeline 'large-orders' has written rows of orders/0"):
+        again(3).positions([AGAIN])
+    behind = again(4)
+    write(behind, AGAIN, 8, range(4, 8), "new")
+
+    theirs = [("large-orders", offset) for offset in range(4)]
+    ours = [("new" if 4 <= offset < 8 else "orders", offset) for offset in range(9)]
+    assert sorted([*theirs, *ours]) == sorted((row["name"], row["_offset"]) for row in iceberg_rows(path))
