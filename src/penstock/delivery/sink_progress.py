@@ -4,7 +4,7 @@ Read from the sinks at every start and after every failure, and compared with th
 written, the checkpoint knows what should be there. Where their difference could be a loss, the pipeline stops.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -284,11 +284,20 @@ def recorded(progress: SinkProgress, committed: Committed, targets: Mapping[str,
     )
 
 
-def require_readable(pipeline: str, progress: SinkProgress, available: list[AvailableRange]) -> None:
-    """Raise if records were deleted from a topic before they were read, or if it ends before what was read."""
+def require_readable(
+    pipeline: str,
+    progress: SinkProgress,
+    available: list[AvailableRange],
+    log_end: Callable[[SourcePartition], int] = lambda _: 0,
+) -> None:
+    """Raise if records were deleted from a topic before they were read, or if it ends before what was read.
+
+    A pipeline may begin at records of a transaction that is open, behind everything that is available: `log_end` is
+    asked where those end.
+    """
     for each in available:
         furthest = max(positions[each.source_partition] for positions in progress.resume_offsets.values())
-        if furthest > each.end:
+        if furthest > each.end and furthest > log_end(each.source_partition):
             raise LogTruncated(
                 f"{each.source_partition} ends at {each.end}, and pipeline '{pipeline}' has read up to {furthest}:"
                 " a leader without the newest records was elected",

@@ -155,7 +155,7 @@ class Runner(OpenedPipeline):
             progress = self.sink_progress(committed, available)
         self._own.require_alone(progress, self.stores)
         # Against what the source holds, not against the targets: a sink may be past those, if another driver was here.
-        sink_progress.require_readable(self.spec.name, progress, found)
+        sink_progress.require_readable(self.spec.name, progress, found, self.source.log_end)
         committed, changed = sink_progress.with_new_leaders(committed, found)
         sink_progress.require_not_replaced(self.spec.name, self.replaced(changed))
         self._are_sinks_compared = True

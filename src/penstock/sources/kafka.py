@@ -21,7 +21,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.kafka.failures import translate
-from penstock.kafka.positions import Position, committed_bounds, moves_on, resolve
+from penstock.kafka.positions import Position, bounds, committed_bounds, moves_on, resolve
 from penstock.kafka.topic_spec import NO_TOPIC_NAME, TOPIC_NAME
 from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
@@ -214,6 +214,11 @@ class KafkaSource(Source):
                 f" {available_range.end}"
             )
         return offset
+
+    def log_end(self, source_partition: SourcePartition) -> int:
+        """Return where a partition ends, with records of open transactions."""
+        partition = source_partition.topic, source_partition.partition
+        return bounds(self._admin, [partition])[partition][1]
 
     def replaced(self, read: Mapping[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:
         """Return what was read and is no longer in the log, although the log is as long: it has other records there.

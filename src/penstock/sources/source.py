@@ -85,6 +85,10 @@ class Source(ABC):
         """Return whether there is a topic of this name, even if the source does not read it."""
         return topic in self.topic_ids()
 
+    def log_end(self, source_partition: SourcePartition) -> int:  # noqa: ARG002 - most sources have no transactions
+        """Return where a partition ends, with records of open transactions; 0 if there can be none behind its end."""
+        return 0
+
     def replaced(self, read: Mapping[SourcePartition, tuple[int, int]]) -> list[OffsetRange]:  # noqa: ARG002 - most sources have no leaders
         """Return what was read and has been replaced by other records, given offsets and leader epochs."""
         return []

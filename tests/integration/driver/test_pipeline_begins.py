@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+from confluent_kafka import Producer as Client
 
 from penstock.delivery.dead_letters import SINK_NAME
 from penstock.driver.paths import PipelinePaths
@@ -132,3 +133,26 @@ def test_a_sink_that_is_added_later_begins_where_the_others_stand(kafka: Running
     )
 
     pipeline.run()
+
+
+@pytest.mark.parametrize("start", [str(EVENTS + 1), "2099-01-01T00:00"])
+def test_a_pipeline_that_begins_inside_or_behind_an_open_transaction_waits_for_its_end(
+    kafka: RunningKafka, tmp_path: Path, start: str
+) -> None:
+    pipeline = Begun(kafka, tmp_path, "a")
+    source = pipeline.spec.source.model_copy(update={"start": start})
+    pipeline.spec = pipeline.spec.model_copy(update={"source": source})
+    client = Client({"bootstrap.servers": kafka.connection.bootstrap_servers, "transactional.id": pipeline.topic})
+    client.init_transactions(30)
+    client.begin_transaction()
+    for _ in range(2):
+        client.produce(pipeline.topic, b'{"id": 1}', partition=0)
+    client.flush(30)
+
+    pipeline.run()
+    client.commit_transaction(30)
+    with Producer(kafka.connection) as producer:
+        producer.send(pipeline.topic, b'{"id": 1}')
+
+    with pytest.raises(BatchBegan):
+        pipeline.run()

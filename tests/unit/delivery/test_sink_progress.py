@@ -270,6 +270,12 @@ def test_a_position_past_the_end_of_the_source_stops_the_pipeline_for_new_record
         sink_progress.require_readable("combat", at(a=50), [AvailableRange(A, 0, 20)])
 
 
+def test_a_position_among_records_of_an_open_transaction_is_not_past_the_end() -> None:
+    sink_progress.require_readable("combat", at(a=50), [AvailableRange(A, 0, 20)], lambda _: 50)
+    with pytest.raises(Discontinuity):
+        sink_progress.require_readable("combat", at(a=50), [AvailableRange(A, 0, 20)], lambda _: 49)
+
+
 def test_a_batch_that_holds_everything_takes_everything() -> None:
     actual = sink_progress.plan(at(a=5, b=0), [AvailableRange(A, 0, 9), AvailableRange(B, 0, 3)], 100)
 
