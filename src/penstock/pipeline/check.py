@@ -63,6 +63,9 @@ def _about_loops(spec: PipelineSpec) -> Iterator[Problem]:
     if any(source.reads(Target("topic", topic)) for topic in named):
         text = "dead letters would go to a topic of the source: it would never end"
         yield Problem.error(text, "dead_letters", "topic")
+    elif any(sink.target() == Target("topic", topic) for sink in spec.sinks for topic in named):
+        text = "a sink writes to this topic: its readers would get dead letters, too"
+        yield Problem.error(text, "dead_letters", "topic")
     elif source.in_kafka and not source.named_topics and "{topic}" in dead and not dead.endswith(".dead"):
         text = "the source's pattern may match it: end it in .dead, which is left out"
         yield Problem.error(text, "dead_letters", "topic")

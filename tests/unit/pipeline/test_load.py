@@ -328,9 +328,12 @@ def test_a_mistake_in_a_step_is_reported_once_and_other_kinds_of_steps_are_left_
             START.replace("topics: [hits]", "type: files, path: lines").replace(SINK, "  - {type: json, path: lines}"),
             id="files are read where they are written",
         ),
+        pytest.param(
+            START.replace(SINK, "  - {type: kafka, topic: hits.dead}"), id="rows go where the dead letters of hits go"
+        ),
     ],
 )
-def test_a_pipeline_that_would_feed_itself_is_refused(file: Path, content: str) -> None:
+def test_a_pipeline_that_would_feed_itself_or_mix_letters_with_rows_is_refused(file: Path, content: str) -> None:
     assert [] != complaints(file, content)
 
 
