@@ -17,13 +17,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+import msgspec
 import orjson
 import pyarrow as pa
 from pydantic import Field
 
 from penstock.delivery.crash_points import crash_point
 from penstock.delivery.durable import locked, read_versioned, sync, write_versioned
-from penstock.errors import BatchAborted, PositionsMoved
+from penstock.errors import BatchAborted, Conflict, PositionsMoved
 from penstock.record.columns import COORDINATES
 from penstock.record.decoded import RecordError
 from penstock.record.formats import JSON_FILES
@@ -64,15 +65,25 @@ class Json(SinkModel, frozen=True):
 
     def open(self, context: SinkContext) -> "JsonSink":
         """Make the driver's part."""
-        return JsonSink(self, context.name)
+        return JsonSink(self, context.name, context.pipeline)
+
+
+class _Note(msgspec.Struct):
+    """What `.newest.json` says."""
+
+    newest: dict[str, list[str]]
+    """By partition, the file that was about to be put in place, behind the one before it."""
+    pipeline: str = ""
+    """The pipeline whose files these are; empty if an older version wrote it."""
 
 
 class JsonSink(Sink):
     """Puts finished files in place."""
 
-    def __init__(self, spec: Json, name: str) -> None:
+    def __init__(self, spec: Json, name: str, pipeline: str) -> None:
         super().__init__(name)
         self._spec = spec
+        self._pipeline = pipeline
         self._staging = Staging(spec.path)
         self._seen: dict[str, str] | None = None
         """The newest files as this driver saw them last; None before it has looked through the folder."""
@@ -82,7 +93,21 @@ class JsonSink(Sink):
         self._staging.open(lambda _left: None)
         with locked(self._spec.path / ".penstock.lock"):
             self._seen = self._looked_through()
+            if self._seen:
+                self._require_ours()
             self._note({key: [name] for key, name in self._seen.items()})
+
+    def _require_ours(self) -> None:
+        """Raise if the files are another pipeline's: their names would be taken for this one's positions."""
+        theirs = (self._last_note() or _Note(newest={})).pipeline or self._pipeline
+        if theirs != self._pipeline:
+            raise Conflict(
+                f"the folder {self._spec.path} of sink '{self.name}' has the files of pipeline '{theirs}': what that"
+                " has written would count as written by this one, too",
+                safe="Nothing was written",
+                fix="Name another path. Or, if the pipeline was only called so before, remove"
+                f" {self._spec.path / _NEWEST}, and run it again",
+            )
 
     def positions(self, source_partitions: Iterable[SourcePartition]) -> Positions | None:
         """Read the positions from the names of the newest files."""
@@ -107,10 +132,10 @@ class JsonSink(Sink):
 
     def _noted(self, seen: dict[str, str]) -> dict[str, str] | None:
         """Name the newest files by the note and by what this driver has seen; None if these do not say."""
-        listed = self._last_note()
-        if listed is None:
+        note = self._last_note()
+        if note is None:
             return None
-        found = {}
+        found, listed = {}, note.newest
         for key in listed.keys() | seen.keys():
             names = [*listed.get(key, []), *filter(None, [seen.get(key)])]
             there = [name for name in names if (self._spec.path / name).exists()]
@@ -120,14 +145,15 @@ class JsonSink(Sink):
         return found
 
     def _note(self, newest: dict[str, list[str]]) -> None:
-        write_versioned(self._spec.path / _NEWEST, JSON_FILES, {"newest": newest})
+        note = _Note(newest=newest, pipeline=self._pipeline)
+        write_versioned(self._spec.path / _NEWEST, JSON_FILES, msgspec.to_builtins(note))
 
-    def _last_note(self) -> dict[str, list[str]] | None:
+    def _last_note(self) -> _Note | None:
         """Read the note; raise `FormatNotUnderstood` if it is another version's, whose files may have other names."""
         try:
             found = read_versioned(self._spec.path / _NEWEST, JSON_FILES, otherwise="write to another path")
-            return dict(found["newest"])
-        except (FileNotFoundError, NotADirectoryError, KeyError, TypeError, ValueError):
+            return msgspec.convert(found, _Note)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
 
     def _looked_through(self) -> dict[str, str]:

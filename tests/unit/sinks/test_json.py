@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import BatchAborted, PenstockError, PositionsMoved
+from penstock.errors import BatchAborted, Conflict, PenstockError, PositionsMoved
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sinks.json import Json, JsonSink
 from penstock.sinks.sink import Staged
@@ -28,8 +28,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "lines"
 
 
-def opened(folder: Path, **options: Any) -> JsonSink:
-    sink = JsonSink(Json(path=folder, **options), "json")
+def opened(folder: Path, pipeline: str = "combat", **options: Any) -> JsonSink:
+    sink = JsonSink(Json(path=folder, **options), "json", pipeline)
     sink.open(SCHEMA)
     return sink
 
@@ -255,7 +255,7 @@ import pyarrow as pa
 from penstock.record.positions import SourcePartition, OffsetRange
 from penstock.sinks.json import Json, JsonSink
 from penstock.sinks.sink import Staged
-sink = JsonSink(Json(path=Path(sys.argv[1])), "json")
+sink = JsonSink(Json(path=Path(sys.argv[1])), "json", "combat")
 schema = pa.schema([("id", pa.int64())])
 sink.open(schema)
 parts = []
@@ -362,3 +362,15 @@ def test_files_that_somebody_removes_are_no_positions_any_more(folder: Path) -> 
     files[1].unlink()
 
     assert ({A: 3}, {A: 2}, {}) == (without_the_oldest, without_the_newest, sink.positions([A]))
+
+
+def test_the_folder_of_another_pipeline_is_refused_once_it_has_files(folder: Path) -> None:
+    commit(opened(folder), {A: None})
+    other = opened(folder, "levels")
+    commit(other, {A: None}, staged(other, OffsetRange(A, 0, 2), 0, 1))
+
+    with pytest.raises(Conflict, match="has the files of pipeline 'levels'"):
+        opened(folder)
+    (folder / ".newest.json").unlink()  # as the error says, for a pipeline that is called otherwise now
+
+    assert {A: 2} == opened(folder).positions([A])

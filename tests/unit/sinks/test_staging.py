@@ -35,7 +35,7 @@ sink.commit()
 
 def opened(kind: str, table: Path) -> DeltaSink | JsonSink:
     is_delta = kind == "delta"
-    sink = DeltaSink(Delta(path=table), kind, "combat") if is_delta else JsonSink(Json(path=table), kind)
+    sink = DeltaSink(Delta(path=table), kind, "combat") if is_delta else JsonSink(Json(path=table), kind, "combat")
     sink.open(SCHEMA)
     return sink
 
