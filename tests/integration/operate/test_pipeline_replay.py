@@ -14,7 +14,7 @@ from penstock.operate import range_replay, repair
 from penstock.operate.status import Status
 
 from conftest import Cli
-from support.pipelines import Lab, drive, total
+from support.pipelines import Lab, drive, dying, total
 from support.range_replays import (
     BEGAN_MS,
     NEW,
@@ -181,6 +181,49 @@ def test_in_postgres_rows_of_the_range_are_replaced_and_never_newer_ones(lab: La
     assert before == ask(positions)
     assert staging_before == ask(stages)
     assert [] == lab.run(lab.spec(topic, sinks=sinks, steps=[{"sql": OLD}]))
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "planned",
+        "prepared",
+        "sink_committed:dead",
+        "in_commit:all",
+        "sink_committed:all",
+        "in_commit:newest",
+        "sink_committed:newest",
+        "committed",
+    ],
+)
+def test_in_postgres_a_range_that_is_killed_half_way_is_replaced_once(
+    lab: Lab, postgres: RunningPostgres, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    topic, server = lab.kafka.topic("replay-postgres-killed"), postgres.database()
+    login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
+    sinks = [
+        {"type": "postgres", "name": "all", "table": "landed", "server": {**login}},
+        {"type": "postgres", "name": "newest", "table": "kept", "mode": "upsert", "key": ["id"], "server": login},
+    ]
+    lab.send_ids(topic, [*range(10), *range(3)])
+    lab.run(lab.spec(topic, sinks=sinks, steps=[{"sql": OLD}]))
+    file = write(lab, lab.document(topic, sinks=sinks, steps=[{"sql": NEW}], batch={"max_events": 3}))
+    begun = begin(lab, file, "1", "8")
+
+    monkeypatch.setenv("PENSTOCK_CRASH_AFTER", "1")  # in the second batch
+    with dying(point):
+        go_on(lab, begun)
+    monkeypatch.delenv("PENSTOCK_CRASH_AFTER")
+    go_on(lab, begun)
+
+    with postgres.connect(server.database) as connection:
+        landed = connection.execute("SELECT _offset, id, name FROM landed ORDER BY _offset").fetchall()
+        newest = connection.execute("SELECT id, name, _offset FROM kept ORDER BY id").fetchall()
+    named_now = ["new" if 1 <= offset < 8 else "old" for offset in range(13)]
+    assert [(offset, offset % 10, name) for offset, name in enumerate(named_now)] == landed
+    offsets = [*range(10, 13), *range(3, 10)]
+    assert [(offset % 10, named_now[offset], offset) for offset in offsets] == newest
+    assert [] == open_letters(lab, topic)
 
 
 def test_what_the_pipeline_has_not_landed_yet_is_left_to_it(lab: Lab) -> None:
