@@ -126,7 +126,7 @@ class Gateway:
     async def _take(self, request: Request, topic: str, read: Reading) -> None:
         limits = self.options.limits
         address = request.client.host if request.client else ""
-        with self.buffer.request() as share:
+        with self.buffer.request(address) as share:
             body = await read_body(request, limits, share)
             if len(body) > _IN_A_THREAD_BYTES:
                 taken = await asyncio.to_thread(records, body, limits, read)

@@ -22,9 +22,13 @@ class GatewayLimits(BaseModel, frozen=True, extra="forbid"):
     batch_max_events: int = Field(10_000, ge=1, description="Events of one body.")
     depth_max: int = Field(200, ge=1, le=500, description="Objects and arrays within each other in one event.")
     buffer_max_bytes: int = Field(
-        256 * 2**20, ge=2**20, description="Bytes of all bodies that are being read or not acknowledged yet."
+        256 * 2**20,
+        ge=2**20,
+        description="Bytes of all bodies that are being read or not acknowledged yet; one address has half at most.",
     )
-    requests_max: int = Field(512, ge=1, description="Requests that are worked on at a time.")
+    requests_max: int = Field(
+        1024, ge=1, description="Requests that are worked on at a time; half at most are of one address."
+    )
     connections_max: int = Field(2_000, ge=1, description="Open connections.")
     rate_events_per_s: float | None = Field(
         None, gt=0, description="Events a second from one address, bursts of one second included; no limit if left out."

@@ -1,5 +1,7 @@
 """Memory, requests and events a second have an end; a gateway that others reach has a token."""
 
+from contextlib import ExitStack
+
 import pytest
 from pydantic import ValidationError
 
@@ -12,21 +14,51 @@ from penstock.secret import Secret
 
 
 def test_a_full_buffer_refuses_and_what_is_answered_makes_room() -> None:
-    buffer = Buffer(GatewayLimits(buffer_max_bytes=2**20))
-    with buffer.request() as first:
-        first.take(2**20)
-        with buffer.request() as second, pytest.raises(Refusal) as caught:
-            second.take(1)
+    buffer = Buffer(GatewayLimits(buffer_max_bytes=2**20, inflated_max_bytes=2**19))
+    with buffer.request("192.0.2.1") as first, buffer.request("192.0.2.2") as second:
+        first.take(2**19)
+        second.take(2**19)
+        with buffer.request("192.0.2.3") as third, pytest.raises(Refusal) as caught:
+            third.take(1)
 
     assert (503, 1, 0, 0) == (caught.value.status, caught.value.retry_after_s, buffer.bytes, buffer.requests)
 
 
 def test_requests_beyond_the_limit_are_refused() -> None:
     buffer = Buffer(GatewayLimits(requests_max=1))
-    with buffer.request(), pytest.raises(Refusal) as caught, buffer.request():
+    with buffer.request("192.0.2.1"), pytest.raises(Refusal) as caught, buffer.request("192.0.2.2"):
         pass
 
     assert (503, 0) == (caught.value.status, buffer.requests)
+
+
+def test_bodies_that_one_address_sends_slowly_leave_room_for_others() -> None:
+    buffer = Buffer(GatewayLimits(buffer_max_bytes=2**20, inflated_max_bytes=2**18, requests_max=8))
+    refused = []
+    with ExitStack() as open_requests:
+        for number in range(8):
+            try:
+                share = open_requests.enter_context(buffer.request(f"2001:db8::{number}"))
+                share.take(2**18)
+            except Refusal as refusal:
+                refused.append(refusal.message)
+        other = open_requests.enter_context(buffer.request("192.0.2.1"))
+        other.take(2**19)
+
+    assert {
+        "This address has half of the gateway's buffer; nothing was written",
+        "Too many requests come from this address; nothing was written",
+    } == set(refused)
+    assert (0, 0) == (buffer.bytes, buffer.requests)
+    assert 0 == len(buffer._bytes_of) + len(buffer._requests_of)
+
+
+def test_one_body_of_the_greatest_size_fits_into_a_small_buffer() -> None:
+    buffer = Buffer(GatewayLimits(buffer_max_bytes=2**20, inflated_max_bytes=2**20))
+    with buffer.request("192.0.2.1") as share:
+        share.take(2**20)
+
+        assert 2**20 == share.held
 
 
 def test_an_address_that_sends_too_much_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
