@@ -246,7 +246,7 @@ def of_store(address: Any) -> Iterator[Store]:
 
     engine = open_engine(address)
     try:
-        with explained(address), engine.connect() as connection:
-            yield Store(bound(connection))
+        with explained(address), engine.connect() as connection, bound(connection):
+            yield Store(connection)
     finally:
         engine.dispose()

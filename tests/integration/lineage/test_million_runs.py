@@ -66,8 +66,8 @@ def connection(postgres: RunningPostgres) -> Any:
                 filling.execute(text(statement), {"last": _RUNS - 1} if ":last" in statement else {})
     with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as analyzing:
         analyzing.execute(text("VACUUM ANALYZE"))  # as PostgreSQL does by itself, a while after rows came
-    with engine.connect() as open_connection:
-        yield bound(open_connection)
+    with engine.connect() as open_connection, bound(open_connection):
+        yield open_connection
     engine.dispose()
 
 

@@ -60,8 +60,7 @@ def test_locations_that_become_one_and_runs_that_go_while_an_answer_is_made_leav
             write_in_batches(address, [_copy(3, _BOTH)], size=1)
             clean(address, _TIME + datetime.timedelta(days=30), dry_run=False)
 
-    with engine.connect() as connection:
-        bound(connection)
+    with engine.connect() as connection, bound(connection):
         before = lists.datasets(connection, DatasetsQuery())
         event.listen(engine, "after_cursor_execute", change)
         listed = lists.datasets(connection, DatasetsQuery())
@@ -74,8 +73,8 @@ def test_locations_that_become_one_and_runs_that_go_while_an_answer_is_made_leav
             window=Window(_TIME),
         )
     event.remove(engine, "after_cursor_execute", change)
-    with engine.connect() as connection:
-        after = lists.datasets(bound(connection), DatasetsQuery())
+    with engine.connect() as connection, bound(connection):
+        after = lists.datasets(connection, DatasetsQuery())
     engine.dispose()
 
     assert before == listed

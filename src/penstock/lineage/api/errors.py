@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import Field
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as AllInUse
 from starlette.exceptions import HTTPException
 
 from penstock.errors import BadInput, PenstockError, Transient
@@ -86,6 +87,7 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _of_request)
     app.add_exception_handler(PenstockError, _of_penstock)
     app.add_exception_handler(OperationalError, _unavailable)
+    app.add_exception_handler(AllInUse, _unavailable)
     app.add_exception_handler(HTTPException, _of_framework)
     app.add_exception_handler(Exception, _unknown)
 

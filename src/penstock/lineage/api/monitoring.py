@@ -1,4 +1,7 @@
-"""Whether the service is there, and what it does. Both answer everybody: they tell nothing about data."""
+"""Whether the service is there, and what it does. Both answer everybody: they tell nothing about data.
+
+They take none of the threads that all other requests share, and so answer while those are all at work.
+"""
 
 from http import HTTPStatus
 from typing import Annotated
@@ -19,13 +22,13 @@ router = APIRouter(prefix="/monitoring", tags=["Monitoring"], responses=_REFUSAL
 
 
 @router.get("/ping", summary="Whether the service is there")
-def ping(_: Annotated[Parameters, Query()]) -> PingResponse:
+async def ping(_: Annotated[Parameters, Query()]) -> PingResponse:
     """Return ok, without asking the store."""
     return PingResponse()
 
 
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
-def metrics(request: Request, _: Annotated[Parameters, Query()]) -> str:
+async def metrics(request: Request, _: Annotated[Parameters, Query()]) -> str:
     """Return how many requests there were, by route and status, and how long they took."""
     text: str = request.app.state.requests.text()
     return text

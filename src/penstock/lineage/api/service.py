@@ -58,8 +58,8 @@ def service_of(request: Request) -> Service:
 
 def _reading(request: Request) -> Iterator[Connection]:
     """Yield a read-only connection, on which every query has a time limit."""
-    with service_of(request).engine.connect() as connection:
-        yield bound(connection)
+    with service_of(request).engine.connect() as connection, bound(connection):
+        yield connection
 
 
 def _writing(request: Request) -> Iterator[Connection]:
