@@ -25,6 +25,7 @@ from support.lineage_content import of_facts
 from support.lineage_history import values
 from support.lineage_oracle import content
 from support.lineage_samples import event
+from support.lineage_spoilt import odd_events
 from support.lineage_store import add_io, add_run, comparable, differences, ids_of, store_on, stored
 from support.lineage_stories import facts_of, random_events, stream_event, write_in_batches
 
@@ -90,6 +91,13 @@ def test_numbers_and_names_beyond_what_a_column_or_an_index_holds_stop_nothing(a
     told.append(event("COMPLETE", TIME, str(uuid.uuid4()), ("n", "p"), run_facets=batch, job_facets=ours))
     events = [orjson.dumps(each) for each in told]
     write_in_batches(address, events, size=2)
+
+    assert {} == differences(comparable(facts_of(events)), stored(address))
+
+
+def test_whatever_stands_anywhere_in_an_event_the_store_takes_it(address: StoreAddress) -> None:
+    events = odd_events(random.Random(1), 300)
+    write_in_batches(address, events, size=37)
 
     assert {} == differences(comparable(facts_of(events)), stored(address))
 

@@ -1,5 +1,6 @@
 """The store compared with an independent reading of the same events: shuffled, twice, unfinished, some malformed."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from penstock.lineage.store.database import migrate
 from support.lineage_content import of_facts
 from support.lineage_history import values
 from support.lineage_oracle import content
-from support.lineage_store import stored
-from support.lineage_stories import write_in_batches
+from support.lineage_spoilt import odd_events
+from support.lineage_store import comparable, differences, stored
+from support.lineage_stories import facts_of, write_in_batches
 
 
 def is_event(value: bytes) -> bool:
@@ -34,3 +36,12 @@ def test_a_store_in_sqlite_holds_what_an_independent_reading_finds(tmp_path: Pat
     expected, actual = content(listed), of_facts(stored(address))
     for what, held in expected.items():
         assert held == actual[what], what
+
+
+def test_whatever_stands_anywhere_in_an_event_the_store_takes_it(tmp_path: Path) -> None:
+    address = StoreAddress(store=str(tmp_path / "lineage.db"))
+    migrate(address)
+    events = odd_events(random.Random(1), 300)
+    write_in_batches(address, events, size=37)
+
+    assert {} == differences(comparable(facts_of(events)), stored(address))
