@@ -18,6 +18,8 @@ from penstock.lineage.shapes.shape import Shape
 
 _log = logging.getLogger(__name__)
 _RETRY_AFTER_S = 5
+_SIGN_IN_PATH = "/v1/auth/token"
+"""What is sent there is never repeated."""
 
 
 class ErrorBody(Shape):
@@ -108,23 +110,20 @@ def _of_ours(_: Request, error: Any) -> Response:
     return answer(error.status, error.code, error.message, error.details, error.headers)
 
 
-def _of_request(_: Request, error: Any) -> Response:
+def _of_request(request: Request, error: Any) -> Response:
+    # A password may be under any name there, also a misspelt one.
+    is_secret = request.url.path == _SIGN_IN_PATH
     details = [
         {
             "location": list(each["loc"]),
             "message": each["msg"],
             "code": each["type"],
             "context": {name: value for name, value in each.get("ctx", {}).items() if name != "error"},
-            "input": _shown(each.get("input")),
+            "input": None if is_secret else each.get("input"),
         }
         for each in error.errors()
     ]
     return answer(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", "Invalid request", details)
-
-
-def _shown(value: Any) -> Any:
-    """Return what was sent, if it is no form: that has a password."""
-    return None if isinstance(value, dict) and "password" in value else value
 
 
 def _of_penstock(request: Request, error: Any) -> Response:

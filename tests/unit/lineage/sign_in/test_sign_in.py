@@ -216,11 +216,20 @@ def test_what_is_kept_is_of_no_use_to_whoever_reads_it(
 
 
 def test_a_refused_form_does_not_repeat_the_password(client: TestClient) -> None:
-    for form in ({"password": _PASSWORD}, {"username": "ann", "password": _PASSWORD, "more": "x"}):
+    forms = [
+        {"password": _PASSWORD},
+        {"username": "ann", "password": _PASSWORD, "more": "x"},
+        {"username": "ann", "password": _PASSWORD * 1000},
+        {"username": "ann", "passwd": _PASSWORD},
+        {"username": _PASSWORD * 100, "password": _PASSWORD},
+    ]
+    for form in forms:
         answer = client.post("/v1/auth/token", data=form)
 
         assert 422 == answer.status_code
         assert _PASSWORD not in answer.text
+
+    assert _PASSWORD not in client.post("/v1/auth/token", params={"password": _PASSWORD}, data=forms[0]).text
 
 
 def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:
