@@ -10,9 +10,12 @@ import hmac
 import http.client
 import json
 import secrets
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -21,7 +24,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from penstock.config.complaints import in_words
-from penstock.errors import BadInput, NotFound, Refused, SinkUnavailable
+from penstock.errors import BadInput, NotFound, Refused, SinkUnavailable, Transient
 from penstock.loopback import is_loopback
 from penstock.quantities import DurationMs
 from penstock.secret import Secret
@@ -29,6 +32,8 @@ from penstock.secret import Secret
 _NO_ANSWER = (OSError, ValueError, http.client.HTTPException, RecursionError)
 """What is raised where a provider is away, or what answers in its place speaks no HTTP or no JSON."""
 _TIMEOUT_S = 10
+MOST_AT_ONCE = 8
+"""Requests that may wait for the provider. One that hangs so does not hold all threads, which other requests need."""
 _MOST_BYTES = 1024 * 1024
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 _LEEWAY_S = 30
@@ -125,6 +130,19 @@ class Provider:
         self.settings = settings
         self._known: dict[str, Any] | None = None
         self._keys: jwt.PyJWKClient | None = None
+        self._places = threading.Semaphore(MOST_AT_ONCE)
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold one of the places of those who wait for the provider; raise `Transient` if all are taken."""
+        if not self._places.acquire(blocking=False):
+            raise Transient(
+                "too many people sign in by the provider at once", safe="Nothing was asked", fix="Try again in a moment"
+            )
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def begin(self) -> Begun:
         """Begin a sign-in."""
@@ -140,8 +158,9 @@ class Provider:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        url = f"{self._endpoint('authorization_endpoint')}?{urllib.parse.urlencode(query)}"
-        return Begun(url, state, nonce, verifier)
+        with self.place():
+            address = self._endpoint("authorization_endpoint")
+        return Begun(f"{address}?{urllib.parse.urlencode(query)}", state, nonce, verifier)
 
     def finish(self, *, code: str, state: str, begun: dict[str, Any]) -> str:
         """Return the name of who has signed in; raise `Refused` if anything about it is not as it was begun."""
@@ -153,8 +172,9 @@ class Provider:
             "redirect_uri": self.settings.redirect_url,
             "code_verifier": str(begun.get("verifier", "")),
         }
-        answer = _fetch(self._endpoint("token_endpoint"), form=form, login=self._login())
-        return self._user(str(answer.get("id_token", "")), str(begun.get("nonce", "")))
+        with self.place():
+            answer = _fetch(self._endpoint("token_endpoint"), form=form, login=self._login())
+            return self._user(str(answer.get("id_token", "")), str(begun.get("nonce", "")))
 
     def _user(self, id_token: str, nonce: str) -> str:
         try:

@@ -7,6 +7,7 @@ import json
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -275,6 +276,7 @@ def test_a_provider_that_is_away_is_told_as_such(client: TestClient, provider: _
     answer = client.get("/v1/auth/login")
 
     assert (503, "unavailable") == (answer.status_code, answer.json()["error"]["code"])
+    assert answer.json()["error"]["message"].startswith("The OpenID provider does not answer")
     assert answer.headers["retry-after"]
 
 
@@ -324,3 +326,18 @@ def test_settings_name_a_secret_and_places_that_keep_it(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="client_secret") as refused:
         oidc.load(file)
     assert _SECRET not in str(refused.value)
+
+
+def test_a_provider_that_hangs_holds_some_of_the_requests_and_refuses_the_rest(
+    client: TestClient, app_with_sign_in: FastAPI
+) -> None:
+    known = app_with_sign_in.state.service.sign_in.provider
+    with ExitStack() as waiting:
+        for _ in range(oidc.MOST_AT_ONCE):
+            waiting.enter_context(known.place())
+        refused = client.get("/v1/auth/login")
+    let_in = client.get("/v1/auth/login")
+
+    assert (503, "unavailable") == (refused.status_code, refused.json()["error"]["code"])
+    assert "5" == refused.headers["retry-after"]
+    assert 303 == let_in.status_code

@@ -21,6 +21,7 @@ router = APIRouter(prefix="/auth", tags=["Auth"])
 SIGN_IN_COOKIE = "penstock_sign_in"
 _SIGN_IN_S = 600
 _BUSY_S = 1
+_PROVIDER_S = 5
 _OTHERS: dict[int | str, dict[str, object]] = {
     HTTPStatus.TOO_MANY_REQUESTS.value: {"model": ErrorAnswer, "description": "Too many failed tries"},
     HTTPStatus.NOT_IMPLEMENTED.value: {"model": ErrorAnswer, "description": "This way to sign in is not set up"},
@@ -84,6 +85,15 @@ def _too_many(message: str, wait_s: float) -> ApiError:
     return ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too_many_requests", message, headers=headers)
 
 
+def _provider_is_away() -> ApiError:
+    return ApiError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "unavailable",
+        "The OpenID provider does not answer. Try again in a moment",
+        headers={"Retry-After": str(_PROVIDER_S)},
+    )
+
+
 @router.get("/login", summary="Sign in by the OpenID provider", status_code=HTTPStatus.SEE_OTHER, responses=_OTHERS)
 def login(sign_in: WithSignIn, provider: WithProvider, _: Annotated[Parameters, Query()]) -> Response:
     """Send a browser to the provider, with a cookie by which it is known when it comes back."""
@@ -91,6 +101,8 @@ def login(sign_in: WithSignIn, provider: WithProvider, _: Annotated[Parameters, 
         begun = provider.begin()
     except Refused as error:
         raise unauthorized(error.what) from None
+    except Transient:
+        raise _provider_is_away() from None
     end = clock().now() + datetime.timedelta(seconds=_SIGN_IN_S)
     claims = {"state": begun.state, "nonce": begun.nonce, "verifier": begun.verifier}
     response = Response(status_code=HTTPStatus.SEE_OTHER, headers={"Location": begun.url})
@@ -112,6 +124,8 @@ def callback(
         user = provider.finish(code=code, state=state, begun=begun)
     except Refused as error:
         raise unauthorized(error.what) from None
+    except Transient:
+        raise _provider_is_away() from None
     response = Response(status_code=HTTPStatus.NO_CONTENT)
     response.delete_cookie(SIGN_IN_COOKIE)
     lasts_s = provider.settings.session_max_age // 1000
