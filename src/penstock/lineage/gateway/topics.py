@@ -17,6 +17,8 @@ _FRESH_S = 60.0
 _KNOWN_MAX = 1000
 _BATCH_BYTES = 1_000_000
 _PARTITIONS = 4
+_OTHERS_OWN = {"_schemas"}
+"""Where registries of Confluent's kind keep their schemas: a record there is a command to them."""
 
 
 class Topics:
@@ -39,8 +41,8 @@ class Topics:
             return found
         if not TOPIC_NAME.fullmatch(topic):
             raise Refusal(422, f"No topic is called that: {NO_TOPIC_NAME}")
-        if is_own(topic, self._connect_group):
-            raise Refusal(403, f"Topic '{topic}' is Kafka's or Penstock's own")
+        if is_own(topic, self._connect_group) or topic in _OTHERS_OWN:
+            raise Refusal(403, f"Topic '{topic}' is Kafka's, Penstock's or a registry's own")
         async with self._asking:
             if (found := self._found(topic, _FRESH_S)) is not None:
                 return found

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 
 from penstock.errors import BadInput, Conflict
 from penstock.kafka.connection import Connection
 from penstock.kafka.security import Plain
+from penstock.lineage.gateway.app import Gateway
 from penstock.lineage.gateway.options import GatewayOptions
 from penstock.lineage.gateway.serve import serve
 from penstock.listening import listen
@@ -49,3 +51,11 @@ def test_a_gateway_that_lets_everybody_write_by_its_login_says_so() -> None:
 
     assert [1, 0, 0] == [len(each) for each in said]
     assert "everybody on this machine writes" in said[0][0]
+
+
+def test_a_path_that_is_not_there_leads_nowhere_else() -> None:
+    gateway = Gateway(_NOBODY, GatewayOptions())
+    with TestClient(gateway.app(), follow_redirects=False) as client:
+        answer = client.post("/api/v1/lineage/", json={})
+
+    assert (404, "not_found") == (answer.status_code, answer.json()["error"]["code"])

@@ -24,7 +24,7 @@ def test_requests_for_an_unknown_topic_are_refused_together_while_kafka_is_away(
     assert time.monotonic() - began < 25  # one after the other they would take half a minute
 
 
-@pytest.mark.parametrize("topic", ["penstock.dead-ledger", "orders.dead", "connect-configs", "etl-configs"])
+@pytest.mark.parametrize("topic", ["penstock.dead-ledger", "orders.dead", "connect-configs", "etl-configs", "_schemas"])
 def test_nothing_is_taken_for_topics_whose_records_are_commands(topic: str) -> None:
     async def ask() -> None:
         await Topics(Connection(bootstrap_servers="127.0.0.1:1"), "input.runs", "etl", timeout_s=1.0).limits(topic)
