@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from penstock.lineage.keys import in_utc
+from penstock.lineage.keys import NO_RUN, in_utc
 
 MAX_BYTES = 10_000_000
 """A larger event is refused: it would hold up all others."""
@@ -88,14 +88,21 @@ def parse(value: bytes) -> Event:
         if time is None:
             raise MalformedEvent("BadTime", f"eventTime {event.event_time} is not a time in UTC", "eventTime")
         event.event_time = time
+    _require_subject(event)
+    return event
+
+
+def _require_subject(event: Event) -> None:
+    """Refuse an event that is about nothing."""
     if event.run is not None:
         if event.job is None:
             raise MalformedEvent("NoJob", "the event has a run and no job", "job")
+        if event.run.run_id == NO_RUN:
+            raise MalformedEvent("BadRunId", f"the run's id is {NO_RUN}, which names no run", "run.runId")
     elif event.event_type is not None or "RunEvent" in (event.schema_url or ""):
         raise MalformedEvent("NoRun", "the event has no run", "run")
     elif event.job is None and event.dataset is None:
         raise MalformedEvent("NoRun", "the event has no run, no job and no dataset", "run")
-    return event
 
 
 def _refuse(value: bytes, error: Exception) -> NoReturn:

@@ -32,6 +32,7 @@ def changed(**fields: Any) -> bytes:
         ("NoRun", "no run, no job and no dataset", b'{"eventTime": "2025-02-23T04:09:31Z"}'),
         ("BadRunId", "the run's id is not a UUID", changed(run={"runId": "scheduled__2025"})),
         ("BadRunId", "the run's id is not a UUID", changed(run={})),
+        ("BadRunId", "which names no run", changed(run={"runId": "00000000-0000-0000-0000-000000000000"})),
         ("NoJob", "the event has a run and no job", changed(job=None)),
         ("NoJob", "`namespace`", changed(job={"name": "j"})),
         ("BadTime", "no eventTime that can be read", changed(eventTime=None)),

@@ -12,7 +12,7 @@ from penstock.lineage.extract import facets, names, understood
 from penstock.lineage.extract.columns import Schema
 from penstock.lineage.extract.producer import Producer
 from penstock.lineage.facts import DatasetSchema, DatasetTag, Job, JobDependency, JobTag, Run, Symlink
-from penstock.lineage.keys import DatasetKey, JobKey, time_of
+from penstock.lineage.keys import NO_RUN, DatasetKey, JobKey, time_of
 
 _LASTING = ("schema", "symlinks")
 """The facets that say what a dataset is: long, and the same in event after event."""
@@ -197,7 +197,7 @@ class Catalogue:
     def root(self, said: facets.ParentRun, time: datetime.datetime) -> None:
         """Add the run that started all, if the event names it."""
         root = said.root
-        if root is not None and root.run.run_id != said.run.run_id:
+        if root is not None and root.run.run_id not in (said.run.run_id, NO_RUN):
             self._run(root.run.run_id, self.job(root.job.namespace, root.job.name), time)
 
     def _run(self, run_id: UUID, job: JobKey, time: datetime.datetime) -> None:

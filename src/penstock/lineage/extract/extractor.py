@@ -92,7 +92,9 @@ class Extractor:
         job_known, job_unknown = self._job_facets.read(event_job.facets)
         reading = Reading(event, run_id, created_at, event_job.namespace, event_job.name, run_known, job_known)
         parent: facets.ParentRun | None = run_known.get("parent")
-        if parent is not None and parent.run.run_id.int != number:
+        if parent is not None and parent.run.run_id == NO_RUN:  # said by who knows no parent
+            run_unknown = [*run_unknown, ("parent", bytes((event_run.facets or {})["parent"]))]
+        elif parent is not None and parent.run.run_id.int != number:
             reading.parent = parent
         producer = _producer(reading.job, event_job.namespace)
         is_operation = producer.is_operation(reading)

@@ -49,7 +49,9 @@ class Gateway:
 
     def app(self) -> FastAPI:
         """Return the application."""
-        app = FastAPI(title="Penstock gateway", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=self._life)
+        app = FastAPI(
+            title="Penstock gateway", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=self._life
+        )
         app.add_exception_handler(HTTPException, _plain)
         for path in ("/api/v1/lineage", "/api/v1/lineage/batch", "/v1/openlineage"):
             app.add_api_route(path, self.lineage, methods=["POST"], status_code=_CREATED, response_class=Response)

@@ -8,6 +8,7 @@ import pytest
 from penstock.lineage.collected import packed, unpacked
 from penstock.lineage.events import MalformedEvent, parse
 from penstock.lineage.extract import Extractor
+from penstock.lineage.keys import NO_RUN
 
 from support import lineage_samples as samples
 from support.lineage_spoilt import spoilt_value
@@ -48,3 +49,24 @@ def test_a_facet_that_is_null_says_nothing() -> None:
     extractor.add(parse(json.dumps(event).encode()))
 
     assert {} == extractor.facts.run_facets
+
+
+def test_a_parent_whose_id_names_no_run_is_none_and_its_facet_is_kept() -> None:
+    nobody = {"run": {"runId": str(NO_RUN)}, "job": {"namespace": "n", "name": "nobody"}}
+    known = {"run": {"runId": samples.CUSTOM}, "job": {"namespace": "n", "name": "root"}}
+    extractor = Extractor()
+    for number, parent in enumerate((nobody, known | {"root": nobody})):
+        said = samples.event(
+            "START",
+            "2025-02-24T10:00:00Z",
+            f"01953100-0000-7000-8000-00000000000{number}",
+            ("local", "j"),
+            run_facets={"parent": parent},
+            job_facets=samples.job_type("SPARK", "SQL_JOB"),
+        )
+        extractor.add(parse(json.dumps(said).encode()))
+
+    facts = extractor.facts
+    assert NO_RUN not in facts.runs
+    assert {"root", "j"} == {job.name for job in facts.jobs}
+    assert {"parent"} == {name for _, name in facts.run_facets}
