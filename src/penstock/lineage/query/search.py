@@ -52,14 +52,14 @@ _read_batch = msgspec.json.Decoder(_Batch).decode
 def search(connection: Connection, query: SearchParameters) -> Page[SearchResult]:
     """Return a page of what has all the words in its name; the shortest is the closest to what was asked."""
     words = query.search_query.lower().split()
-    location, job = tables.location.c, tables.job.c
+    location, dataset, job = tables.location.c, tables.dataset.c, tables.job.c
     where = location.type + "://" + location.name
-    dataset_source = tables.dataset.join(tables.location, location.id == tables.dataset.c.location_id)
+    dataset_source = tables.dataset.join(tables.location, location.id == dataset.location_id)
     job_source = tables.job.join(tables.location, location.id == job.location_id)
     run_source = tables.run.join(tables.job, job.id == tables.run.c.job_id, isouter=True)
     parts = {
-        "DATASET": _part("DATASET", dataset_source, tables.dataset.c.id, tables.dataset.c.name, where, words),
-        "JOB": _part("JOB", job_source, job.id, job.name, where, words),
+        "DATASET": _part("DATASET", dataset_source, dataset.id, dataset.name, where, words, dataset.name_key),
+        "JOB": _part("JOB", job_source, job.id, job.name, where, words, job.name_key),
         "RUN": _part("RUN", run_source, tables.run.c.id, tables.run.c.external_id, job.name, words),
         "LOCATION": _part("LOCATION", tables.location, location.id, location.name, location.type, words),
         "TAG": _part("TAG", tables.tag, tables.tag.c.id, tables.tag.c.name, null(), words),
@@ -93,8 +93,11 @@ def _part(
     name: ColumnElement[Any],
     context: ColumnElement[Any],
     words: list[str],
+    key: ColumnElement[Any] | None = None,
 ) -> Select[str, str, str, str]:
-    conditions = [func.lower(name).contains(word, autoescape=True) for word in words]
+    """Return what has all the words in its name; `key` is the name in lower case, where the store has that."""
+    lowered = func.lower(name) if key is None else key
+    conditions = [lowered.contains(word, autoescape=True) for word in words]
     if kind == "RUN":
         conditions = [name.is_not(None), *conditions]
     return (

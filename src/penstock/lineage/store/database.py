@@ -49,10 +49,16 @@ def connect_sqlite(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        # SQLite's own knows no letters but those of ASCII.
+        connection.create_function("lower", 1, _lower, deterministic=True)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _lower(value: str | float | bytes | None) -> str | float | bytes | None:
+    return value.lower() if isinstance(value, str) else value
 
 
 def open_engine(address: StoreAddress, *, pool_size: int = 5) -> Engine:
