@@ -2,7 +2,8 @@
 
 The library goes on from what it remembers. In a log that somebody has put back meanwhile, the next commit would be one
 behind a gap, or on top of commits that nobody has compared; so the newest commit that was read has to be there still,
-byte by byte. It also cannot commit behind one that is gone, though a checkpoint tells what was in it.
+byte by byte. It also cannot commit behind one that is gone, though a checkpoint tells what was in it. And a commit of
+others that has doubled rows ends the pipeline (`delta_rewrites`).
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from typing import Any
 import orjson
 
 from penstock.errors import Conflict, PositionLost
+from penstock.sinks.delta_rewrites import Rewrites
 
 _LOG = "_delta_log"
 UNSURE = "Whether this batch was committed is checked before the next one"
@@ -70,6 +72,7 @@ class DeltaLog:
         self._checkpoint_seen: tuple[int, int, int] | None = None
         self._read: tuple[int, tuple[int, int, int], bytes] | None = None
         """The version that was read last, its file, and the digest of what is in it."""
+        self._rewrites = Rewrites(path)
 
     def update(self, table: Any) -> None:
         """Take the newest snapshot; mostly that is at hand, and the library would read much of the log to see it.
@@ -83,11 +86,13 @@ class DeltaLog:
                 table.update_incremental()
             self._checkpoint_seen = checkpoint
         require_newest_commit(table, self._path, self._pipeline)
+        self._rewrites.require_single(table.version())
         self._note(table)
 
     def compare(self, table: Any) -> None:
         """Raise if the log that this table was just read from is not the one that was read before."""
         self._require_same()
+        self._rewrites.require_single(table.version())
         if _commit_file(self._path, table.version()).exists():
             self._note(table)
 
