@@ -16,7 +16,8 @@ def require_understood(table: Any, path: Path, *, is_ours: bool = False) -> None
     """Raise `FormatNotUnderstood` for a table of another version; `is_ours` says that it has Penstock's positions."""
     found = table.metadata().configuration.get(FORMAT_PROPERTY)
     if found is not None or is_ours:
-        require_format(f"the table {path}", version_in(found), DELTA_TABLE, otherwise="write to another path")
+        otherwise = f"set its property `{FORMAT_PROPERTY}` back if somebody changed it, or write to another path"
+        require_format(f"the table {path}", version_in(found), DELTA_TABLE, otherwise=otherwise)
 
 
 def mark_as_ours(table: Any) -> None:

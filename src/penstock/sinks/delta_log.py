@@ -8,6 +8,7 @@ others that has doubled rows ends the pipeline (`delta_rewrites`).
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from penstock.errors import Conflict, PositionLost
 from penstock.sinks.delta_rewrites import Rewrites
 
 _LOG = "_delta_log"
+_LAYERS = re.compile(r"^((Kernel|Generic delta kernel) error: )+")
+_DUMP = re.compile(r"\s*\b\w+ \{ .*")
 UNSURE = "Whether this batch was committed is checked before the next one"
 
 
@@ -41,10 +44,16 @@ def readable(path: Path, safe: str = "Nothing was written") -> Iterator[None]:
         raise
     except DeltaError as error:
         raise Conflict(
-            f"the table {path} cannot be read: {str(error).splitlines()[0]}",
+            f"the table {path} cannot be read: {_said(error)}",
             safe=safe,
             fix="Put back what is missing from it or its _delta_log, or write to another path",
         ) from None
+
+
+def _said(error: Exception) -> str:
+    """Return what the library says, without its layers and what its objects look like."""
+    said = _LAYERS.sub("", str(error).splitlines()[0])
+    return _DUMP.sub("", said).rstrip(" .:")
 
 
 def require_newest_commit(table: Any, path: Path, pipeline: str) -> None:

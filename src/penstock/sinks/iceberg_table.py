@@ -142,7 +142,8 @@ class IcebergTable:
         """Raise if a newer Penstock has written what the table has of ours."""
         found = table.properties.get(FORMAT_PROPERTY)
         if found is not None:
-            require_format(self._what, version_in(found), ICEBERG_TABLE, otherwise="write to another path")
+            otherwise = f"set its property `{FORMAT_PROPERTY}` back if somebody changed it, or write to another path"
+            require_format(self._what, version_in(found), ICEBERG_TABLE, otherwise=otherwise)
 
     def _create(self, columns: Any) -> Any:
         from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError

@@ -13,8 +13,11 @@ _LAYERS = re.compile(
     r"^((Error during planning|(External|Arrow|Execution|Internal|Parser|Cast|Schema|Compute) error"
     r"|Optimizer rule '\w+' failed caused by):? )+"
 )
-_OWN_NAME = re.compile(r"\bt\d*\.(?=\w)")
+_OWN_NAME = re.compile(r"\bt\d*\.(?=[\w\"])|\bdatafusion\.public\.")
 """The name that a table has here, in front of a column that an error names."""
+_OF_ARROW = re.compile(r'ArrowError\((\w+)(?:\("(.*)"\))?, Some\(""\)\)')
+"""What the engine says of a condition that fails on a row: its name, or in its own words."""
+_WINDOW = "does not support logical expression WindowFunction("
 _DUMP = re.compile(r" \w+ \{ .*\}$")
 _NOT_GROUPED = re.compile(r'column "(?:\w+\.)?([^"]+)" must appear in the GROUP BY|clause references: (?:\w+\.)?(\w+) ')
 _NO_SIGNATURE = re.compile(r"unction '(\w+)' failed to match any signature.*? received (\w+)")
@@ -47,6 +50,10 @@ def _meant(typed: str) -> str | None:
 def of_engine(error: Exception, sql: str) -> str:
     """Say why a query fails, without the names that tables, types and layers have inside the engine."""
     said = _LAYERS.sub("", one_line(" ".join(str(error).split())))
+    if match := _OF_ARROW.search(said):
+        return _in_types(match[2] or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", match[1]).capitalize())
+    if _WINDOW in said:
+        return "a window function has no place in a condition"
     said = _DUMP.sub("", _OWN_NAME.sub("", said)).rstrip(".")
     if match := _NOT_GROUPED.search(said):
         name = match[1] or match[2]
@@ -56,4 +63,8 @@ def of_engine(error: Exception, sql: str) -> str:
         return f"{match[1]} takes no {kind}. Cast the value, as in CAST(name AS double)"
     if (match := _NO_FIELD.match(said)) and f'"{match[1]}"' in sql and "Did you mean" not in said:
         said = f"{said}. Text goes in single quotes: '{match[1]}'"
+    return _in_types(said)
+
+
+def _in_types(said: str) -> str:
     return _TYPE.sub(lambda match: _TYPES[match[1]], said)

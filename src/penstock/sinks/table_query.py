@@ -49,8 +49,11 @@ def rows_of(table: Any, *, columns: list[str], where: str, limit: int) -> pa.Tab
         return table.rows(columns, limit)
     statement = exp.select(*(exp.column(each, quoted=True) for each in columns) if columns else "*").from_("t")
     if where:
-        condition = _parsed(f"SELECT 1 WHERE {where}", f"'{where}' is not a condition").args["where"].this
-        statement = statement.where(condition)
+        otherwise = f"'{where}' is not a condition"
+        given = _parsed(f"SELECT 1 WHERE {where}", otherwise).args.get("where")
+        if given is None:  # a UNION, of which both sides have their own
+            raise BadInput(otherwise)
+        statement = statement.where(given.this)
     return _run(statement.limit(limit), {"t": table})
 
 

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from penstock.errors import BadInput, EnvironmentNotReady, NotFound
+from penstock.errors import BadInput, NotFound, PenstockError
 from penstock.quantities import parse_duration_ms, parse_size_bytes
 from penstock.sinks.delta_compaction import compact as join
 from penstock.sinks.delta_compaction import vacuum as clear
+from penstock.sinks.delta_log import load_table
 from penstock.sinks.delta_table import is_table, table_lock
 from penstock.sinks.iceberg_view import IcebergView
 from penstock.sinks.table_folders import is_iceberg, table_folders
@@ -21,6 +22,8 @@ from penstock.wording import nearest
 _MS_PER_HOUR = 3_600_000
 _TARGET = "128MB"
 _SMALLEST = 1_000_000
+_MOST = 2**31
+"""More commits than a table has, and no more than its library can count."""
 
 
 class Compaction(BaseModel, frozen=True):
@@ -55,8 +58,8 @@ def landed(base: Path) -> list[Landed]:
 
 def _landed(base: Path, name: str) -> Landed:
     version, at = None, None
-    # One whose catalog is elsewhere, or cannot be asked here, is there all the same.
-    with suppress(BadInput, EnvironmentNotReady):
+    # One that cannot be read, or whose catalog is elsewhere or cannot be asked here, is there all the same.
+    with suppress(PenstockError):
         for newest in history(base / name, 1):
             version, at = newest.version, newest.at
     return Landed(table=name, format="iceberg" if is_iceberg(base / name) else "delta", version=version, at=at)
@@ -69,14 +72,13 @@ def is_landed(path: Path) -> bool:
 
 def open_table(path: Path, as_of: str = "") -> Any:
     """Open a table that is there, as it is now, or as of a version or a time."""
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     if is_iceberg(path):
         return IcebergView(path, _version_or_time(as_of))
     if not is_table(path):
         raise missing(str(path), Path(), f"at {path}")
-    table, wanted = DeltaTable(str(path)), _version_or_time(as_of)
+    table, wanted = load_table(path), _version_or_time(as_of)
     if wanted is None:
         return table
     newest, oldest = table.version(), table.history()[-1]
@@ -86,7 +88,7 @@ def open_table(path: Path, as_of: str = "") -> Any:
         )
     try:
         table.load_as_version(wanted)
-    except (DeltaError, ValueError):
+    except (DeltaError, ValueError, OverflowError):
         raise NotFound(f"the table {path} has no version {as_of}; the newest is {newest}") from None
     return table
 
@@ -209,7 +211,7 @@ def history(path: Path, limit: int) -> list[Commit]:
             at=_moment(each["timestamp"]),
             operation=each.get("operation", ""),
         )
-        for each in open_table(path).history(limit)
+        for each in open_table(path).history(min(limit, _MOST))
     ]
 
 

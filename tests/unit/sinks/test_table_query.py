@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,6 +109,21 @@ def test_tables_here_are_listed(folder: Path, tmp_path_factory: pytest.TempPathF
         assert "no tables here" in ask("list").stderr
 
 
+def test_a_table_whose_log_is_damaged_is_one_line_and_hides_no_other(folder: Path) -> None:
+    shutil.copytree(folder / "tables" / "orders", folder / "tables" / "odd")
+    (folder / "tables" / "odd" / "_delta_log" / f"{0:020d}.json").unlink()
+    (folder / "tables" / "none" / "_delta_log").mkdir(parents=True)
+
+    listed = json.loads(ask("list", "--json").stdout)
+    said = [ask(*each) for each in (("show", "tables/odd"), ("vacuum", "tables/odd"), ("query", "SELECT * FROM odd"))]
+    none = ask("show", "tables/none")
+
+    assert [("tables/odd", None), ("tables/orders", 1)] == [(each["table"], each["version"]) for each in listed]
+    assert [6, 6, 6, 3] == [each.exit_code for each in (*said, none)]
+    assert all("tables/odd cannot be read: " in each.stderr for each in said)
+    assert all("{" not in each.stderr and 1 == len(each.stderr.splitlines()) for each in said)
+
+
 @pytest.mark.parametrize("name", ["Orders", "orders.2026", "select"])
 def test_a_folder_may_have_any_name(folder: Path, name: str) -> None:
     write_deltalake(folder / name, pa.table({"id": [7]}))
@@ -149,17 +165,37 @@ def test_a_condition_cannot_take_the_limit_away() -> None:
     assert 2 == more.exit_code
 
 
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("true UNION SELECT 1", "error: 'true UNION SELECT 1' is not a condition"),
+        ("id / 0 = 1", "error: the query fails: Divide by zero"),
+        ("CAST(name AS int) = 1", "' to value of int type"),
+        ("row_number() OVER () = 1", "error: the query fails: a window function has no place in a condition"),
+        ("id IN (SELECT id FROM other)", "error: the query fails: table 'other' not found"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_what_is_no_condition_is_explained_in_one_line(where: str, reason: str) -> None:
+    said = ask("show", "tables/orders", "--where", where)
+
+    assert 2 == said.exit_code
+    assert said.stderr.endswith(f"{reason}\n")
+    assert 1 == len(said.stderr.splitlines())
+
+
 @pytest.mark.usefixtures("folder")
 def test_rows_are_chosen_by_condition_columns_and_version() -> None:
     chosen = ask("show", "tables/orders", "--where", "id > 1", "--columns", "id", "--limit", "5", "--json")
     before = ask("show", "tables/orders", "--as-of", "0", "--json")
-    none = ask("show", "tables/orders", "--as-of", "9")
+    none, none_ever = (ask("show", "tables/orders", "--as-of", each) for each in ("9", "9" * 30))
     never = ask("show", "tables/orders", "--as-of", "2001-01-01")
 
     assert [{"id": 2}, {"id": 3}] == sorted(json.loads(chosen.stdout)["some"], key=lambda row: row["id"])
     assert (2, 0) == (json.loads(before.stdout)["rows"], json.loads(before.stdout)["version"])
-    assert (3, 3) == (none.exit_code, never.exit_code)
+    assert (3, 3, 3) == (none.exit_code, none_ever.exit_code, never.exit_code)
     assert "has no version 9; the newest is 1" in none.stderr
+    assert "9; the newest is 1" in none_ever.stderr
     assert "was not there at 2001-01-01" in never.stderr
 
 
