@@ -19,6 +19,7 @@ from penstock.sinks.changes import (
 )
 from penstock.sinks.delta_stats import library_settings
 from penstock.sinks.moved import Key
+from penstock.sinks.table_files import all_readable
 
 _IS_DELETED = "_is_deleted"
 _LOCAL_TIMES = "timestampNtz"
@@ -37,7 +38,7 @@ def upsert(table: Any, rows: pa.Table, key: list[str], what: str, properties: An
     if CHANGE.name not in rows.schema.names:
         nothing: dict[str, Any] = {"op": None, "unchanged": [], "moved_from": None}
         rows = rows.append_column(CHANGE, pa.array([nothing] * rows.num_rows, CHANGE.type))
-    folded = fold(rows, key, what, lambda keys, names: _rows_of(table, rows, key, keys, names))
+    folded = fold(rows, key, what, lambda keys, names: _rows_of(table, what, rows, key, keys, names))
     _require_one_partition(table, folded.truncated, what)
     source = folded.rows.drop_columns([CHANGE.name])
     names = source.schema.names
@@ -79,12 +80,14 @@ def upsert(table: Any, rows: pa.Table, key: list[str], what: str, properties: An
 
 def refused_changes(table: Any, rows: pa.Table, key: list[str], what: str) -> dict[RecordId, RecordError]:
     """Return the changes that the table cannot take: their key is not known, or a value that they leave out."""
-    unknown = unknown_values(rows, key, what, lambda keys, names: _rows_of(table, rows, key, keys, names))
+    unknown = unknown_values(rows, key, what, lambda keys, names: _rows_of(table, what, rows, key, keys, names))
     wanted = {name for each in unknown.values() for name in each}
-    return refused(rows, unknown, key, _rows_of(table, rows, key, list(unknown), wanted) if unknown else ())
+    return refused(rows, unknown, key, _rows_of(table, what, rows, key, list(unknown), wanted) if unknown else ())
 
 
-def _rows_of(table: Any, rows: pa.Table, key: list[str], keys: list[Key], names: set[str]) -> list[dict[str, Any]]:
+def _rows_of(
+    table: Any, what: str, rows: pa.Table, key: list[str], keys: list[Key], names: set[str]
+) -> list[dict[str, Any]]:
     """Read the rows of the table with these keys, and some others, with the columns that it has of these.
 
     Of each file the keys are read first. Arrow cannot compare texts in files that a merge has written, so files are not
@@ -103,13 +106,14 @@ def _rows_of(table: Any, rows: pa.Table, key: list[str], keys: list[Key], names:
             condition &= ds.field(name).isin(values)
     dataset = table.to_pyarrow_dataset()
     found = list[dict[str, Any]]()
-    for fragment in dataset.get_fragments(condition):
-        there = fragment.to_table(schema=dataset.schema, columns=key)
-        masks = [pc.is_in(there.column(name), value_set=values) for name, values in asked.items()]
-        mask = functools.reduce(pc.and_, masks)
-        if pc.any(mask).as_py():
-            columns = list({*key, *COORDINATES, *(names & known)})
-            found += fragment.to_table(schema=dataset.schema, columns=columns).filter(mask).to_pylist()
+    with all_readable(what):
+        for fragment in dataset.get_fragments(condition):
+            there = fragment.to_table(schema=dataset.schema, columns=key)
+            masks = [pc.is_in(there.column(name), value_set=values) for name, values in asked.items()]
+            mask = functools.reduce(pc.and_, masks)
+            if pc.any(mask).as_py():
+                columns = list({*key, *COORDINATES, *(names & known)})
+                found += fragment.to_table(schema=dataset.schema, columns=columns).filter(mask).to_pylist()
     return found
 
 

@@ -44,6 +44,7 @@ from penstock.sinks.sink import (
     require_landed,
 )
 from penstock.sinks.staging import Staging
+from penstock.sinks.table_files import all_readable
 from penstock.sinks.table_folder import TableFolder, require_empty, require_no_rows
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ class IcebergSink(Sink):
 
         self._pipeline = pipeline
         self._spec = spec
+        self._what = f"the table {spec.path}"
         self._table = IcebergTable(spec, pipeline)
         self._staging = Staging(spec.path)
         self._offers = Offers(spec.path, self._staging.path)
@@ -178,12 +180,13 @@ class IcebergSink(Sink):
             return False
         asked, what = list(source_partitions), f"the table {self._spec.path} of sink '{self.name}'"
         there = self._found(table, asked)
-        if not set(COORDINATES) <= set(self._table.file_schema.names):
-            ours = [each for each in self._all(table) if each.startswith(f"{self._pipeline}/{self.name}/")]
-            require_empty(what, self._pipeline, has_rows=not ours and table.scan().count() > 0)
-            return False
-        missing = [each for each in asked if each not in there]
-        require_no_rows(what, self._pipeline, missing, lambda each: _has_rows(table, each))
+        with all_readable(self._what):
+            if not set(COORDINATES) <= set(self._table.file_schema.names):
+                ours = [each for each in self._all(table) if each.startswith(f"{self._pipeline}/{self.name}/")]
+                require_empty(what, self._pipeline, has_rows=not ours and table.scan().count() > 0)
+                return False
+            missing = [each for each in asked if each not in there]
+            require_no_rows(what, self._pipeline, missing, lambda each: _has_rows(table, each))
         return False
 
     def _all(self, table: Any) -> dict[str, int]:
@@ -230,8 +233,10 @@ class IcebergSink(Sink):
         if not self._has_changes or not any(each.rows for each in staged):
             return []
         self._require_all_staged()
-        what = f"the table {self._spec.path}"
-        return refusals(staged, refused_changes(self._table.load(), self._staged_rows(), self._spec.key, what))
+        table = self._table.load()
+        with all_readable(self._what):
+            errors = refused_changes(table, self._staged_rows(), self._spec.key, self._what)
+        return refusals(staged, errors)
 
     def _staged_rows(self) -> pa.Table:
         files = [self._staging.path / each["file"] for each in self._staged_files()]
@@ -244,15 +249,13 @@ class IcebergSink(Sink):
         """Make one commit with the files and the positions."""
         from pyiceberg.exceptions import CommitFailedException
 
-        from penstock.sinks.iceberg_commit import all_there
-
         with table_lock(self._spec.path):
             self._require_all_staged()
             for _ in range(_ATTEMPTS):
                 # What is committed is checked against the snapshot that is looked at here, and nothing else is read.
                 table = self._table.load()
                 require_unmoved(self.name, self._expected, self._found(table, self._expected))
-                with all_there(self._spec.path):
+                with all_readable(self._what):
                     change = self._offered(table)
                 crash_point("in_commit", self.name)
                 try:
@@ -290,7 +293,7 @@ class IcebergSink(Sink):
         from penstock.sinks.iceberg_upsert import Upsert
 
         columns = self._table.changed(table.transaction()).table_metadata.schema()
-        upsert = Upsert(table, columns, self._staged_rows(), self._spec.key, f"the table {self._spec.path}")
+        upsert = Upsert(table, columns, self._staged_rows(), self._spec.key, self._what)
         written = upsert.written(self._staging.path, self._table.file_schema, tuple(self._spec.partition_by))
         return written, upsert.replaced
 

@@ -4,16 +4,15 @@ It gets through only if the table's newest snapshot is the one that it was made 
 the snapshot on top of what another writer has committed since, and try again with positions that nobody has compared.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.errors import BatchAborted, Conflict, SinkUnavailable
+from penstock.errors import BatchAborted, SinkUnavailable
 from penstock.record.formats import ICEBERG_TABLE
 from penstock.sinks.iceberg_catalog import UNSURE
 from penstock.sinks.iceberg_offers import DATA
@@ -113,21 +112,6 @@ class Change:
             raise SinkUnavailable(
                 f"the table {self._target.path} was changed meanwhile: {error}", safe=UNSURE
             ) from None
-
-
-@contextmanager
-def all_there(path: Path) -> Iterator[None]:
-    """Raise `Conflict` for a file that the table names, and that somebody has deleted."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        gone = re.search(r"'([^']+)'", str(error))
-        raise Conflict(
-            f"the table {path} names {gone[1] if gone else 'a file'}, which is gone",
-            safe="Nothing was written",
-            fix="Put the file back, or bring back a version that does not need it: penstock table history, then"
-            " restore",
-        ) from None
 
 
 def _without_retries(table: Any) -> Any:

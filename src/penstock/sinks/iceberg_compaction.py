@@ -26,6 +26,7 @@ from penstock.sinks.iceberg_positions import PositionsUnknown, positions_in
 from penstock.sinks.iceberg_schema import arrow_schema
 from penstock.sinks.iceberg_vacuum import keeps_all, vacuum
 from penstock.sinks.staging import Staging
+from penstock.sinks.table_files import all_readable
 
 COMPACTED = "replace"
 _ROWS_AT_ONCE = 50_000
@@ -62,7 +63,7 @@ class IcebergCompaction:
         crash_point("compacting", self._sink)
         with table_lock(self._target.path):
             table = load()
-            with self._reported():
+            with self._reported(), all_readable(f"the table {self._target.path}", _SAFE):
                 table = compact(table, self._target, self._wanted.target, staging, offers)
                 crash_point("compacted", self._sink)
                 if not keeps_all(table.metadata):

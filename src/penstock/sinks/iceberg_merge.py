@@ -9,7 +9,7 @@ from penstock.errors import PipelineHalted, SinkUnavailable
 from penstock.record.positions import require_unmoved
 from penstock.sinks.changes import require_key
 from penstock.sinks.delta_table import table_lock
-from penstock.sinks.iceberg_commit import Change, all_there
+from penstock.sinks.iceberg_commit import Change
 from penstock.sinks.iceberg_compaction import IcebergCompaction
 from penstock.sinks.iceberg_offers import Offers
 from penstock.sinks.iceberg_positions import position_key, recorded_positions
@@ -18,6 +18,7 @@ from penstock.sinks.iceberg_table import IcebergTable
 from penstock.sinks.merging import STATE, MergeContext, MergingSink, newest
 from penstock.sinks.schema_change import SchemaChange
 from penstock.sinks.staging import Staging
+from penstock.sinks.table_files import all_readable
 
 if TYPE_CHECKING:
     from penstock.sinks.iceberg import Iceberg
@@ -76,7 +77,7 @@ class IcebergMerge(MergingSink):
                 there = self._positions(table)
                 found = there.get(self._position_key)
                 require_unmoved(self.name, {STATE: expected}, {} if found is None else {STATE: found})
-                with all_there(self._spec.path):
+                with all_readable(f"the table {self._spec.path}"):
                     change = self._offered(table, rows, {**there, self._position_key: following})
                 try:
                     committed = change.commit()

@@ -12,6 +12,7 @@ from penstock.extras import require
 from penstock.sinks.delta_table import table_lock
 from penstock.sinks.iceberg_catalog import UNSURE, Catalog, asked, found_in, open_catalog
 from penstock.sinks.staging import Staging
+from penstock.sinks.table_files import all_readable
 
 
 class IcebergView:
@@ -61,11 +62,13 @@ class IcebergView:
         unknown = next((each for each in columns if each not in names), None)
         if unknown is not None:
             raise BadInput(f"the query fails: No field named {unknown}. Valid fields are {', '.join(names)}")
-        return self._scan(tuple(columns) or ("*",), limit).to_arrow()
+        with self._readable():
+            return self._scan(tuple(columns) or ("*",), limit).to_arrow()
 
     def count(self) -> int:
         """Count the rows."""
-        return int(self._scan().count())
+        with self._readable():
+            return int(self._scan().count())
 
     def _scan(self, columns: tuple[str, ...] = ("*",), limit: int | None = None) -> Any:
         at = None if self._snapshot is None else self._snapshot.snapshot_id
@@ -75,7 +78,8 @@ class IcebergView:
         """Return the same rows as SQL can ask them; the folder is made, and needed until the answer is read."""
         from penstock.sinks.iceberg_query import as_delta
 
-        return as_delta(self._table, self._scan(), folder)
+        with self._readable():
+            return as_delta(self._table, self._scan(), folder)
 
     def restore(self) -> None:
         """Make this snapshot the newest; a pipeline then goes on from its positions."""
@@ -92,7 +96,8 @@ class IcebergView:
         staging.open(offers.inherit)
         try:
             offers.keep()
-            self._table = compact(self._table, self, size, staging, offers)
+            with self._readable():
+                self._table = compact(self._table, self, size, staging, offers)
             self._snapshot = self._table.current_snapshot()
         finally:
             staging.close(keep=offers.has_doubtful)
@@ -101,7 +106,8 @@ class IcebergView:
         """Delete files that no snapshot of the time kept needs, or only return them; the table is held for it."""
         from penstock.sinks.iceberg_vacuum import vacuum
 
-        return vacuum(self._table, self.path, keep_ms, self.committed(), dry_run=dry_run)
+        with self._readable("Nothing was deleted"):
+            return vacuum(self._table, self.path, keep_ms, self.committed(), dry_run=dry_run)
 
     def files(self) -> int:
         """Count the files with rows."""
@@ -109,7 +115,11 @@ class IcebergView:
 
     def file_sizes(self) -> list[int]:
         """Return how many bytes each file with rows has."""
-        return [int(each.file.file_size_in_bytes) for each in self._scan().plan_files()]
+        with self._readable():
+            return [int(each.file.file_size_in_bytes) for each in self._scan().plan_files()]
+
+    def _readable(self, safe: str = "Nothing was written") -> AbstractContextManager[None]:
+        return all_readable(f"the table {self.path}", safe)
 
     def changed(self, transaction: Any) -> Any:
         """Return the transaction unchanged: maintenance adds no columns."""

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from penstock.errors import Conflict
+from penstock.record.columns import CHANGE
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 from penstock.sinks.delta import Delta, DeltaSink
 from penstock.sinks.merging import MergeContext
@@ -260,3 +261,32 @@ def test_rows_that_somebody_has_deleted_the_file_of_are_not_merged_into(table: P
     with pytest.raises(Conflict, match=r"cannot be read: .* Whether this batch was committed is checked before"):
         write(1)
     assert {TP: 1} == sink.positions([TP])
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"x" * 5000], ids=["deleted", "emptied", "no sense"])
+def test_values_that_changes_leave_out_are_not_taken_from_damaged_files(table: Path, damage: bytes | None) -> None:
+    sink = DeltaSink(Delta(path=table, key=["id"]), "delta", "combat")
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string()), *COORDINATES, CHANGE])
+    sink.open(schema)
+
+    def write(offset: int, text: str | None, unchanged: list[str]) -> None:
+        change = {"op": None, "unchanged": unchanged, "moved_from": None}
+        row = {"id": 1, "text": text, "_topic_id": TP.topic_id, "_partition": 0, "_offset": offset, CHANGE.name: change}
+        stager = sink.stager()(OffsetRange(TP, offset, offset + 1))
+        assert [] == stager.write(pa.RecordBatch.from_pylist([row], schema), pa.array([offset]))
+        sink.prepare([Staged(OffsetRange(TP, offset, offset + 1), 1, stager.finish())], {TP: offset or None})
+        sink.commit()
+
+    write(0, "large", [])
+    [file] = table.glob("*.parquet")
+    whole = file.read_bytes()
+    file.unlink() if damage is None else file.write_bytes(damage)
+    with pytest.raises(
+        Conflict, match=r"the table .* names .*(gone|damaged).* Nothing was written\. Put the file back"
+    ):
+        write(1, None, ["text"])
+    file.write_bytes(whole)
+    write(1, None, ["text"])
+
+    [row] = DeltaTable(str(table)).to_pyarrow_table().to_pylist()
+    assert ("large", 1) == (row["text"], row["_offset"])

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from penstock.errors import Conflict
+from penstock.errors import BadInput, Conflict
 from penstock.sinks import tables
 from penstock.sinks.iceberg import Iceberg
 from penstock.sinks.iceberg_table import IcebergTable
 from penstock.sinks.iceberg_view import IcebergView
+from penstock.sinks.table_query import query
+from penstock.sinks.tables import open_table
 
 from support.iceberg_driver import SCHEMA, A, Driver, loaded
 from support.iceberg_tables import iceberg_rows
@@ -178,3 +180,42 @@ def _answer(folder: Path) -> dict[str, Any]:
         "properties": {},
     }
     return {"metadata-location": f"file://{folder}/t/metadata/0.json", "metadata": metadata, "config": {}}
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "emptied": lambda _: b"",
+    "no sense": lambda _: b"x" * 5000,
+    "cut off": lambda content: content[: len(content) // 2],
+    "other bytes": lambda content: content[:-100] + b"\xff" * 100,
+    "of another format": lambda _: b"PAR1" * 100,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
+@pytest.mark.parametrize("files", ["metadata/snap-*.avro", "metadata/*-m0.avro", "data/*.parquet"])
+def test_files_that_somebody_has_damaged_are_one_line_and_nothing_is_lost(
+    tmp_path: Path, files: str, damage: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "table"
+    schema = pa.schema([*SCHEMA, ("_topic_id", pa.string()), ("_partition", pa.int32()), ("_offset", pa.int64())])
+    driver = Driver(path, schema, key=["id"])
+
+    def write(number: int) -> None:
+        row = {"id": 1, "text": "x", "_topic_id": A.topic_id, "_partition": 0, "_offset": number}
+        driver.write_rows([row])
+
+    write(0)
+    whole = {each: each.read_bytes() for each in path.glob(files)}
+    for each, content in whole.items():
+        each.write_bytes(damage(content))
+    for by_hand in (lambda: open_table(path).rows([], 10), lambda: query('SELECT * FROM "table"', tmp_path)):
+        with pytest.raises((Conflict, BadInput)):
+            by_hand()
+    with pytest.raises(Conflict, match=r"names a file that is damaged: .*\. Nothing was written\. Put the file back"):
+        write(1)
+    for each, content in whole.items():
+        each.write_bytes(content)
+    write(1)
+
+    assert [1] == [row["_offset"] for row in iceberg_rows(path)]
+    assert {A: 2} == driver.positions
