@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import BadInput, NotFound
+from penstock.errors import BadInput, NotFound, SinkUnavailable
 from penstock.extras import require
 from penstock.sinks.delta_table import table_lock
 from penstock.sinks.iceberg_catalog import UNSURE, Catalog, asked, found_in, open_catalog
@@ -83,8 +83,18 @@ class IcebergView:
 
     def restore(self) -> None:
         """Make this snapshot the newest; a pipeline then goes on from its positions."""
+        from pyiceberg.exceptions import CommitFailedException
+
         with table_lock(self.path), asked(Catalog(), self.path):
-            self._table.manage_snapshots().set_current_snapshot(self.version()).commit()
+            newest = IcebergView(self.path, self.version())  # the pipeline may have written to it since
+            try:
+                newest._table.manage_snapshots().set_current_snapshot(self.version()).commit()
+            except CommitFailedException:
+                raise SinkUnavailable(
+                    f"the table {self.path} was changed by another writer while a snapshot was brought back",
+                    safe="The table is as that writer left it",
+                    fix="Run it again",
+                ) from None
 
     def compact(self, size: int) -> None:
         """Join small files; the table is held for it."""

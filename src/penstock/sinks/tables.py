@@ -174,6 +174,8 @@ def restore(path: Path, to: str) -> Commit:
         return history(path, 1)[0]
     with table_lock(path):
         table = open_table(path)
+        if table.version() == older.version():
+            return history(path, 1)[0]  # it is the newest: there is nothing to bring back
         try:
             table.restore(older.version())
         except DeltaError:

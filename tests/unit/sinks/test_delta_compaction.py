@@ -315,6 +315,14 @@ def test_a_version_is_brought_back_with_its_positions(tmp_path: Path) -> None:
     assert [0, 1, 2] == ids(tmp_path)
 
 
+def test_the_newest_version_is_there_already(tmp_path: Path) -> None:
+    sink = opened(tmp_path, None)
+    write(sink, 0)
+
+    assert 1 == tables.restore(tmp_path, "1").version
+    assert 1 == DeltaTable(str(tmp_path)).version()
+
+
 def test_a_version_whose_files_are_gone_is_not_brought_back(tmp_path: Path) -> None:
     sink = opened(tmp_path, None)
     for number in range(2):

@@ -48,6 +48,21 @@ def test_a_table_is_restored_and_its_pipeline_goes_on_from_there(path: Path) -> 
     assert [1, 2] == sorted(row["id"] for row in iceberg_rows(path))
 
 
+def test_a_table_that_its_pipeline_has_written_to_meanwhile_is_restored(path: Path) -> None:
+    driver = Driver(path)
+    driver.write(1)
+    snapshot = open_table(path)
+    driver.write(2)
+    opened = open_table(path, str(snapshot.version()))
+    driver.write(3)
+    opened.restore()
+    found = driver.positions
+    driver.write(2, 3)
+
+    assert {A: 1} == found
+    assert [1, 2, 3] == sorted(row["id"] for row in iceberg_rows(path))
+
+
 def test_what_cannot_be_done_is_told_in_one_line(path: Path) -> None:
     Driver(path).write(1)
 
