@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from penstock.delivery.crash_points import crash_point
 from penstock.errors import SinkUnavailable
 from penstock.sinks.compaction import Compact
+from penstock.sinks.delta_commits import actions_in, commit_file
 from penstock.sinks.delta_log_copy import make_next_version, with_copied_log
 from penstock.sinks.delta_stats import library_settings
 from penstock.sinks.delta_table import table_lock
@@ -41,9 +41,8 @@ class DeltaCompaction:
     def _since_compaction(self, version: int, most: int) -> Iterator[int]:
         for number in range(version, max(0, version - most), -1):
             try:
-                lines = (self._path / "_delta_log" / f"{number:020d}.json").read_bytes().splitlines()
-                actions = [orjson.loads(line) for line in lines if line.strip()]
-            except (FileNotFoundError, orjson.JSONDecodeError):  # behind a checkpoint nobody needs it
+                actions = actions_in(commit_file(self._path, number).read_bytes())
+            except (FileNotFoundError, ValueError):  # behind a checkpoint nobody needs it
                 return
             found = (each.get("commitInfo", {}).get("operation") for each in actions)
             if _COMPACTED in found:

@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from penstock.errors import Conflict, PositionLost
+from penstock.sinks.delta_commits import commit_file
 from penstock.sinks.delta_rewrites import Rewrites
 
 _LOG = "_delta_log"
@@ -58,7 +59,7 @@ def _said(error: Exception) -> str:
 
 def require_newest_commit(table: Any, path: Path, pipeline: str) -> None:
     """Raise `Conflict` if the newest commit is known from a checkpoint alone."""
-    commit = _commit_file(path, table.version())
+    commit = commit_file(path, table.version())
     if not commit.exists():
         raise Conflict(
             f"the newest commit of the table {path} is gone from its log, {_LOG}/{commit.name}: nothing can be"
@@ -90,7 +91,7 @@ class DeltaLog:
         """
         self._require_same()
         checkpoint = _identity(self._path / _LOG / "_last_checkpoint")
-        if self._checkpoint_seen != checkpoint or _commit_file(self._path, table.version() + 1).exists():
+        if self._checkpoint_seen != checkpoint or commit_file(self._path, table.version() + 1).exists():
             with readable(self._path):
                 table.update_incremental()
             self._checkpoint_seen = checkpoint
@@ -102,7 +103,7 @@ class DeltaLog:
         """Raise if the log that this table was just read from is not the one that was read before."""
         self._require_same()
         self._rewrites.require_single(table.version())
-        if _commit_file(self._path, table.version()).exists():
+        if commit_file(self._path, table.version()).exists():
             self._note(table)
 
     def _require_same(self) -> None:
@@ -111,7 +112,7 @@ class DeltaLog:
 
     def _note(self, table: Any) -> None:
         if self._read is None or self._read[0] != table.version():
-            commit = _commit_file(self._path, table.version())
+            commit = commit_file(self._path, table.version())
             self._read = (table.version(), _identity(commit) or (0, 0, 0), _digest(commit))
 
     def _require_same_folder(self) -> None:
@@ -131,7 +132,7 @@ class DeltaLog:
         if self._read is None:
             return
         version, identity, digest = self._read
-        commit = _commit_file(self._path, version)
+        commit = commit_file(self._path, version)
         found = _identity(commit)
         if found == identity or (found is not None and _digest(commit) == digest):
             return
@@ -153,10 +154,6 @@ class DeltaLog:
     def close(self) -> None:
         """Let go of the folder."""
         os.close(self._folder)
-
-
-def _commit_file(path: Path, version: int) -> Path:
-    return path / _LOG / f"{version:020d}.json"
 
 
 def _identity(file: Path) -> tuple[int, int, int] | None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from penstock.errors import Conflict, PositionLost
+from penstock.sinks.delta_commits import actions_in, commit_file
 
 NONE = -1
 """Version of a transaction action that takes a position back: there was none in the version that was restored.
@@ -184,12 +184,10 @@ class Restores:
     def _commit(self, version: int) -> _Commit | None:
         """Read one commit of the log; None if it was cleaned up."""
         try:
-            lines = (self._path / "_delta_log" / f"{version:020d}.json").read_bytes().splitlines()
+            actions = actions_in(commit_file(self._path, version).read_bytes())
         except FileNotFoundError:
             return None
-        try:
-            actions = [orjson.loads(line) for line in lines if line.strip()]
-        except orjson.JSONDecodeError:
+        except ValueError:
             raise Conflict(
                 f"the commit {version} in the log of the table {self._path} is damaged",
                 safe="Nothing was written",

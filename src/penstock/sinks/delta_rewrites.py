@@ -5,13 +5,12 @@ part of the table, and puts in one with their rows, which other files have by th
 """
 
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
-import orjson
 import pyarrow as pa
 
 from penstock.errors import Conflict
+from penstock.sinks.delta_commits import Actions, actions_in, commit_file
 
 _MOST = 100
 """How many commits are gone through when a table is opened."""
@@ -68,12 +67,12 @@ class Rewrites:
             return unless_known
         return {unquote(each) for each in pa.table(actions).column("path").to_pylist()}
 
-    def _actions(self, version: int) -> list[dict[str, Any]]:
+    def _actions(self, version: int) -> Actions:
         """Return what a commit says, if it takes out files or has positions; nothing if it is gone or damaged."""
         try:
-            text = (self._path / "_delta_log" / f"{version:020d}.json").read_bytes()
+            text = commit_file(self._path, version).read_bytes()
             if b'"remove"' not in text and b'"txn"' not in text and b"RESTORE" not in text:
                 return []
-            return [orjson.loads(line) for line in text.splitlines() if line.strip()]
-        except (FileNotFoundError, orjson.JSONDecodeError):
+            return actions_in(text)
+        except (FileNotFoundError, ValueError):
             return []

@@ -290,3 +290,16 @@ def test_values_that_changes_leave_out_are_not_taken_from_damaged_files(table: P
 
     [row] = DeltaTable(str(table)).to_pyarrow_table().to_pylist()
     assert ("large", 1) == (row["text"], row["_offset"])
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_commit_of_others_may_name_what_it_has_not(table: Path, *, is_running: bool) -> None:
+    driver = Driver(table, compact={"every": 10})
+    driver.write(1)
+    nothing = b'{"commitInfo":null,"txn":{"appId":"a","version":1},"add":null,"remove":null,"metaData":null}\n'
+    (table / "_delta_log" / f"{2:020d}.json").write_bytes(nothing)
+    if not is_running:
+        driver = Driver(table, compact={"every": 10})
+    driver.write(2)
+
+    assert [0, 1] == ids(table)
