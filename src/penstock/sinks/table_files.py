@@ -13,18 +13,18 @@ _DAMAGED = (EOFError, SystemError, ValueError, zlib.error)
 
 @contextmanager
 def all_readable(table: str, safe: str = "Nothing was written") -> Iterator[None]:
-    """Raise `Conflict` for a file that the table names, and that is gone or damaged."""
+    """Raise `Conflict` for a file that the table names, and that is gone or damaged, and for properties of no sense."""
     try:
         yield
     except FileNotFoundError as error:
         gone = re.search(r"'([^']+)'", str(error))
         what = f"names {gone[1] if gone else 'a file'}, which is gone"
     except _DAMAGED as error:
-        what = f"names a file that is damaged: {_reason(error)}"
+        what = f"has a damaged file or property: {_reason(error)}"
     except OSError as error:
         if error.errno is not None:  # the disk's own
             raise
-        what = f"names a file that is damaged: {_reason(error)}"
+        what = f"has a damaged file or property: {_reason(error)}"
     else:
         return
     raise Conflict(

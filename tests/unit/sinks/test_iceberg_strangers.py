@@ -208,11 +208,11 @@ def test_files_that_somebody_has_damaged_are_one_line_and_nothing_is_lost(
     whole = {each: each.read_bytes() for each in path.glob(files)}
     for each, content in whole.items():
         each.write_bytes(damage(content))
-    with pytest.raises(Conflict, match="names a file that is damaged"):
+    with pytest.raises(Conflict, match="has a damaged file or property"):
         rows_of(open_table(path), columns=[], where="", limit=10)
     with pytest.raises((Conflict, BadInput), match=r"damaged|the query fails"):
         query('SELECT * FROM "table"', tmp_path)
-    with pytest.raises(Conflict, match=r"names a file that is damaged: .*\. Nothing was written\. Put the file back"):
+    with pytest.raises(Conflict, match=r"has a damaged file or property: .*\. Nothing was written\. Put the file back"):
         write(1)
     for each, content in whole.items():
         each.write_bytes(content)
@@ -220,3 +220,19 @@ def test_files_that_somebody_has_damaged_are_one_line_and_nothing_is_lost(
 
     assert [1] == [row["_offset"] for row in iceberg_rows(path)]
     assert {A: 2} == driver.positions
+
+
+def test_a_property_that_no_library_understands_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    path, name = tmp_path / "table", "write.metadata.metrics.default"
+    driver = Driver(path)
+    driver.write(1)
+    with loaded(path).transaction() as transaction:
+        transaction.set_properties({name: "nope"})
+
+    with pytest.raises(Conflict, match=r"damaged file or property: Unsupported metrics mode: nope\. Nothing was"):
+        driver.write(2)
+    with loaded(path).transaction() as transaction:
+        transaction.remove_properties(name)
+    driver.write(2)
+
+    assert [1, 2] == sorted(row["id"] for row in iceberg_rows(path))
