@@ -335,7 +335,7 @@ Cli = Callable[..., Said]
 
 @pytest.fixture(scope="session")
 def forker() -> Iterator[Forker]:
-    """Give what commands are forked off."""
+    """Yield the process that commands are forked from."""
     with closing(Forker()) as started:
         yield started
 

@@ -21,7 +21,7 @@ def start(home: Path, said: Path, *names: str) -> "subprocess.Popen[bytes]":
 
 
 def left_behind(home: Path) -> list[list[str]]:
-    """Give the command lines of processes that work in the home folder."""
+    """Return the command lines of processes that work in the home folder."""
     lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     return [line for line in lines if any(str(home / "drill-") in part for part in line)]
 

@@ -40,7 +40,7 @@ def values(kafka: RunningKafka, topic: str) -> list[bytes | None]:
 
 
 def holders(kafka: RunningKafka) -> set[int]:
-    """Give the nodes that Kafka counts on for any copy."""
+    """Return the nodes that Kafka counts on for any copy."""
     found = kafka.admin().metadata("looking").topics.values()
     return {node for topic in found for part in topic.partitions.values() for node in part.replicas}
 

@@ -78,7 +78,7 @@ def pipeline(scene: Scene, postgres: RunningPostgres, password: Path) -> Path:
 
 
 def fail_to_log_in(scene: Scene, broker: Path) -> Path:
-    """Give passwords that are wrong, or in the wrong place; the file that holds one is given back."""
+    """Give passwords that are wrong, or in the wrong place; return the file that holds one."""
     scene.run("topic", "list", fails=True, KAFKA_PASSWORD=canary())
     scene.run(
         "topic",

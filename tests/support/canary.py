@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 
 
 def canary() -> str:
-    """Give a secret that is like no other and known as one at a glance."""
+    """Return a secret that is like no other and known as one at a glance."""
     return f"{CANARY}-{next(_numbers)}"
 
 
@@ -140,7 +140,7 @@ def made_scene(tmp_path: Path, jar_folder: Path) -> Iterator[Scene]:
 
 
 def greeting(server: str) -> str:
-    """Give what a port says to somebody who just asks."""
+    """Return what a port says to somebody who just asks."""
     host, _, port = server.partition(":")
     with socket.create_connection((host, int(port)), timeout=60) as asking:
         asking.sendall(b"GET / HTTP/1.0\r\n\r\n")

@@ -113,7 +113,7 @@ def _said(row: Row, offset: int) -> dict[str, Any]:
 
 
 def random_changes(seed: int) -> Iterator[tuple[list[Row], Table]]:
-    """Give batches of changes that a database could make, each with the table that it has then."""
+    """Yield batches of changes that a database could make, each with the table that it has then."""
     dice = random.Random(seed)
     table: Table = {}
     for _ in range(12):

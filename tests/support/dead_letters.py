@@ -24,7 +24,7 @@ def write(lab: Lab, document: dict[str, Any], name: str = "pipeline.yaml") -> Pa
 
 
 def open_letters(lab: Lab, pipeline: str, **wanted: Any) -> list[tuple[int, str, int]]:
-    """Give offset, error and attempt of each letter that is not settled."""
+    """Return offset, error and attempt of each letter that is not settled."""
     found = select(lab.connection, Filter(pipeline=pipeline, **wanted))
     return sorted((letter.offset, letter.error, letter.attempt) for letter in found)
 

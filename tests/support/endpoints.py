@@ -29,7 +29,7 @@ def each(kinds: list[str]) -> Callable[[Any], Any]:
 
 
 def numbered(topic: str, count: int) -> list[Outgoing]:
-    """Give messages of three keys, each with a number that grows."""
+    """Return messages of three keys, each with a number that grows."""
     return [Outgoing(topic, f"k{number % 3}:{number}".encode(), f"k{number % 3}") for number in range(count)]
 
 

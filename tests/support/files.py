@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def paths_under(*folders: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Give each folder, and everything in it that is still there, with what the system says of it."""
+    """Yield each folder, and everything in it that is still there, with what the system says of it."""
     for top in folders:
         for folder, inner, names in os.walk(top):
             for path in (Path(folder), *(Path(folder, each) for each in (*inner, *names))):
@@ -17,7 +17,7 @@ def paths_under(*folders: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def contents_under(*folders: Path) -> Iterator[tuple[Path, bytes]]:
-    """Give every file in these folders that is still there, with what is in it."""
+    """Yield every file in these folders that is still there, with what is in it."""
     for top in folders:
         for folder, _, names in os.walk(top):
             for path in (Path(folder, name) for name in names):

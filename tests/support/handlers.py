@@ -72,7 +72,7 @@ def numbered(count: int) -> list[Any]:
 
 
 def ids(outcome: Outcome) -> list[int]:
-    """Give the rows' ids; nothing may be lost on the way."""
+    """Return the rows' ids; nothing may be lost on the way."""
     assert outcome.read == len(outcome.rows) + len(outcome.dead) + outcome.handlers["dropped"]
     return [row["id"] for row in outcome.rows]
 

@@ -65,7 +65,7 @@ class Block:
         return self.language in RUN and not (self.file or self.not_run or self.part_of)
 
     def steps(self) -> list[tuple[str, list[str]]]:
-        """Give the commands of a `console` block, each with the lines that it answers."""
+        """Return the commands of a `console` block, each with the lines that it answers."""
         found: list[tuple[str, list[str]]] = []
         for line in self.text.splitlines():
             if line.startswith("$ "):
@@ -76,7 +76,7 @@ class Block:
         return found
 
     def script(self) -> str:
-        """Give what is typed."""
+        """Return what is typed."""
         return "\n".join(command for command, _ in self.steps()) if self.language == "console" else self.text
 
 
@@ -93,7 +93,7 @@ def text_of(page: str) -> str:
 
 @cache
 def blocks(page: str) -> tuple[Block, ...]:
-    """Give the blocks of a page, in order."""
+    """Return the blocks of a page, in order."""
     return tuple(_blocks(page))
 
 
@@ -125,7 +125,7 @@ def _blocks(page: str) -> Iterator[Block]:
 
 
 def commands(script: str) -> list[list[str]]:
-    """Give the arguments of every `penstock` in a script."""
+    """Return the arguments of every `penstock` in a script."""
     found: list[list[str]] = []
     lines = iter(script.replace("\\\n", " ").splitlines())
     for line in lines:

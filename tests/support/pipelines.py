@@ -54,7 +54,7 @@ class Lab:
         return PipelineSpec.model_validate(self.document(topic, **parts))
 
     def document(self, topic: str, **parts: Any) -> dict[str, Any]:
-        """Give the same as a pipeline file has it."""
+        """Return the same as a pipeline file has it."""
         return {
             "name": topic,
             "source": {"type": "kafka", "topics": [topic]},
@@ -71,7 +71,7 @@ class Lab:
         return file
 
     def home(self, pipeline: str) -> PipelinePaths:
-        """Give the folders that a command with `--home` finds, too."""
+        """Return the folders that a command with `--home` finds, too."""
         return PipelinePaths(self.kafka.home / "pipelines" / pipeline)
 
     def runner(
@@ -105,7 +105,7 @@ class Lab:
         return sorted(rows, key=lambda row: (row["_topic_id"], row["_partition"], row["_offset"]))
 
     def ids(self, path: Path | None = None) -> list[int]:
-        """Give the ids that landed, sorted; one that landed twice stands twice."""
+        """Return the ids that landed, sorted; one that landed twice stands twice."""
         return sorted(row["id"] for row in self.rows(path))
 
     def letters(self, topic: str) -> list[DeadLetter]:
@@ -163,5 +163,5 @@ def total(reports: list[BatchReport], sink: str = "delta") -> SinkCount:
 
 
 def record_errors(letters: Iterable[DeadLetter]) -> list[tuple[int, str, str]]:
-    """Give offset, stage and error of each letter."""
+    """Return offset, stage and error of each letter."""
     return [(letter.offset, letter.stage, letter.error) for letter in letters]

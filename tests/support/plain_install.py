@@ -78,7 +78,7 @@ def _run(*command: str) -> None:
 
 
 def _needed(wanted: Distribution) -> dict[str, Distribution]:
-    """Give every distribution that one asks for, and those ask for, by name."""
+    """Return every distribution that one asks for, and those ask for, by name."""
     found: dict[str, Distribution] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     waiting = list(_requirements(wanted, frozenset()))

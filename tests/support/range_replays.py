@@ -55,18 +55,18 @@ def go_on(lab: Lab, begun: RangeReplay, show: Callable[[Status], None] = lambda 
 
 
 def open_letters(lab: Lab, pipeline: str) -> list[tuple[int, int]]:
-    """Give partition and offset of each letter that is not settled; one that is open twice stands twice."""
+    """Return partition and offset of each letter that is not settled; one that is open twice stands twice."""
     return sorted((each.partition, each.offset) for each in select(lab.connection, Filter(pipeline=pipeline)))
 
 
 def progress(lab: Lab, pipeline: str) -> tuple[bytes, Any]:
-    """Give the live pipeline's checkpoint and what its group says."""
+    """Return the live pipeline's checkpoint and what its group says."""
     group = groups.describe(lab.kafka.admin(), f"penstock.{pipeline}")
     return (lab.home(pipeline).checkpoint / "committed.json").read_bytes(), group
 
 
 def named(lab: Lab, path: Path | None = None) -> dict[tuple[int, int], list[str]]:
-    """Give the names that each record left in the table; one that landed twice has two."""
+    """Return the names that each record left in the table; one that landed twice has two."""
     found: dict[tuple[int, int], list[str]] = {}
     for row in lab.rows(path):
         found.setdefault((row["_partition"], row["_offset"]), []).append(row["name"])

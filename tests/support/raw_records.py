@@ -49,7 +49,7 @@ def _closed() -> bytes:
 
 
 def batch_of(record: RawRecord, *, checked: bool = True) -> bytes:
-    """Give the bytes of a batch with one record; its checksum takes time, and is left out if not `checked`."""
+    """Return the bytes of a batch with one record; its checksum takes time, and is left out if not `checked`."""
     listed = [_bytes(name) + _bytes(value) for name, value in record.headers]
     content = b"\0" + _varint(0) + _varint(0) + _bytes(record.key) + _bytes(record.value) + _varint(len(listed))
     content += b"".join(listed)

@@ -35,7 +35,7 @@ def error_names() -> set[str]:
 
 
 def programs() -> Iterator[tuple[str, str]]:
-    """Give every example, and every block of Python in the documentation."""
+    """Yield every example, and every block of Python in the documentation."""
     for path in sorted(ROOT.glob("examples/**/*.py")):
         yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
     for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]:
@@ -45,7 +45,7 @@ def programs() -> Iterator[tuple[str, str]]:
 
 
 def imported(program: str) -> set[tuple[str, str]]:
-    """Give the modules of Penstock that a program imports, each with a name that it takes from there."""
+    """Return the modules of Penstock that a program imports, each with a name that it takes from there."""
     found: set[tuple[str, str]] = set()
     try:
         tree = ast.parse(dedent(program))

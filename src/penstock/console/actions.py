@@ -154,7 +154,7 @@ class OneTimeAnswerRoute(ActionRoute):
 
 
 def note_about(request: Request, words: str) -> None:
-    """Tell the audit what a request changes, where its path does not: never a password, and only briefly."""
+    """Note for the audit what a request changes, where its path does not: never a password, and only briefly."""
     request.state.about = words if len(words) <= _MOST_ABOUT else f"{words[: _MOST_ABOUT - 2]} …"
 
 

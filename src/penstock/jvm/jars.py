@@ -51,11 +51,11 @@ Progress = Callable[[int, int], None]
 def progress_lines(what: str, say: Callable[[str], None]) -> Progress:
     """Return a callback that says how far the fetching is, at its beginning and then four times: logs keep them."""
 
-    def tell(step: int, steps: int) -> None:
+    def report(step: int, steps: int) -> None:
         if step == 1 or step * _LINES // steps > (step - 1) * _LINES // steps:
             say(f"fetching {what}: step {step} of {steps}")
 
-    return tell
+    return report
 
 
 class Jar(BaseModel, frozen=True, extra="forbid"):

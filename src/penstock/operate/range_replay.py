@@ -66,7 +66,7 @@ class RangeReplay(BaseModel, frozen=True):
 
     pipeline: str = Field(description="The pipeline.")
     file: str = Field(description="The pipeline file it runs with.")
-    into: dict[str, str] = Field(description="Other places by sink; empty if rows are replaced where they are.")
+    into: dict[str, str] = Field(description="Other targets by sink; empty if rows are replaced where they are.")
     range: Range = Field(description="The records.")
     is_claimed: bool = Field(default=False, description="Whether the dead letters of the range are settled by it.")
     is_done: bool = Field(default=False, description="Whether it is finished.")
@@ -289,7 +289,7 @@ def _way_out(settings: "Settings", runner: Runner, replay_id: str) -> Iterator[N
             settled = ledger.entries().settled
             letters = by_sink(_letters(settings, runner.spec, replay.range), runner.spec)[0]
             own = [each for each in letters if (by := settled.get(ledger.key_of(each))) and by.by == replay.range.id]
-            left = left_of(runner, own, lambda letter: _place_of(letter, replay.range))
+            left = left_of(runner, own, lambda letter: _source_offset_of(letter, replay.range))
             ledger.give_up(replay.entry, left.untouched, left.lacking)
         write_versioned(kept, REPLAY, replay.model_copy(update={"given_up": error.what}).model_dump())
         raise type(error)(error.what, safe=error.safe, fix="Begin a new replay of what is left") from None
@@ -345,8 +345,8 @@ def _letters(settings: "Settings", spec: PipelineSpec, chosen: Range) -> list[De
     return found
 
 
-def _place_of(letter: DeadLetter, chosen: Range) -> tuple[SourcePartition, int]:
-    """Return where the range reads the record of a letter."""
+def _source_offset_of(letter: DeadLetter, chosen: Range) -> tuple[SourcePartition, int]:
+    """Return the source partition and the offset at which the range reads the record of a letter."""
     return SourcePartition(letter.topic, chosen.source_id(letter.topic_id), letter.partition), letter.offset
 
 

@@ -24,7 +24,7 @@ from penstock.pipeline.spec import NAME, PipelineSpec
 from penstock.record.formats import REPLAY
 from penstock.record.positions import SourcePartition
 from penstock.schemas.registry import with_registry
-from penstock.sources.replay import place_of
+from penstock.sources.replay import source_offset_of
 from penstock.wording import plural
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def give_up(settings: "Settings", replay_id: str, file: Path | None = None) -> G
     ]
     start = session.starter(spec, paths.logs, MASTER)
     with Runner(spec, settings.connection(), paths, start, path.resolve().parent, replay=replay) as runner:
-        left = left_of(runner, letters, lambda letter: place_of(letter, replay))
+        left = left_of(runner, letters, lambda letter: source_offset_of(letter, replay))
         opened = ledger.give_up(replay, left.untouched, left.lacking)
     return GivenUp(
         replay=replay_id, open_again=opened, open_for_one_sink=len(left.lacking), settled=replay.count - opened

@@ -152,9 +152,11 @@ def require_sinks(replay: Replay, spec: PipelineSpec, file: Path) -> None:
 
 
 def left_of(
-    runner: Runner, letters: Iterable[DeadLetter], place_of: Callable[[DeadLetter], tuple[SourcePartition, int]]
+    runner: Runner,
+    letters: Iterable[DeadLetter],
+    source_offset_of: Callable[[DeadLetter], tuple[SourcePartition, int]],
 ) -> LeftLetters:
-    """End the runner's replay, and return what it leaves of its letters; `place_of` says where it reads one's record.
+    """End the runner's replay, and return what it leaves of its letters; `source_offset_of` says where it reads one.
 
     The replay may be running in another home folder, and must not write what is opened again here:
     1. Its dead letters, and sinks in Kafka, are fenced: from here on it begins no commit of a batch.
@@ -162,16 +164,16 @@ def left_of(
        moved away in every sink, by compare-and-set, and how far the sink has got is what it was moved from.
     3. What failed in it again is read after that.
     """
-    places = [(letter, *place_of(letter)) for letter in letters]
+    located = [(letter, *source_offset_of(letter)) for letter in letters]
     runner.take_over()
     source_partitions = [each.source_partition for each in runner.available]
     reached = {sink.name: _ended(runner, sink, source_partitions) for sink in runner.sinks}
     offsets: dict[SourcePartition, list[int]] = {}
-    for _, source_partition, offset in places:
+    for _, source_partition, offset in located:
         offsets.setdefault(source_partition, []).append(offset)
     judged = runner.dead.recorded([OffsetRange(at, min(found), max(found) + 1) for at, found in offsets.items()])
     left = LeftLetters([], [])
-    for letter, at, offset in places:
+    for letter, at, offset in located:
         failed = {sink for failed_at, sink in judged[at] if failed_at == offset}
         sinks = [name for name in reached if letter.sink in (None, name)]
         without = [name for name in sinks if offset >= reached[name].get(at, 0) and not failed & {None, name}]

@@ -62,8 +62,8 @@ def _source_id(replay: Replay, topic: str) -> str:
     return f"replay-{replay.id}-{topic}"
 
 
-def place_of(letter: DeadLetter, replay: Replay) -> tuple[SourcePartition, int]:
-    """Return where a replay reads a letter."""
+def source_offset_of(letter: DeadLetter, replay: Replay) -> tuple[SourcePartition, int]:
+    """Return the source partition and the offset at which a replay reads a letter."""
     source_id = _source_id(replay, letter.dead_topic)
     return SourcePartition(letter.dead_topic, source_id, letter.dead_partition), letter.dead_offset
 

@@ -47,7 +47,7 @@ def load(home: Path) -> Record:
 
 @contextmanager
 def changing(home: Path) -> Iterator[Record]:
-    """Give one command at a time the record to change, and save it; a crash leaves the old or the new one."""
+    """Yield the record to one command at a time, and save its changes; a crash leaves the old or the new one."""
     make_private(home)
     with locked(home / _LOCK):
         known = load(home)

@@ -71,7 +71,7 @@ def test_single_letters_are_replayed_and_discarded_once_and_others_stay_open(
 
     listed = ask("GET", "/dead-letters/letters", pipeline=topic).json()
     letters = sorted(listed, key=lambda each: int(each["offset"]))
-    first, second, _ = [place_of(each) for each in letters]
+    first, second, _ = [coordinates_of(each) for each in letters]
     counted = ask("POST", "/dead-letters/replay", {"letters": [first]}).json()
     replayed = ask("POST", "/dead-letters/replay", {"letters": [first], "count": 1}).json()
     after_replay = open_offsets()
@@ -96,7 +96,7 @@ def test_single_letters_are_replayed_and_discarded_once_and_others_stay_open(
     assert [2] == open_offsets()
 
 
-def place_of(letter: dict[str, Any]) -> dict[str, Any]:
+def coordinates_of(letter: dict[str, Any]) -> dict[str, Any]:
     return {name: letter[f"dead_{name}"] for name in ("topic", "partition", "offset")}
 
 

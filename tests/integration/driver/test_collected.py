@@ -23,7 +23,7 @@ SHOWN = "*, date_format(at, 'yyyy-MM-dd') AS day, named_struct('tags', split(nam
 
 
 def select(spark: "SparkSession", text: str) -> tuple[pa.Table, pa.Table]:
-    """Give what a SELECT makes of the rows, in both ways."""
+    """Return what a SELECT makes of the rows, in both ways."""
     rows = pa.Table.from_pylist(ROWS, pa.schema([*COLUMNS, *RESERVED]))
     frame = safe_sql.select(spark, spark.createDataFrame(rows), Select(text))
     frame = safe_sql.judge(spark, frame, "expect", {"_rule_0": "id > 0"}, only_if=[])

@@ -46,7 +46,7 @@ def user(lab: Lab, name: str, tmp_path_factory: pytest.TempPathFactory) -> Conne
 
 
 def grant(lab: Lab, name: str, topic: str, out: str) -> None:
-    """Give what a pipeline needs: its topics, its groups, its transactional ids; the dead-letter topic is there."""
+    """Return what a pipeline needs: its topics, its groups, its transactional ids; the dead-letter topic is there."""
     group = f"penstock.{topic}"
     wanted = acls.consumer_acls(name, [topic, f"{topic}.dead"], [f"{group}*"])
     wanted += acls.producer_acls(name, [f"{topic}.dead", out], [f"{group}*"])

@@ -19,7 +19,7 @@ def doubled(table: Path) -> list[tuple[int, int]]:
 
 @pytest.fixture
 def example(kafka: RunningKafka, cli: Cli, tmp_path: Path) -> Path:
-    """Give a copy of the example, whose table goes where the file is; its topic is there."""
+    """Return a copy of the example, whose table goes where the file is; its topic is there."""
     said = cli("topic", "create", "numbers", "--partitions", 3, home=kafka.home)
     assert 0 == said.code, said.err
     return Path(shutil.copy(EXAMPLE, tmp_path))

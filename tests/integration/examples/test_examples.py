@@ -53,7 +53,7 @@ def example(tmp_path: Path) -> Example:
 
 @contextmanager
 def running(name: str, *arguments: str | int) -> Iterator[subprocess.Popen[str]]:
-    """Give a running example, and end it by its process id if the test has not."""
+    """Yield a running example, and end it by its process id if the test has not."""
     with subprocess.Popen(
         command(name, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -96,7 +96,7 @@ def per_partition(messages: list[Message]) -> dict[str, int]:
 
 
 def counted(out: str, word: str) -> dict[str, int]:
-    """Give the lines `topic/partition: n word` that an example printed."""
+    """Return the lines `topic/partition: n word` that an example printed."""
     return {place: int(count) for place, count in re.findall(rf"^(\S+/\d+): (\d+) {word}$", out, re.MULTILINE)}
 
 

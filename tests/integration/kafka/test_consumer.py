@@ -217,8 +217,8 @@ def test_two_members_share_the_partitions_and_see_them_come_and_go(kafka: Runnin
             kafka.connection,
             [topic],
             f"{topic}-group",
-            on_assigned=lambda places: owned[name].extend(f"+{number}" for _, number in places),
-            on_revoked=lambda places: owned[name].extend(f"-{number}" for _, number in places),
+            on_assigned=lambda partitions: owned[name].extend(f"+{number}" for _, number in partitions),
+            on_revoked=lambda partitions: owned[name].extend(f"-{number}" for _, number in partitions),
         ) as consumer:
             members[name] = consumer
             for batch in consumer.batches(max_wait_s=0.1, idle_s=120):
@@ -338,13 +338,15 @@ def test_an_outage_in_the_middle_of_a_rebalance_is_waited_out(
     ask = groups.committed
     refused: list[Exception] = []
 
-    def ask_while_the_node_hangs(admin: Admin, group: str, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def ask_while_the_node_hangs(
+        admin: Admin, group: str, partitions: list[tuple[str, int]]
+    ) -> dict[tuple[str, int], int]:
         if refused:
-            return ask(admin, group, places)
+            return ask(admin, group, partitions)
         admin.timeout_s = 1.0
         node.suspend()
         try:
-            return ask(admin, group, places)
+            return ask(admin, group, partitions)
         except BrokerUnavailable as outage:
             refused.append(outage)
             raise

@@ -22,7 +22,7 @@ def topic(kafka: RunningKafka) -> str:
     return name
 
 
-def places(topic: str) -> list[tuple[str, int]]:
+def partitions(topic: str) -> list[tuple[str, int]]:
     return [(topic, 0), (topic, 1)]
 
 
@@ -61,19 +61,19 @@ def test_a_group_is_moved_to_a_position(kafka: RunningKafka, topic: str, to: Pos
     admin, group = kafka.admin(), f"{topic}-group"
     groups.commit(admin, group, {(topic, 0): 50, (topic, 1): 60})
 
-    steps = groups.plan_reset(admin, group, places(topic), to=to)
+    steps = groups.plan_reset(admin, group, partitions(topic), to=to)
     untouched = groups.committed(admin, group)
     groups.reset(admin, group, steps)
 
     assert {(topic, 0): 50, (topic, 1): 60} == untouched
-    assert dict(zip(places(topic), expected, strict=True)) == groups.committed(admin, group)
+    assert dict(zip(partitions(topic), expected, strict=True)) == groups.committed(admin, group)
 
 
 def test_a_group_is_moved_by_so_many_records_within_what_is_there(kafka: RunningKafka, topic: str) -> None:
     admin, group = kafka.admin(), f"{topic}-group"
     groups.commit(admin, group, {(topic, 0): 50, (topic, 1): 5})
 
-    steps = groups.plan_reset(admin, group, places(topic), by=-10)
+    steps = groups.plan_reset(admin, group, partitions(topic), by=-10)
 
     assert [("reads again", 10, 40), ("reads again", 5, 0)] == [(s.effect, s.records, s.target) for s in steps]
 
@@ -83,7 +83,7 @@ def test_a_group_is_moved_to_where_another_stands(kafka: RunningKafka, topic: st
     groups.commit(admin, f"{topic}-model", {(topic, 0): 7, (topic, 1): 8})
 
     groups.reset(
-        admin, f"{topic}-group", groups.plan_reset(admin, f"{topic}-group", places(topic), like=f"{topic}-model")
+        admin, f"{topic}-group", groups.plan_reset(admin, f"{topic}-group", partitions(topic), like=f"{topic}-model")
     )
 
     assert {(topic, 0): 7, (topic, 1): 8} == groups.committed(admin, f"{topic}-group")
@@ -93,7 +93,7 @@ def test_a_group_with_members_is_neither_moved_nor_deleted(kafka: RunningKafka, 
     admin, group = kafka.admin(), f"{topic}-group"
     with Consumer(kafka.connection, [topic], group) as consumer:
         next(consumer.batches(max_events=1, max_wait_s=1))
-        steps = groups.plan_reset(admin, group, places(topic), to=LATEST)
+        steps = groups.plan_reset(admin, group, partitions(topic), to=LATEST)
         with pytest.raises(Conflict, match="has members"):
             groups.reset(admin, group, steps)
         with pytest.raises(Conflict, match="has members"):

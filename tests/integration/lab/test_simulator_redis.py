@@ -48,7 +48,7 @@ def test_a_name_that_is_in_a_game_in_redis_cannot_be_taken_over(shared: str) -> 
 
 @pytest.fixture
 def shared(redis_server: RunningRedis) -> str:
-    """Give the address of an empty database, in which no other test has games."""
+    """Return the address of an empty database, in which no other test has games."""
     with redis_server.connect() as client:
         client.execute_command("SELECT", 1)
         client.flushdb()
@@ -102,7 +102,7 @@ class Wanderer(Player):
 
 
 def by_turn(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Give what happened in an order that does not depend on which server told it."""
+    """Return what happened in an order that does not depend on which server told it."""
     apart = {"at", "level", "logger"}
     return sorted(
         (

@@ -34,7 +34,7 @@ def played(place: Path, destination: Destination, speed: Speed, **options: Any) 
 
 
 def by_game(kafka: RunningKafka, topic: str) -> dict[str, list[tuple[int, Any]]]:
-    """Give what is in the topic, without times, per key and in order."""
+    """Return what is in the topic, without times, per key and in order."""
     found: dict[str, list[tuple[int, Any]]] = {}
     for message in read_all(kafka.connection, topic):
         value = bytes(message.value() or b"")

@@ -51,7 +51,7 @@ def jvms_of(driver: int) -> list[int]:
 
 
 def listening(driver: int) -> set[str]:
-    """Give the addresses on which a driver and all that it started listen."""
+    """Return the addresses on which a driver and all that it started listen."""
     found: set[str] = set()
     for process in [psutil.Process(driver), *psutil.Process(driver).children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):

@@ -63,7 +63,7 @@ def rows_of(registry: ServiceAddress, kind: str, topic: str, values: list[bytes]
 
 
 def theirs(client: SchemaRegistryClient, kind: str) -> tuple[Any, Any, Any]:
-    """Give Confluent's serializer and deserializer, and what makes their values of ours."""
+    """Return Confluent's serializer and deserializer, and what makes their values of ours."""
     if kind == "avro":
         return AvroSerializer(client, TEXTS[kind]), AvroDeserializer(client, TEXTS[kind]), dict
     if kind == "json":

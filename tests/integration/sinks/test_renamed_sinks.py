@@ -28,7 +28,7 @@ KINDS = ["delta", "iceberg", "json", "kafka", "postgres"]
 
 
 @dataclass(frozen=True)
-class Place:
+class Target:
     """Where a sink writes to, and a reader of it that knows nothing of positions."""
 
     sink: dict[str, Any]
@@ -44,27 +44,27 @@ class Place:
 
 
 @pytest.fixture
-def place(lab: Lab, request: pytest.FixtureRequest) -> Callable[[str, str], Place]:
-    def made(kind: str, name: str) -> Place:
+def target(lab: Lab, request: pytest.FixtureRequest) -> Callable[[str, str], Target]:
+    def made(kind: str, name: str) -> Target:
         folder = lab.folder / name
         match kind:
             case "kafka":
                 topic = lab.kafka.topic(name)
-                return Place(
+                return Target(
                     {"type": kind, "topic": topic},
                     lambda: [json.loads(each.value() or b"")["id"] for each in read_all(lab.connection, topic)],
                 )
             case "postgres":
                 return in_postgres(request.getfixturevalue("postgres"), name)
             case "json":
-                return Place({"type": kind, "path": str(folder)}, partial(ids_of_lines, folder))
+                return Target({"type": kind, "path": str(folder)}, partial(ids_of_lines, folder))
             case "iceberg":
-                return Place({"type": kind, "path": str(folder)}, lambda: [row["id"] for row in iceberg_rows(folder)])
-        return Place({"type": kind, "path": str(folder)}, partial(lab.ids, folder))
+                return Target({"type": kind, "path": str(folder)}, lambda: [row["id"] for row in iceberg_rows(folder)])
+        return Target({"type": kind, "path": str(folder)}, partial(lab.ids, folder))
 
     databases: dict[RunningPostgres, Any] = {}
 
-    def in_postgres(postgres: RunningPostgres, name: str) -> Place:
+    def in_postgres(postgres: RunningPostgres, name: str) -> Target:
         server = databases.setdefault(postgres, None) or postgres.database()
         databases[postgres] = server
         login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
@@ -73,7 +73,7 @@ def place(lab: Lab, request: pytest.FixtureRequest) -> Callable[[str, str], Plac
             with postgres.connect(server.database) as connection:
                 return [each for (each,) in connection.execute(f'SELECT id FROM "{name}"')]  # noqa: S608 - of this test
 
-        return Place({"type": "postgres", "table": name, "server": login}, ids)
+        return Target({"type": "postgres", "table": name, "server": login}, ids)
 
     return made
 
@@ -106,9 +106,9 @@ def test_a_sink_by_another_name_gets_nothing_twice_although_others_were_taken_ou
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sink_that_is_renamed_while_another_has_to_catch_up_gets_nothing_twice(
-    lab: Lab, place: Callable[[str, str], Place], kind: str
+    lab: Lab, target: Callable[[str, str], Target], kind: str
 ) -> None:
-    topic, orders, other = lab.kafka.topic("renamed"), place(kind, "orders"), place("delta", "other")
+    topic, orders, other = lab.kafka.topic("renamed"), target(kind, "orders"), target("delta", "other")
     lab.send_ids(topic, range(3))
     run(lab, topic, orders.named("a"), other.named("other"))
     lab.send_ids(topic, range(3, 6))
@@ -124,9 +124,9 @@ def test_a_sink_that_is_renamed_while_another_has_to_catch_up_gets_nothing_twice
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sink_that_gets_its_former_name_back_gets_nothing_twice(
-    lab: Lab, place: Callable[[str, str], Place], kind: str
+    lab: Lab, target: Callable[[str, str], Target], kind: str
 ) -> None:
-    topic, orders = lab.kafka.topic("there-and-back", partitions=2), place(kind, "orders")
+    topic, orders = lab.kafka.topic("there-and-back", partitions=2), target(kind, "orders")
 
     for number, name in enumerate("abba"):
         # The second partition is idle while the sink has its other name.
@@ -139,9 +139,9 @@ def test_a_sink_that_gets_its_former_name_back_gets_nothing_twice(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_sinks_that_exchange_their_names_while_one_has_to_catch_up_lose_and_double_nothing(
-    lab: Lab, place: Callable[[str, str], Place], kind: str
+    lab: Lab, target: Callable[[str, str], Target], kind: str
 ) -> None:
-    topic, orders, other = lab.kafka.topic("swapped"), place(kind, "orders"), place(kind, "other")
+    topic, orders, other = lab.kafka.topic("swapped"), target(kind, "orders"), target(kind, "other")
     lab.send_ids(topic, range(3))
     run(lab, topic, orders.named("a"), other.named("b"))
     lab.send_ids(topic, range(3, 6))
@@ -161,9 +161,9 @@ def test_two_sinks_that_exchange_their_names_while_one_has_to_catch_up_lose_and_
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sink_that_is_renamed_after_its_checkpoint_was_lost_gets_nothing_twice(
-    lab: Lab, place: Callable[[str, str], Place], kind: str
+    lab: Lab, target: Callable[[str, str], Target], kind: str
 ) -> None:
-    topic, orders = lab.kafka.topic("lost-and-renamed"), place(kind, "orders")
+    topic, orders = lab.kafka.topic("lost-and-renamed"), target(kind, "orders")
     lab.send_ids(topic, range(3))
     run(lab, topic, orders.named("a"))
     shutil.rmtree(lab.home(topic).checkpoint)
@@ -186,9 +186,9 @@ def test_a_sink_that_is_renamed_after_its_checkpoint_was_lost_gets_nothing_twice
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_old_copies_of_the_checkpoint_and_rebuilding_double_nothing_of_a_sink_that_was_renamed(
-    lab: Lab, place: Callable[[str, str], Place], kind: str
+    lab: Lab, target: Callable[[str, str], Target], kind: str
 ) -> None:
-    topic, orders, other = lab.kafka.topic("old-and-renamed"), place(kind, "orders"), place("delta", "other")
+    topic, orders, other = lab.kafka.topic("old-and-renamed"), target(kind, "orders"), target("delta", "other")
     checkpoint, copy = lab.home(topic).checkpoint, lab.folder / "copy"
     lab.send_ids(topic, range(3))
     run(lab, topic, orders.named("a"), other.named("other"))
@@ -210,9 +210,9 @@ def test_old_copies_of_the_checkpoint_and_rebuilding_double_nothing_of_a_sink_th
 
 @pytest.mark.parametrize("change", ["VACUUM FULL", "TRUNCATE"])
 def test_a_table_of_postgresql_is_known_by_its_rows_under_the_new_name_too(
-    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres, change: str
+    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres, change: str
 ) -> None:
-    topic, orders = lab.kafka.topic("known"), place("postgres", "orders")
+    topic, orders = lab.kafka.topic("known"), target("postgres", "orders")
     lab.send_ids(topic, range(3))
     run(lab, topic, orders.named("a"))
     run(lab, topic, orders.named("b"))
@@ -232,14 +232,14 @@ def test_a_table_of_postgresql_is_known_by_its_rows_under_the_new_name_too(
 
 @pytest.mark.parametrize("truncated", ["orders", "other"])
 def test_tables_of_postgresql_whose_sinks_exchanged_their_names_are_known_by_their_rows(
-    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres, truncated: str
+    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres, truncated: str
 ) -> None:
-    topic, places = lab.kafka.topic("exchanged"), {name: place("postgres", name) for name in ("orders", "other")}
+    topic, targets = lab.kafka.topic("exchanged"), {name: target("postgres", name) for name in ("orders", "other")}
     lab.send_ids(topic, range(3))
-    run(lab, topic, places["orders"].named("a"), places["other"].named("b"))
-    swapped = [places["orders"].named("b"), places["other"].named("a")]
+    run(lab, topic, targets["orders"].named("a"), targets["other"].named("b"))
+    swapped = [targets["orders"].named("b"), targets["other"].named("a")]
     run(lab, topic, *swapped)
-    with postgres.connect(places["orders"].sink["server"]["database"]) as connection:
+    with postgres.connect(targets["orders"].sink["server"]["database"]) as connection:
         connection.execute(f"TRUNCATE {truncated}")
     lab.send_ids(topic, range(3, 6))
 
@@ -248,14 +248,14 @@ def test_tables_of_postgresql_whose_sinks_exchanged_their_names_are_known_by_the
     rebuild(lab, topic, *swapped)
     run(lab, topic, *swapped)
 
-    assert list(range(6)) == places["orders"].ids == places["other"].ids
+    assert list(range(6)) == targets["orders"].ids == targets["other"].ids
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_name_that_another_table_was_to_get_goes_back_to_the_one_that_it_had_and_nothing_comes_twice(
-    lab: Lab, place: Callable[[str, str], Place], kind: str
+    lab: Lab, target: Callable[[str, str], Target], kind: str
 ) -> None:
-    topic, orders, other = lab.kafka.topic("taken-back"), place(kind, "orders"), place(kind, "other")
+    topic, orders, other = lab.kafka.topic("taken-back"), target(kind, "orders"), target(kind, "other")
     lab.send_ids(topic, range(3))
     run(lab, topic, orders.named("a"))
     lab.send_ids(topic, range(3, 6))
@@ -271,10 +271,10 @@ def test_a_name_that_another_table_was_to_get_goes_back_to_the_one_that_it_had_a
 
 @pytest.mark.parametrize("ran", [False, True])
 def test_a_table_that_is_named_with_its_schema_from_now_on_is_the_one_that_it_was_under_another_name_too(
-    lab: Lab, place: Callable[[str, str], Place], *, ran: bool
+    lab: Lab, target: Callable[[str, str], Target], *, ran: bool
 ) -> None:
-    topic, orders, other = lab.kafka.topic("respelt"), place("postgres", "orders"), place("delta", "other")
-    respelt = Place({**orders.sink, "table": "public.orders"}, orders.read)
+    topic, orders, other = lab.kafka.topic("respelt"), target("postgres", "orders"), target("delta", "other")
+    respelt = Target({**orders.sink, "table": "public.orders"}, orders.read)
     lab.send_ids(topic, range(3))
     run(lab, topic, orders.named("a"), other.named("other"))
     lab.send_ids(topic, range(3, 6))
@@ -288,9 +288,9 @@ def test_a_table_that_is_named_with_its_schema_from_now_on_is_the_one_that_it_wa
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_checkpoint_that_does_not_know_yet_what_sinks_write_to_lets_none_be_renamed_into_doubling(
-    lab: Lab, place: Callable[[str, str], Place], kind: str
+    lab: Lab, target: Callable[[str, str], Target], kind: str
 ) -> None:
-    topic, orders, other = lab.kafka.topic("of-before"), place(kind, "orders"), place("delta", "other")
+    topic, orders, other = lab.kafka.topic("of-before"), target(kind, "orders"), target("delta", "other")
     committed = lab.home(topic).checkpoint / "committed.json"
     lab.send_ids(topic, range(3))
     run(lab, topic, orders.named("a"), other.named("other"))
@@ -307,9 +307,9 @@ def test_a_checkpoint_that_does_not_know_yet_what_sinks_write_to_lets_none_be_re
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_positions_of_a_renamed_kafka_sink_that_kafka_forgot_are_not_taken_for_those_of_one_that_never_wrote(
-    lab: Lab, place: Callable[[str, str], Place], *, lost: bool
+    lab: Lab, target: Callable[[str, str], Target], *, lost: bool
 ) -> None:
-    topic, orders = lab.kafka.topic("renamed-forgotten"), place("kafka", "orders")
+    topic, orders = lab.kafka.topic("renamed-forgotten"), target("kafka", "orders")
     lab.send_ids(topic, range(3))
     run(lab, topic, orders.named("a"))
     lab.send_ids(topic, range(3, 6))
@@ -329,7 +329,7 @@ def test_positions_of_a_renamed_kafka_sink_that_kafka_forgot_are_not_taken_for_t
     assert list(range(6)) == orders.ids
 
 
-def odd_refused(postgres: RunningPostgres, orders: Place, *, refused: bool) -> None:
+def odd_refused(postgres: RunningPostgres, orders: Target, *, refused: bool) -> None:
     """Let the table refuse the row of id 1, or not any more."""
     change = "ADD CONSTRAINT odd CHECK (id <> 1)" if refused else "DROP CONSTRAINT odd"
     with postgres.connect(orders.sink["server"]["database"]) as connection:
@@ -344,9 +344,9 @@ def replay_letters(lab: Lab, topic: str, *sinks: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("still", [False, True])
 def test_a_row_that_was_judged_dead_before_its_sink_got_another_name_has_one_letter_and_lands_by_that_alone(
-    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres, *, still: bool
+    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres, *, still: bool
 ) -> None:
-    topic, orders = lab.kafka.topic("judged"), place("postgres", "orders")
+    topic, orders = lab.kafka.topic("judged"), target("postgres", "orders")
     run(lab, topic, orders.named("a"))
     odd_refused(postgres, orders, refused=True)
     lab.send_ids(topic, range(3))
@@ -366,9 +366,9 @@ def test_a_row_that_was_judged_dead_before_its_sink_got_another_name_has_one_let
 
 
 def test_a_range_with_letters_of_a_sink_by_its_former_name_is_replaced_once_these_are_replayed(
-    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres
+    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres
 ) -> None:
-    topic, orders = lab.kafka.topic("replaced-renamed"), place("postgres", "orders")
+    topic, orders = lab.kafka.topic("replaced-renamed"), target("postgres", "orders")
     run(lab, topic, orders.named("a"))
     odd_refused(postgres, orders, refused=True)
     lab.send_ids(topic, range(3))
@@ -387,9 +387,9 @@ def test_a_range_with_letters_of_a_sink_by_its_former_name_is_replaced_once_thes
 
 
 def test_a_table_that_is_filled_again_lacks_what_its_sink_has_letters_of_by_a_former_name(
-    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres
+    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres
 ) -> None:
-    topic, orders = lab.kafka.topic("filled-again"), place("postgres", "orders")
+    topic, orders = lab.kafka.topic("filled-again"), target("postgres", "orders")
     run(lab, topic, orders.named("a"))
     odd_refused(postgres, orders, refused=True)
     lab.send_ids(topic, range(3))
@@ -408,9 +408,9 @@ def test_a_table_that_is_filled_again_lacks_what_its_sink_has_letters_of_by_a_fo
 
 
 def test_letters_of_a_sink_whose_name_another_one_has_by_now_are_not_sent_to_that_one(
-    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres
+    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres
 ) -> None:
-    topic, orders, other = lab.kafka.topic("letters-swapped"), place("postgres", "orders"), place("delta", "other")
+    topic, orders, other = lab.kafka.topic("letters-swapped"), target("postgres", "orders"), target("delta", "other")
     run(lab, topic, orders.named("a"), other.named("b"))
     odd_refused(postgres, orders, refused=True)
     lab.send_ids(topic, range(3))
@@ -428,9 +428,9 @@ def test_letters_of_a_sink_whose_name_another_one_has_by_now_are_not_sent_to_tha
 
 
 def test_a_letter_of_a_sink_that_was_taken_out_is_none_of_the_sink_that_has_its_name_since(
-    lab: Lab, place: Callable[[str, str], Place], postgres: RunningPostgres
+    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres
 ) -> None:
-    topic, orders, other = lab.kafka.topic("taken-out"), place("postgres", "orders"), place("delta", "other")
+    topic, orders, other = lab.kafka.topic("taken-out"), target("postgres", "orders"), target("delta", "other")
     run(lab, topic, orders.named("a"), other.named("b"))
     odd_refused(postgres, orders, refused=True)
     lab.send_ids(topic, range(3))
@@ -453,9 +453,9 @@ def test_a_letter_of_a_sink_that_was_taken_out_is_none_of_the_sink_that_has_its_
 
 
 def test_a_sink_that_comes_back_gets_nothing_twice_once_another_has_got_its_name(
-    lab: Lab, place: Callable[[str, str], Place]
+    lab: Lab, target: Callable[[str, str], Target]
 ) -> None:
-    topic, orders, other = lab.kafka.topic("ousted"), place("delta", "orders"), place("delta", "other")
+    topic, orders, other = lab.kafka.topic("ousted"), target("delta", "orders"), target("delta", "other")
     run(lab, topic, orders.named("a"), other.named("b"))
     lab.send_ids(topic, range(3))
     with dying("sink_committed:a"):

@@ -23,7 +23,7 @@ SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string()), *(RESERVED.field
 
 @pytest.fixture
 def nobody() -> Iterator[int]:
-    """Give a port that is taken, and at which nobody answers: none else can get it meanwhile."""
+    """Yield a port that is taken, and at which nobody answers: none else can get it meanwhile."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]

@@ -17,7 +17,7 @@ from support.postgres_driver import ask
 
 
 def records(rows: list[Row]) -> Iterator[tuple[bytes | None, bytes | None, dict[str, bytes]]]:
-    """Give what Debezium writes of changes: keys, values and headers, and behind a deleted row a tombstone."""
+    """Yield what Debezium writes of changes: keys, values and headers, and behind a deleted row a tombstone."""
     for lsn, row in enumerate(rows):
         number, part, doc, n, op, unchanged, back = row
         key = json.dumps({"id": number, "part": part}).encode()

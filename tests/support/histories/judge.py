@@ -25,7 +25,7 @@ def judge(
     excused: frozenset[Spot] | set[Spot] = frozenset(),
     unseen: frozenset[str] | set[str] = frozenset(),
 ) -> list[str]:
-    """Give what is wrong with one sink; an empty list is a pass. `unseen` topics came and went, and no driver ran."""
+    """Return what is wrong with one sink; an empty list is a pass. `unseen` topics came and went, and no driver ran."""
     landed: dict[Spot, list[Landed]] = defaultdict(list)
     dead: dict[Spot, list[Letter]] = defaultdict(list)
     for row in rows:

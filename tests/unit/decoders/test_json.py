@@ -24,7 +24,7 @@ def decode(schema: str, *values: bytes | None, **options: Any) -> Decoded:
 
 
 def value_of(schema: str, value: bytes, **options: Any) -> Any:
-    """Give the one column of the one record, which must not fail."""
+    """Return the one column of the one record, which must not fail."""
     decoded = decode(schema, value, **options)
     assert [None] == decoded.record_errors
     return decoded.columns[0].to_pylist()[0]

@@ -16,7 +16,7 @@ def decode(schema: str, *values: bytes | None, **options: Any) -> Decoded:
 
 
 def error_of(schema: str, value: bytes | None, **options: Any) -> str | None:
-    """Give the class of the error; a failed record has no values, and is not dropped."""
+    """Return the class of the error; a failed record has no values, and is not dropped."""
     decoded = decode(schema, value, **options)
     assert [False] == decoded.dropped
     (record_error,) = decoded.record_errors

@@ -63,7 +63,7 @@ def names(blocks: list[Block]) -> list[Any]:
 
 
 def leaves(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Give every command with its path."""
+    """Yield every command with its path."""
     for name, inner in getattr(command, "commands", {}).items():
         if not inner.hidden:
             yield from leaves(inner, f"{path} {name}".strip())
@@ -75,7 +75,7 @@ COMMANDS = dict(leaves(ROOT_COMMAND))
 
 
 def options(command: Any) -> set[str]:
-    """Give the options that may stand with a command, those before it included."""
+    """Return the options that may stand with a command, those before it included."""
     parameters = [*command.params, *ROOT_COMMAND.params]
     always = {"--help", "-h", "--install-completion", "--show-completion"}
     return {name for each in parameters for name in (*each.opts, *each.secondary_opts)} | always
@@ -196,7 +196,7 @@ def test_every_program_is_python_and_what_is_shown_from_a_file_is_in_it(block: B
 
 
 def anchors(page: str) -> set[str]:
-    """Give the names that GitHub gives to the headings of a page."""
+    """Return the names that GitHub gives to the headings of a page."""
     text = re.sub(r"^```.*?^```$", "", pages.text_of(page), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}

@@ -10,7 +10,7 @@ CALLING = "An error occurred while calling z:org.x.PythonRDD.collectAndServe.\n:
 
 
 def below(kind: type[PenstockError]) -> list[type[PenstockError]]:
-    """Give every kind of error that a task of ours can raise, wherever it is defined."""
+    """Return every kind of error that a task of ours can raise, wherever it is defined."""
     assert failures is not None
     return [
         each for sub in kind.__subclasses__() if sub.__module__.startswith("penstock.") for each in (sub, *below(sub))

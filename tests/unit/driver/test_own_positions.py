@@ -24,7 +24,7 @@ def progress(at: int | None) -> SinkProgress:
 
 @pytest.fixture
 def own() -> OwnPositions:
-    """Give what a driver knows that has left its sink at offset 10."""
+    """Return what a driver knows that has left its sink at offset 10."""
     known = OwnPositions()
     known.left_at({"table": {PARTITION: 10}})
     return known

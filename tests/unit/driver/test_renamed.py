@@ -40,7 +40,7 @@ def stand(table: Path, name: str, positions: Positions) -> None:
 
 
 def go_on(checkpoint: Checkpoint, committed: Committed, table: Path, name: str) -> tuple[Committed, Positions | None]:
-    """Give what the checkpoint says then, and where the sink stands."""
+    """Return what the checkpoint says then, and where the sink stands."""
     with opened(table, name) as sink:
         after = continued(
             checkpoint,

@@ -27,7 +27,7 @@ LAUNCH = "from pathlib import Path; from penstock.driver.session import Starter;
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a folder that has both a Java and a Spark."""
+    """Yield a folder that has both a Java and a Spark."""
     for name, script in {
         "java": "echo 'openjdk version \"17.0.1\"'",
         "spark-submit": f'sleep 3600 >/dev/null 2>&1 & cd {tmp_path}; echo "$$ $!" > pids; cp "$2" settings;'

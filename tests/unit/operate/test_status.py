@@ -27,7 +27,7 @@ DOCUMENT = {
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Give settings that lead to a broker that is not there."""
+    """Return settings that lead to a broker that is not there."""
     return load_settings(home=tmp_path / "home", bootstrap="127.0.0.1:1")
 
 

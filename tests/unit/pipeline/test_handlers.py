@@ -42,7 +42,7 @@ def path_of_python() -> Iterator[None]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Give a file under a name that no other test uses, for modules stay in memory."""
+    """Return a file under a name that no other test uses, for modules stay in memory."""
     return tmp_path / f"class_of_test_{next(_numbers)}.py"
 
 

@@ -49,7 +49,7 @@ def path_of_python() -> Iterator[None]:
 
 
 def complaints(file: Path, content: str) -> list[tuple[int, str, str]]:
-    """Give line, key path and text of each complaint, all of which must name the file."""
+    """Return line, key path and text of each complaint, all of which must name the file."""
     file.write_text(content)
     with pytest.raises(BadInput) as caught:
         load(file)

@@ -34,7 +34,7 @@ OTHERS = [
 
 
 def rewrite(path: Path, version: Any) -> bytes:
-    """Give the file, or each of its lines, another version."""
+    """Return the file, or each of its lines, another version."""
     lines = path.read_bytes().splitlines() if path.suffix == ".jsonl" else [path.read_bytes()]
     changed = [orjson.loads(line) | {"format": version} for line in lines]
     if version is None:

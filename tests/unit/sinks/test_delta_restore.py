@@ -56,7 +56,7 @@ def ids(path: Path) -> list[int]:
 
 
 def written_at(path: Path, version: int) -> datetime.datetime:
-    """Give the time by which a version is found, which is that of its file: to the next millisecond."""
+    """Return the time by which a version is found, which is that of its file: to the next millisecond."""
     written_ms = -(-(path / "_delta_log" / f"{version:020}.json").stat().st_mtime_ns // 1_000_000)
     return datetime.datetime.fromtimestamp(written_ms / 1000, datetime.UTC)
 

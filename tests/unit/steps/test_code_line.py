@@ -12,7 +12,7 @@ from penstock.steps.user_code import load_function
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the folder of a pipeline file, with modules that no other test has."""
+    """Return the folder of a pipeline file, with modules that no other test has."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     (tmp_path / "shop_of_lines").mkdir()
     (tmp_path / "shop_of_lines/__init__.py").write_text("")

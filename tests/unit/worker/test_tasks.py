@@ -12,7 +12,7 @@ class Report:
     """Says which offset range it was given."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch], index: int) -> Iterator[pa.RecordBatch]:
-        """Give one row."""
+        """Yield one row."""
         assert [] == list(batches)
         yield pa.RecordBatch.from_pydict({COLUMN: [f"range {index}"]})
 

@@ -118,8 +118,8 @@ def _print(spec: "PipelineSpec", outcome: "Outcome", *, as_json: bool) -> None:
         where = f" in {target.kind} {target.name}" if target else ""
         say(f"sink '{name}' would get {plural(len(rows), 'row')}{where}{dropped}")
         if rows:
-            places = [[f"{each.topic}/{each.partition}", offset] for each, offset in outcome.origins[name]]
-            table = [[*place, *row.values()] for place, row in zip(places, rows, strict=True)]
+            record_ids = [[f"{each.topic}/{each.partition}", offset] for each, offset in outcome.origins[name]]
+            table = [[*record_id, *row.values()] for record_id, row in zip(record_ids, rows, strict=True)]
             print_table(["partition", "offset", *rows[0]], table, own_data=True)
     say(f"{plural(outcome.read, 'record')} read, {plural(len(outcome.dead), 'dead letter')}; nothing was written")
     if outcome.dead:

@@ -102,7 +102,7 @@ class _Letters:
         """The letters that are chosen, or all of the reason, as the REST interface is asked."""
         if not self.letters.selected:
             return {"filter": dict(self.reason)}
-        return {"letters": [_place(each) for each in self.letters.selected]}
+        return {"letters": [_coordinates(each) for each in self.letters.selected]}
 
     def name_buttons(self) -> None:
         """Say on the buttons how many letters they are about."""
@@ -187,7 +187,7 @@ class _Letters:
         async def ask(what: str) -> None:
             dialog.close()
             with self.place:  # this dialog is gone by the time the next one opens
-                await self.ask(what, {"letters": [_place(row)]})
+                await self.ask(what, {"letters": [_coordinates(row)]})
 
         with dialog, ui.card().style("width: 720px"):
             heading(letter["error"], 2)
@@ -255,5 +255,5 @@ class _Letters:
         return f"{plural(done['discarded'], 'letter')} discarded{others}"
 
 
-def _place(row: dict[str, Any]) -> dict[str, Any]:
+def _coordinates(row: dict[str, Any]) -> dict[str, Any]:
     return {"topic": row["dead_topic"], "partition": row["dead_partition"], "offset": row["dead_offset"]}

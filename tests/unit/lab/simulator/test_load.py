@@ -37,7 +37,7 @@ def run(place: Path, **options: Any) -> tuple[SimulationResult, list[dict[str, A
 
 
 def usable(value: bytes) -> Event | None:
-    """Give the event, if a reader with the contract in hand would take it."""
+    """Return the event, if a reader with the contract in hand would take it."""
     try:
         event = orjson.loads(value)
     except orjson.JSONDecodeError:
