@@ -29,7 +29,7 @@ def to_the_end(call: Callable[[], None]) -> None:
     raised: BaseException | None = None
     while not outcome:
         try:
-            # Anew after each interruption, which may have come before the thread had begun; only one makes the call.
+            # Again after each interruption, which may have come before the thread had begun; only one makes the call.
             _thread.start_new_thread(run, ())
             over.acquire()
         except BaseException as error:  # noqa: BLE001 - raised below, once the outcome is known

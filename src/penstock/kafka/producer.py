@@ -187,14 +187,14 @@ class Producer:
                 deadline = deadline or time.monotonic() + timeout_s
                 self._wait_for_room(deadline, "this record was not taken")
             except KafkaException as failure:
-                self._hear()
+                self._poll()
                 raise translate(failure, self._connection, f"sending to topic '{topic}'") from None
             else:
                 self.sent += 1
                 break
-        self._hear()
+        self._poll()
 
-    def _hear(self, timeout_s: float = 0.0) -> None:
+    def _poll(self, timeout_s: float = 0.0) -> None:
         """Handle acknowledgements and outages; raise the fatal error that ended this producer, now and later."""
         try:
             self._client.poll(timeout_s)
@@ -226,7 +226,7 @@ class Producer:
             rest = rest[len(rest) - waiting :]
             if rest:
                 self._wait_for_room(deadline, f"the last {len(rest)} records of this call were not taken")
-        self._hear()
+        self._poll()
         if refused:
             self._raise_refused(topic, refused, len(records))
 
@@ -249,7 +249,7 @@ class Producer:
         raise RecordsRefused(failure.what, refused=tuple(refused), safe=taken)
 
     def _wait_for_room(self, deadline: float, not_taken: str) -> None:
-        self._hear(0.05)
+        self._poll(0.05)
         if refusal := self._causes.refusal():
             raise refusal
         self._warn_of_outage(deadline)
@@ -320,7 +320,7 @@ class Producer:
         """Count failed and unanswered records, and all records, since the last report or complete flush."""
         # Reports that wait to be heard are answers, and what librdkafka logs waits in the same queue.
         with suppress(PenstockError):
-            self._hear()
+            self._poll()
         sent, failed = self.sent - self._settled[0], self.failed - self._settled[1]
         unknown = min(len(self._client), sent - failed)
         # What failed was reported, and is sent again, perhaps: as a record of its own, which counts on its own.

@@ -108,15 +108,15 @@ class Reader:
     def batches(self, *, max_events: int = _BATCH, max_wait_s: float = 0.1) -> Iterator[list[Message]]:
         """Yield records as they come; an empty list means that `max_wait_s` passed without any."""
         while self._open:
-            heard = self._heard(max_events, max_wait_s)
-            if not heard:
+            found = self._poll(max_events, max_wait_s)
+            if not found:
                 self._raise_if_hopeless()
-            batch = [message for message in heard if self._belongs(message)]
+            batch = [message for message in found if self._belongs(message)]
             settle_headers(batch)
-            if batch or not heard:
+            if batch or not found:
                 yield batch
 
-    def _heard(self, max_events: int, max_wait_s: float) -> list[Message]:
+    def _poll(self, max_events: int, max_wait_s: float) -> list[Message]:
         """Take what is there, or the first record that comes: `consume` by itself waits for the full number."""
         first = self._client.poll(max_wait_s)
         return [first, *self._client.consume(max_events - 1, 0)] if first is not None else []

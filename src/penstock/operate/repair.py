@@ -23,14 +23,14 @@ from penstock.kafka.cluster import cluster_id
 from penstock.kafka.connection import Connection
 from penstock.pipeline.spec import PipelineSpec
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
-from penstock.sinks.sink import OnRead, Recovery, Sink, Staged, unheard
+from penstock.sinks.sink import OnRead, Recovery, Sink, Staged, ignore_progress
 from penstock.sources.source import SourceContext
 
 _RECREATED = "topic recreated"
 
 
 def rebuild(
-    runner: Runner, *, may_repeat: bool = False, on_read: OnRead = unheard
+    runner: Runner, *, may_repeat: bool = False, on_read: OnRead = ignore_progress
 ) -> dict[str, dict[SourcePartition, int]]:
     """Make a new checkpoint; return the positions that the sinks have, from which they will continue.
 

@@ -226,8 +226,8 @@ OnRead = Callable[[str, int, int], None]
 """Called with the progress of reading a target for its positions: its name, how much so far, and of about how much."""
 
 
-def unheard(_what: str, _done: int, _total: int) -> None:
-    """Say nothing of how far it is."""
+def ignore_progress(_what: str, _done: int, _total: int) -> None:
+    """Do nothing: nobody shows the progress."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class Recovery:
     """The lag that was reported last: the sink has got as far if it was one of the pipeline's then."""
     may_repeat: bool = False
     """Whether rows may be written twice where it is not known how far the sink got."""
-    on_read: OnRead = unheard
+    on_read: OnRead = ignore_progress
 
 
 NOTHING_KNOWN = Recovery()

@@ -13,7 +13,7 @@ from penstock.record.available_range import AvailableRange
 from penstock.record.positions import OffsetRange, Positions, SourcePartition
 
 A, B, C = (SourcePartition("orders", "id-1", number) for number in range(3))
-ANEW = SourcePartition("orders", "id-2", 0)
+RECREATED = SourcePartition("orders", "id-2", 0)
 
 
 @dataclass

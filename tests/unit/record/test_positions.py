@@ -7,7 +7,7 @@ from penstock.record.positions import OffsetRange, Positions, SourcePartition, f
 
 ORDERS = SourcePartition("orders", "id-1", 0)
 OTHERS = SourcePartition("orders", "id-1", 1)
-ANEW = SourcePartition("orders", "id-2", 0)
+RECREATED = SourcePartition("orders", "id-2", 0)
 
 
 def test_a_source_partition_and_an_offset_range_are_shown_as_people_read_them() -> None:
@@ -16,8 +16,8 @@ def test_a_source_partition_and_an_offset_range_are_shown_as_people_read_them() 
 
 
 def test_a_topic_that_was_recreated_is_another_source_partition() -> None:
-    assert ORDERS != ANEW
-    assert 2 == len({ORDERS: 1, ANEW: 2})
+    assert ORDERS != RECREATED
+    assert 2 == len({ORDERS: 1, RECREATED: 2})
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_topic_that_was_recreated_is_another_source_partition() -> None:
         {},
         {ORDERS: 5},
         {ORDERS: 5, OTHERS: None},
-        {ANEW: None},
+        {RECREATED: None},
     ],
 )
 def test_a_sink_that_stands_where_it_was_left_is_written_to(expected: dict[SourcePartition, int | None]) -> None:
@@ -63,4 +63,4 @@ def test_positions_are_read_back_as_they_were_written() -> None:
 
 
 def test_positions_are_written_in_one_order_whatever_order_they_came_in() -> None:
-    assert to_json({ANEW: 1, OTHERS: 2, ORDERS: 3}) == to_json({ORDERS: 3, OTHERS: 2, ANEW: 1})
+    assert to_json({RECREATED: 1, OTHERS: 2, ORDERS: 3}) == to_json({ORDERS: 3, OTHERS: 2, RECREATED: 1})

@@ -39,9 +39,9 @@ class _Stream(threading.Thread):
         self.acknowledged: set[int] = set()
         self._topic = topic
         self._ending = threading.Event()
-        self._producer = Producer(connection, ProducerOptions(acks=acks), on_delivery=self._heard)
+        self._producer = Producer(connection, ProducerOptions(acks=acks), on_delivery=self._delivered)
 
-    def _heard(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.acknowledged.add(int(message.value() or b""))
 

@@ -12,7 +12,7 @@ from penstock.lineage.extract import columns, facets, names
 _REMEMBERED = 5_000
 _SHORT_BYTES = 2_000
 _MOST_BYTES = 8_000_000
-"""So many are remembered of one kind of facets; then it begins anew."""
+"""So many are remembered of one kind of facets; then it starts over."""
 
 Readers = dict[str, Callable[[msgspec.Raw], Any]]
 

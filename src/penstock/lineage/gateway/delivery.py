@@ -195,13 +195,13 @@ class _Line:
 
     def _poll(self) -> None:
         while not self._is_left:
-            self._hear()
+            self._handle_reports()
         self.client.purge()
         with suppress(*FATAL):
             self.client.flush(_STOP_S)
 
-    def _hear(self) -> None:
-        """Hear of acknowledgements. A fatal error is raised from there: this client takes nothing more, ever."""
+    def _handle_reports(self) -> None:
+        """Handle acknowledgements. A fatal error is raised from there: this client takes nothing more, ever."""
         try:
             self.client.poll(_POLL_S)
         except FATAL as failure:

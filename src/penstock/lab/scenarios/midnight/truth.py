@@ -33,7 +33,7 @@ def of_events(values: Iterable[bytes]) -> Rows:
 
 
 @dataclass
-class _Told:
+class _Observed:
     """What was seen of a run or an operation."""
 
     of: str = ""
@@ -48,8 +48,8 @@ class _Told:
 
 class _Reading:
     def __init__(self) -> None:
-        self.runs: dict[str, _Told] = defaultdict(_Told)
-        self.operations: dict[str, _Told] = defaultdict(_Told)
+        self.runs: dict[str, _Observed] = defaultdict(_Observed)
+        self.operations: dict[str, _Observed] = defaultdict(_Observed)
         self.datasets: set[str] = set()
         self.sides: dict[str, dict[tuple[str, str, int], list[int]]] = {side: {} for side in _SIDES}
 
@@ -71,7 +71,7 @@ class _Reading:
         if kind["integration"] == "HIVE":
             said = facets["hive_session"]
             session = f"{said['sessionId']} {said['creationTime']}"
-            self.runs[session] = _Told(f"{said['username']}@{said['clientIp']}", {"START"})
+            self.runs[session] = _Observed(f"{said['username']}@{said['clientIp']}", {"START"})
             return session
         self.runs[own].of = event["job"]["name"]
         self.runs[own].states.add(event["eventType"])
