@@ -117,3 +117,26 @@ def columns_of(said: dict[str, Any]) -> list[tuple[tuple[str, str], str, str | N
 
 def _use(how: dict[str, Any]) -> int:
     return MASKED[how["subtype"]] if how["masking"] else USES[how["subtype"]]
+
+
+def least_host(job: dict[str, Any]) -> str:
+    place: str = job["namespace"].lower().rpartition("://")[2]
+    return min(place.split("/", maxsplit=1)[0].split(","))
+
+
+def event_of(value: bytes) -> dict[str, Any] | None:
+    """Return the event, or None if it is malformed."""
+    try:
+        event = json.loads(value)
+        moment(event["eventTime"])
+        if "run" in event:
+            uuid.UUID(event["run"]["runId"])
+            event["job"]["name"], event["job"]["namespace"]
+        elif "eventType" in event or not ("job" in event or "dataset" in event):
+            return None
+        for each in (*(event.get("inputs") or ()), *(event.get("outputs") or ())):
+            each["name"], each["namespace"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    assert isinstance(event, dict)
+    return event

@@ -13,10 +13,12 @@ from typing import Any
 from support.lineage_event_parts import (
     WRITES,
     columns_of,
+    event_of,
     hour_of,
     integration_of,
     job_kind_of,
     job_type_of,
+    least_host,
     moment,
     path_without_partitions,
     schema_of,
@@ -46,7 +48,7 @@ def content(values: list[bytes], *, united: bool = True) -> Content:
 
     Facts on their way to a store do not know yet which locations are one: they are compared without `united`.
     """
-    events = [event for event in map(_event, values) if event is not None]
+    events = [event for event in map(event_of, values) if event is not None]
     places = _Sayings({})
     for event in events:
         places.listen(event)
@@ -63,29 +65,6 @@ def _united(addresses: dict[LocationId, set[str]]) -> dict[LocationId, LocationI
         for one, urls in addresses.items():
             least[one] = min(least[other] for other, others in addresses.items() if urls & others)
     return least
-
-
-def _least_host(job: dict[str, Any]) -> str:
-    place: str = job["namespace"].lower().rpartition("://")[2]
-    return min(place.split("/", maxsplit=1)[0].split(","))
-
-
-def _event(value: bytes) -> dict[str, Any] | None:
-    """Return the event, or None if it is malformed."""
-    try:
-        event = json.loads(value)
-        moment(event["eventTime"])
-        if "run" in event:
-            uuid.UUID(event["run"]["runId"])
-            event["job"]["name"], event["job"]["namespace"]
-        elif "eventType" in event or not ("job" in event or "dataset" in event):
-            return None
-        for each in (*(event.get("inputs") or ()), *(event.get("outputs") or ())):
-            each["name"], each["namespace"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    assert isinstance(event, dict)
-    return event
 
 
 class _Sayings:
@@ -110,7 +89,7 @@ class _Sayings:
             job = self._job(event["job"]["namespace"], event["job"]["name"], job_type_of(event))
             self._tags("job_tags", job, event["job"])
             self._unknown("job", job, event["job"].get("facets"), time)
-            declared = uuid.uuid5(uuid.NAMESPACE_URL, f"{job[0]}://{_least_host(event['job'])}/{job[2]}")
+            declared = uuid.uuid5(uuid.NAMESPACE_URL, f"{job[0]}://{least_host(event['job'])}/{job[2]}")
             self._reads_and_writes(event, declared, uuid.UUID(int=0), job, integration_of(event), time)
         else:
             self._dataset(event["dataset"], "", time)

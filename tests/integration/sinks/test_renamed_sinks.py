@@ -1,95 +1,19 @@
 """Sinks that get another name: what they have written before neither comes twice nor is left out."""
 
-import gzip
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from penstock.config import settings
-from penstock.delivery.selection import Filter, select
-from penstock.errors import BadInput, CheckpointLost, Conflict, PositionLost
+from penstock.errors import CheckpointLost, Conflict, PositionLost
 from penstock.kafka import groups
-from penstock.kafka.reader import read_all
 from penstock.lab.bench.throwaway_postgres import RunningPostgres
-from penstock.operate import repair
-from penstock.operate import replay as letter_replays
 
-from support.iceberg_tables import iceberg_rows
 from support.pipelines import Lab, dying
-from support.range_replays import begin, go_on, open_letters, write
+from support.sink_targets import Target, rebuild, run
 
 KINDS = ["delta", "iceberg", "json", "kafka", "postgres"]
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a sink writes to, and a reader of it that knows nothing of positions."""
-
-    sink: dict[str, Any]
-    read: Callable[[], list[int]]
-
-    def named(self, name: str) -> dict[str, Any]:
-        return {**self.sink, "name": name}
-
-    @property
-    def ids(self) -> list[int]:
-        """The ids that are there, sorted; one that is there twice stands twice."""
-        return sorted(self.read())
-
-
-@pytest.fixture
-def target(lab: Lab, request: pytest.FixtureRequest) -> Callable[[str, str], Target]:
-    def made(kind: str, name: str) -> Target:
-        folder = lab.folder / name
-        match kind:
-            case "kafka":
-                topic = lab.kafka.topic(name)
-                return Target(
-                    {"type": kind, "topic": topic},
-                    lambda: [json.loads(each.value() or b"")["id"] for each in read_all(lab.connection, topic)],
-                )
-            case "postgres":
-                return in_postgres(request.getfixturevalue("postgres"), name)
-            case "json":
-                return Target({"type": kind, "path": str(folder)}, partial(ids_of_lines, folder))
-            case "iceberg":
-                return Target({"type": kind, "path": str(folder)}, lambda: [row["id"] for row in iceberg_rows(folder)])
-        return Target({"type": kind, "path": str(folder)}, partial(lab.ids, folder))
-
-    databases: dict[RunningPostgres, Any] = {}
-
-    def in_postgres(postgres: RunningPostgres, name: str) -> Target:
-        server = databases.setdefault(postgres, None) or postgres.database()
-        databases[postgres] = server
-        login = {**server.model_dump(exclude_defaults=True), "password": f"file:{postgres.password_file}"}
-
-        def ids() -> list[int]:
-            with postgres.connect(server.database) as connection:
-                return [each for (each,) in connection.execute(f'SELECT id FROM "{name}"')]  # noqa: S608 - of this test
-
-        return Target({"type": "postgres", "table": name, "server": login}, ids)
-
-    return made
-
-
-def ids_of_lines(folder: Path) -> list[int]:
-    lines = (line for file in folder.glob("*.jsonl.gz") for line in gzip.decompress(file.read_bytes()).splitlines())
-    return [json.loads(line)["id"] for line in lines]
-
-
-def rebuild(lab: Lab, topic: str, *sinks: dict[str, Any]) -> None:
-    with lab.runner(lab.spec(topic, sinks=list(sinks))) as runner:
-        repair.rebuild(runner)
-
-
-def run(lab: Lab, topic: str, *sinks: dict[str, Any]) -> None:
-    lab.run(lab.spec(topic, sinks=list(sinks)))
 
 
 def test_a_sink_by_another_name_gets_nothing_twice_although_others_were_taken_out_before(lab: Lab) -> None:
@@ -327,129 +251,6 @@ def test_positions_of_a_renamed_kafka_sink_that_kafka_forgot_are_not_taken_for_t
         run(lab, topic, orders.named(name))
 
     assert list(range(6)) == orders.ids
-
-
-def odd_refused(postgres: RunningPostgres, orders: Target, *, refused: bool) -> None:
-    """Let the table refuse the row of id 1, or not any more."""
-    change = "ADD CONSTRAINT odd CHECK (id <> 1)" if refused else "DROP CONSTRAINT odd"
-    with postgres.connect(orders.sink["server"]["database"]) as connection:
-        connection.execute(f"ALTER TABLE orders {change}")
-
-
-def replay_letters(lab: Lab, topic: str, *sinks: dict[str, Any]) -> None:
-    given, file = settings.load(home=lab.kafka.home), write(lab, lab.document(topic, sinks=list(sinks)), "letters.yaml")
-    letters = list(select(lab.connection, Filter(pipeline=topic)))
-    letter_replays.run(given, letter_replays.begin(given, letters, file))
-
-
-@pytest.mark.parametrize("still", [False, True])
-def test_a_row_that_was_judged_dead_before_its_sink_got_another_name_has_one_letter_and_lands_by_that_alone(
-    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres, *, still: bool
-) -> None:
-    topic, orders = lab.kafka.topic("judged"), target("postgres", "orders")
-    run(lab, topic, orders.named("a"))
-    odd_refused(postgres, orders, refused=True)
-    lab.send_ids(topic, range(3))
-    with dying("sink_committed:dead"):
-        run(lab, topic, orders.named("a"))
-    if not still:
-        odd_refused(postgres, orders, refused=False)
-
-    run(lab, topic, orders.named("b"))
-    landed, letters = orders.ids, [(each.offset, each.sink) for each in lab.letters(topic)]
-    if still:
-        odd_refused(postgres, orders, refused=False)
-    replay_letters(lab, topic, orders.named("a"))
-
-    assert ([0, 2], [(1, "a")]) == (landed, letters)
-    assert [0, 1, 2] == orders.ids
-
-
-def test_a_range_with_letters_of_a_sink_by_its_former_name_is_replaced_once_these_are_replayed(
-    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres
-) -> None:
-    topic, orders = lab.kafka.topic("replaced-renamed"), target("postgres", "orders")
-    run(lab, topic, orders.named("a"))
-    odd_refused(postgres, orders, refused=True)
-    lab.send_ids(topic, range(3))
-    run(lab, topic, orders.named("a"))
-    odd_refused(postgres, orders, refused=False)
-    run(lab, topic, orders.named("b"))
-    begun = begin(lab, write(lab, lab.document(topic, sinks=[orders.named("b")])), "0", "3")
-
-    with pytest.raises(Conflict, match="made for sink 'b' when that was called 'a'"):
-        go_on(lab, begun)
-    replay_letters(lab, topic, orders.named("a"))
-    go_on(lab, begun)
-
-    assert [0, 1, 2] == orders.ids
-    assert [] == open_letters(lab, topic)
-
-
-def test_a_table_that_is_filled_again_lacks_what_its_sink_has_letters_of_by_a_former_name(
-    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres
-) -> None:
-    topic, orders = lab.kafka.topic("filled-again"), target("postgres", "orders")
-    run(lab, topic, orders.named("a"))
-    odd_refused(postgres, orders, refused=True)
-    lab.send_ids(topic, range(3))
-    for name in "ab":
-        run(lab, topic, orders.named(name))
-    odd_refused(postgres, orders, refused=False)
-    with postgres.connect(orders.sink["server"]["database"]) as connection:
-        connection.execute("TRUNCATE orders")
-
-    rebuild(lab, topic, orders.named("b"))
-    run(lab, topic, orders.named("b"))
-    landed = orders.ids
-    replay_letters(lab, topic, orders.named("a"))
-
-    assert ([0, 2], [0, 1, 2]) == (landed, orders.ids)
-
-
-def test_letters_of_a_sink_whose_name_another_one_has_by_now_are_not_sent_to_that_one(
-    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres
-) -> None:
-    topic, orders, other = lab.kafka.topic("letters-swapped"), target("postgres", "orders"), target("delta", "other")
-    run(lab, topic, orders.named("a"), other.named("b"))
-    odd_refused(postgres, orders, refused=True)
-    lab.send_ids(topic, range(3))
-    with dying("sink_committed:dead"):
-        run(lab, topic, orders.named("a"), other.named("b"))
-    run(lab, topic, orders.named("b"), other.named("a"))
-    odd_refused(postgres, orders, refused=False)
-
-    with pytest.raises(BadInput, match="was made before that was called 'b', and 'a' writes elsewhere now"):
-        replay_letters(lab, topic, orders.named("b"), other.named("a"))
-    run(lab, topic, orders.named("a"), other.named("b"))
-    replay_letters(lab, topic, orders.named("a"), other.named("b"))
-
-    assert [0, 1, 2] == orders.ids == other.ids
-
-
-def test_a_letter_of_a_sink_that_was_taken_out_is_none_of_the_sink_that_has_its_name_since(
-    lab: Lab, target: Callable[[str, str], Target], postgres: RunningPostgres
-) -> None:
-    topic, orders, other = lab.kafka.topic("taken-out"), target("postgres", "orders"), target("delta", "other")
-    run(lab, topic, orders.named("a"), other.named("b"))
-    odd_refused(postgres, orders, refused=True)
-    lab.send_ids(topic, range(3))
-    run(lab, topic, orders.named("a"), other.named("b"))
-
-    run(lab, topic, other.named("a"))
-    with pytest.raises(BadInput, match="was made for another sink of that name"):
-        replay_letters(lab, topic, other.named("a"))
-    begun = begin(lab, write(lab, lab.document(topic, sinks=[other.named("a")])), "0", "3")
-    with pytest.raises(Conflict, match="was made for another sink that was called 'a'"):
-        go_on(lab, begun)
-    with pytest.raises(Conflict, match="sink 'c' writes to where one called 'a' wrote, which was taken out"):
-        run(lab, topic, other.named("a"), orders.named("c"))
-    before = other.ids
-    shutil.rmtree(other.sink["path"])
-    rebuild(lab, topic, other.named("a"))
-    run(lab, topic, other.named("a"))
-
-    assert [0, 1, 2] == before == other.ids
 
 
 def test_a_sink_that_comes_back_gets_nothing_twice_once_another_has_got_its_name(

@@ -1,13 +1,9 @@
 import datetime
-import itertools
 import re
-import sys
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from penstock import errors as errors_of_penstock
@@ -16,54 +12,8 @@ from penstock.steps.python import Python
 from penstock.steps.step import StepContext
 
 from support.events import FAILED, batch
+from support.python_step import EVERY, THREE, On, Run, errors, users
 
-On = Literal["rows", "pandas", "arrow"]
-EVERY: tuple[On, ...] = ("rows", "pandas", "arrow")
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def module(tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """Write a module of the user's beside the pipeline file, under a name that no other test uses; give its name."""
-    path = list(sys.path)
-
-    def write(code: str) -> str:
-        name = f"steps_of_test_{next(_numbers)}"
-        (tmp_path / f"{name}.py").write_text(code)
-        return name
-
-    yield write
-    sys.path[:] = path
-
-
-@pytest.fixture
-def run(module: Callable[[str], str], tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
-    """Run a function `f` over chunks; give the rows that come out, in the order of their offsets."""
-
-    def run_it(
-        code: str, *batches: pa.RecordBatch, on: On = "rows", returns: str | None = None
-    ) -> list[dict[str, Any]]:
-        spec = Python(python=f"{module(code)}:f", on=on, returns=returns)
-        task = spec.open(StepContext(batches[0].schema, tmp_path, tmp_path / "notes"))
-        out = pa.Table.from_batches(task(iter(batches), 0), task.schema)
-        out.validate(full=True)
-        return sorted(out.to_pylist(maps_as_pydicts="strict"), key=lambda row: int(row["_offset"]))
-
-    return run_it
-
-
-Run = Callable[..., list[dict[str, Any]]]
-
-
-def users(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(value for name, value in row.items() if not name.startswith("_")) for row in rows]
-
-
-def errors(rows: list[dict[str, Any]]) -> list[tuple[int, str]]:
-    return [(row["_offset"], row["_error"]["error"]) for row in rows if row["_error"] is not None]
-
-
-THREE = batch("a bigint, s string", [(1, "x"), (2, "y"), (3, "z")])
 AGAIN = "def f(given):\n    return given\n"
 
 
@@ -275,68 +225,6 @@ def test_a_value_that_is_the_same_in_its_column_fits(run: Run, kind: str, result
     assert ([], [(expected,)] * 3) == (errors(actual), users(actual))
 
 
-_TABLES: dict[On, str] = {
-    "pandas": "frame['r'] = pandas.array([{0}, {1}, {0}]{2})[frame.index + 3]\n    return frame",
-    "arrow": (
-        "return pyarrow.table({{'r': pyarrow.array([{0}, {1}, {0}]{2}).take(pyarrow.compute.subtract(frame['a'], 1))}})"
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("on", "kind", "fits", "does_not", "made_as"),
-    [
-        ("arrow", "float", "0.1", "1e300", ""),
-        ("arrow", "float", "float('inf')", "-1e39", ""),
-        ("arrow", "decimal(10,2)", "1.5", "1.005", ""),
-        ("arrow", "boolean", "1", "2", ""),
-        ("arrow", "date", "datetime(2026, 1, 31)", "datetime(2026, 1, 31, 0, 0, 1)", ""),
-        ("arrow", "timestamp_ntz", "None", "datetime(2026, 1, 31, 9)", ", pyarrow.timestamp('us', 'Europe/Berlin')"),
-        ("arrow", "array<float>", "[0.1, None]", "[1.0, 1e300]", ""),
-        ("arrow", "struct<x: date>", "{'x': datetime(2026, 1, 31)}", "{'x': datetime(2026, 1, 31, 1)}", ""),
-        ("arrow", "map<string, float>", "[('k', 1.5)]", "[('k', 1e300)]", ", pyarrow.map_('string', 'double')"),
-        ("pandas", "float", "0.1", "1e300", ", dtype='float64'"),
-        ("pandas", "boolean", "1", "2", ", dtype='int64'"),
-        ("pandas", "date", "pandas.Timestamp(2026, 1, 31)", "pandas.Timestamp(2026, 1, 31, 1)", ""),
-        ("pandas", "date", "datetime(2026, 1, 31)", "datetime(2026, 1, 31, 1)", ", dtype=object"),
-        ("pandas", "float", "0.1", "1e300", ", dtype=object"),
-    ],
-)
-def test_a_value_of_many_that_its_column_cannot_hold_fails_its_record_alone(
-    run: Run, on: On, kind: str, fits: str, does_not: str, made_as: str
-) -> None:
-    body = _TABLES[on].format(fits, does_not, made_as)
-    code = f"import pandas, pyarrow, pyarrow.compute\nfrom datetime import datetime\ndef f(frame):\n    {body}\n"
-
-    actual = run(code, THREE, on=on, returns=f"r {kind}")
-
-    assert [(101, "SchemaMismatch")] == errors(actual)
-    assert users(actual)[0] == users(actual)[2]
-
-
-@pytest.mark.parametrize(
-    ("kind", "made", "expected"),
-    [
-        ("struct<x: bigint, y: string>", "{'y': 'q', 'x': 1}", {"x": 1, "y": "q"}),
-        ("struct<x: double>", "{'x': 1, 'more': 'q'}", {"x": 1.0}),
-        ("struct<x: bigint, y: string>", "{'x': 1, 'z': 'q'}", None),
-        ("array<struct<x: bigint>>", "[{'xx': 1}]", None),
-        ("map<string, struct<x: bigint>>", "[('k', {'xx': 1})]", None),
-    ],
-)
-def test_fields_of_tables_are_found_by_name_and_a_misnamed_one_is_no_null(
-    run: Run, kind: str, made: str, expected: Any
-) -> None:
-    as_map = ", pyarrow.map_('string', pyarrow.struct({'xx': pyarrow.int64()}))" if kind.startswith("map") else ""
-    column = f"pyarrow.array([{made}] * len(table){as_map})"
-    code = f"import pyarrow\ndef f(table):\n    return pyarrow.table({{'r': {column}}})\n"
-
-    actual = run(code, THREE, on="arrow", returns=f"r {kind}")
-
-    fails = [] if expected is not None else [(100 + number, "SchemaMismatch") for number in range(3)]
-    assert (fails, [(expected,)] * 3) == (errors(actual), users(actual))
-
-
 @pytest.mark.parametrize("on", EVERY)
 def test_a_required_column_that_stays_empty_fails_its_record(run: Run, on: On) -> None:
     code = {
@@ -372,85 +260,6 @@ def test_a_function_may_give_other_columns(run: Run, on: On) -> None:
     }[on]
 
     assert [(2,), (4,), (6,)] == users(run(code, THREE, on=on, returns="twice int"))
-
-
-def test_a_frame_may_leave_rows_out_and_they_are_dropped(run: Run) -> None:
-    actual = run("def f(frame):\n    return frame[frame.s != 'y']\n", THREE, on="pandas")
-
-    assert [(100, 1), (102, 3)] == [(row["_offset"], row["a"]) for row in actual]
-
-
-def test_a_frame_may_come_back_in_another_order(run: Run) -> None:
-    actual = run("def f(frame):\n    return frame.sort_values('a', ascending=False)\n", THREE, on="pandas")
-
-    assert [(100, 1), (101, 2), (102, 3)] == [(row["_offset"], row["a"]) for row in actual]
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        pytest.param("frame.iloc[::-1].reset_index(drop=True)", id="counted again"),
-        pytest.param("frame.set_axis([-1 - n for n in frame.index])", id="below zero"),
-        pytest.param("frame.set_axis([n + 1 for n in frame.index])", id="one further"),
-        pytest.param("frame.set_axis([str(n) for n in frame.index])", id="no numbers"),
-    ],
-)
-def test_a_frame_whose_index_is_not_that_of_its_rows_gives_no_record_another_ones_values(run: Run, result: str) -> None:
-    actual = run(f"def f(frame):\n    return {result}\n", THREE, on="pandas")
-
-    given = {100: (1, "x"), 101: (2, "y"), 102: (3, "z")}
-    wrong = [row for row in actual if row["_error"] is None and given[row["_offset"]] != (row["a"], row["s"])]
-    assert [] == wrong
-    assert 3 == len(actual)
-
-
-def test_a_frame_with_a_row_twice_fails_its_records_rather_than_losing_one(run: Run) -> None:
-    actual = run("import pandas as pd\ndef f(frame):\n    return pd.concat([frame, frame])\n", THREE, on="pandas")
-
-    assert [100, 101, 102] == [at for at, _ in errors(actual)]
-
-
-def test_a_half_that_counts_its_rows_again_gives_no_record_another_ones_values(run: Run) -> None:
-    code = "def f(frame):\n    if 'bad' in list(frame.s):\n        raise ValueError\n"
-    code += "    return frame.reset_index(drop=True)\n"
-    given = batch("a bigint, s string", [(number, "bad" if number == 5 else "x") for number in range(8)])
-
-    actual = run(code, given, on="pandas")
-
-    assert [] == [row for row in actual if row["_error"] is None and row["a"] != row["_offset"] - 100]
-    assert list(range(100, 108)) == [row["_offset"] for row in actual]
-
-
-@pytest.mark.parametrize("result", ["None", "[]", "frame[['a']]", "frame.assign(a='text')", "frame.a"])
-def test_a_frame_that_is_none_or_lacks_columns_fails_its_records(run: Run, result: str) -> None:
-    assert 3 == len(errors(run(f"def f(frame):\n    return {result}\n", THREE, on="pandas")))
-
-
-def test_a_frame_is_a_copy_that_the_function_may_change_and_then_fail(run: Run) -> None:
-    code = "def f(frame):\n    frame['a'] = frame['a'] * 10\n    if len(frame) > 1:\n        raise ValueError\n"
-    code += "    return frame\n"
-
-    assert [10, 20, 30] == [row["a"] for row in run(code, THREE, on="pandas")]
-
-
-@pytest.mark.parametrize(
-    "result", ["None", "[]", "table.slice(1)", "table.select(['a'])", "table.set_column(0, 'a', table['s'])"]
-)
-def test_a_table_that_is_none_or_has_other_rows_or_columns_fails_its_records(run: Run, result: str) -> None:
-    assert 3 == len(errors(run(f"def f(table):\n    return {result}\n", THREE, on="arrow")))
-
-
-def test_a_record_batch_in_place_of_a_table_does_not_break_the_task(run: Run) -> None:
-    actual = run("def f(table):\n    return table.to_batches()[0]\n", THREE, on="arrow")
-
-    assert [100, 101, 102] == [row["_offset"] for row in actual]
-
-
-def test_a_table_of_many_parts_comes_back_whole(run: Run) -> None:
-    code = "import pyarrow as pa\ndef f(table):\n"
-    code += "    return pa.concat_tables([table.slice(n, 1) for n in range(table.num_rows)])\n"
-
-    assert [(1, "x"), (2, "y"), (3, "z")] == users(run(code, THREE, on="arrow"))
 
 
 def test_the_schema_that_comes_out_may_be_null_everywhere_and_ends_with_the_columns_of_penstock(tmp_path: Path) -> None:
