@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,12 @@ PROGRAM = """
 import functools, json, sys
 import typer.testing
 typer.testing._get_command = functools.cache(typer.testing._get_command)  # as in conftest.py
-modules, home, commands = json.loads(sys.stdin.read())
-sys.modules.update(dict.fromkeys(modules))
+sys.modules.update(dict.fromkeys(sys.argv[1:]))
 from penstock.cli import app
-ends = [typer.testing.CliRunner().invoke(app, ["--home", home, *command]) for command in commands]
-print(json.dumps([[end.exit_code, end.stdout, end.stderr] for end in ends]))
+while line := sys.stdin.readline():
+    home, commands = json.loads(line)
+    ends = [typer.testing.CliRunner().invoke(app, ["--home", home, *command]) for command in commands]
+    print(json.dumps([[end.exit_code, end.stdout, end.stderr] for end in ends]), flush=True)
 """
 COMMANDS = [
     "demo",
@@ -55,30 +57,47 @@ COMMANDS = [
 ]
 
 
-def without_extras(program: str, *arguments: str, stdin: str = "") -> list[Any]:
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=True)
+def without_extras(program: str, *arguments: str) -> list[Any]:
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-def cli_without_extras(folder: Path, *commands: list[str]) -> list[Any]:
-    """Run commands one after the other in one interpreter; give the exit code, stdout and stderr of each."""
+Run = Callable[..., list[Any]]
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Run]:
+    """Run commands one after the other, and return the exit code, stdout and stderr of each.
+
+    All tests share one interpreter: to load the commands takes longer than what they do.
+    """
     modules = [module for each in MODULES.values() for module in each]
-    return without_extras(PROGRAM, stdin=json.dumps([modules, str(folder / "home"), commands]))
+    command = [sys.executable, "-c", PROGRAM, *modules]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked, said = process.stdin, process.stdout
+
+        def run(folder: Path, *commands: list[str]) -> list[Any]:
+            asked.write(json.dumps([str(folder / "home"), commands]) + "\n")
+            asked.flush()
+            return json.loads(said.readline())  # type: ignore[no-any-return]
+
+        yield run
 
 
-def test_every_command_of_the_lab_says_in_one_line_what_to_install(tmp_path: Path) -> None:
-    said = cli_without_extras(tmp_path, *(command.split() for command in COMMANDS))
+def test_every_command_of_the_lab_says_in_one_line_what_to_install(plain: Run, tmp_path: Path) -> None:
+    said = plain(tmp_path, *(command.split() for command in COMMANDS))
 
     told = f"error: the lab (sim, scenario, drill, bench, demo) {LAB} Run: pip install 'penstock[lab]'\n"
     assert {command: [7, "", told] for command in COMMANDS} == dict(zip(COMMANDS, said, strict=True))
     assert [] == list(tmp_path.iterdir())
 
 
-def test_commands_that_ask_about_lineage_say_in_one_line_what_to_install(tmp_path: Path) -> None:
+def test_commands_that_ask_about_lineage_say_in_one_line_what_to_install(plain: Run, tmp_path: Path) -> None:
     commands = ["lineage of table", "lineage from table", "lineage to table", "lineage columns table", "lineage runs"]
     commands += ["lineage search table", "lineage serve", "lineage user add ann", "lineage user list"]
-    said = cli_without_extras(tmp_path, *(command.split() for command in commands))
+    said = plain(tmp_path, *(command.split() for command in commands))
 
     missing = (
         "needs alembic, fastapi, jwt, python_multipart, sqlalchemy, uvicorn, which a plain Penstock does not include."
@@ -88,8 +107,8 @@ def test_commands_that_ask_about_lineage_say_in_one_line_what_to_install(tmp_pat
     assert [] == list(tmp_path.iterdir())
 
 
-def test_the_console_says_in_one_line_what_to_install(tmp_path: Path) -> None:
-    said = cli_without_extras(tmp_path, ["console"], ["console", "user", "add", "ann"], ["console", "user", "list"])
+def test_the_console_says_in_one_line_what_to_install(plain: Run, tmp_path: Path) -> None:
+    said = plain(tmp_path, ["console"], ["console", "user", "add", "ann"], ["console", "user", "list"])
 
     missing = "needs fastapi, httpx, jwt, nicegui, python_multipart, uvicorn, which a plain Penstock does not include."
     told = f"error: the console {missing} Nothing was started. Run: pip install 'penstock[console]'\n"
@@ -108,8 +127,8 @@ def test_no_command_of_the_lab_is_forgotten_here() -> None:
     assert groups == {command for command in COMMANDS if command.startswith(("sim ", "bench "))}
 
 
-def test_the_help_of_the_lab_needs_nothing(tmp_path: Path) -> None:
-    said = cli_without_extras(tmp_path, *([name, "--help"] for name in ("sim", "bench", "demo", "drill", "scenario")))
+def test_the_help_of_the_lab_needs_nothing(plain: Run, tmp_path: Path) -> None:
+    said = plain(tmp_path, *([name, "--help"] for name in ("sim", "bench", "demo", "drill", "scenario")))
 
     assert [(0, "")] * 5 == [(code, stderr) for code, _, stderr in said]
 
@@ -137,13 +156,13 @@ print(json.dumps(said))
     assert [f"a {scheme}:// address {LAB} Run: pip install 'penstock[lab]'" for scheme in schemes] == said
 
 
-def test_a_pipeline_with_metrics_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_a_pipeline_with_metrics_is_refused_before_anything_starts(plain: Run, tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(
         "name: orders\nsource: {type: kafka, topics: [orders]}\ndecode: {type: text}\n"
         "sinks: [{type: delta, path: orders}]\nmetrics: {port: 0}\n"
     )
-    said = cli_without_extras(tmp_path, *(["pipeline", each, str(file)] for each in ("check", "run", "start")))
+    said = plain(tmp_path, *(["pipeline", each, str(file)] for each in ("check", "run", "start")))
 
     told = f"error: `metrics` of pipeline 'orders' {METRICS} Run: pip install 'penstock[metrics]'\n"
     assert [[7, "", told]] * 3 == said
@@ -153,10 +172,10 @@ def test_a_pipeline_with_metrics_is_refused_before_anything_starts(tmp_path: Pat
 @pytest.mark.parametrize(
     ("sink", "extra"), [("{type: iceberg, path: orders}", "iceberg"), ("{type: lineage, store: a.db}", "lineage")]
 )
-def test_check_says_what_a_sink_needs_that_is_not_installed(tmp_path: Path, sink: str, extra: str) -> None:
+def test_check_says_what_a_sink_needs_that_is_not_installed(plain: Run, tmp_path: Path, sink: str, extra: str) -> None:
     file, decode = tmp_path / "orders.yaml", "openlineage" if extra == "lineage" else "text"
     file.write_text(f"name: orders\nsource: {{topics: [orders]}}\ndecode: {{type: {decode}}}\nsinks: [{sink}]\n")
-    ((exit_code, stdout, stderr),) = cli_without_extras(tmp_path, ["pipeline", "check", str(file)])
+    ((exit_code, stdout, stderr),) = plain(tmp_path, ["pipeline", "check", str(file)])
 
     assert (7, "") == (exit_code, stdout)
     assert stderr.startswith(f"error: sink '{extra}' needs ")
