@@ -1,18 +1,22 @@
 """The pipelines of a console, by its REST interface, from what drivers leave on the disk."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from fastapi.testclient import TestClient
 
 from penstock.config import project
 from penstock.console.api.app import make_app
 from penstock.console.service import Console
-from penstock.driver.paths import PipelinePaths
+from penstock.driver.batch import BatchReport
+from penstock.driver.paths import PipelinePaths, Progress
 from penstock.operate import supervisor
 from penstock.operate.belonging import write_file
+from penstock.operate.history import RunRecord
 from penstock.operate.status import Status
 
 from support.consoles import ADDRESS, Asked, open_console, settings_of
@@ -72,6 +76,22 @@ def test_the_overview_puts_what_failed_first(ask: Asked) -> None:
     concerns = ask("GET", "/overview").json()["concerns"]
 
     assert ["cluster", "pipeline:orders"] == [each["about"] for each in concerns]
+
+
+def test_what_a_fast_pipeline_has_landed_of_late_is_told_whole(
+    ask: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = Status(pipeline="orders", state="running", pid=os.getpid(), file=str(tmp_path / "orders.yaml"))
+    running.save(PipelinePaths.of(tmp_path / "home", "orders").folder)
+    monkeypatch.setattr("penstock.operate.status.driver_of", lambda _: psutil.Process())
+    record = RunRecord(tmp_path / "home", running)
+    for number in range(1, 301):
+        record.batch(Progress(BatchReport(number, 4, 0, {}, {}, {}, 0.01), 0))
+
+    (listed,) = ask("GET", "/pipelines").json()
+
+    assert 1200 / 20 == listed["landed_per_s"]
+    assert 1200 / 20 == ask("GET", "/overview").json()["landed_per_s"]
 
 
 NAMED = "pipelines: {orders: {speed: stream}, later: {file: elsewhere.yaml}}\n"

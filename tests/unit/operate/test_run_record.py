@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,6 +108,34 @@ def test_a_long_stream_sweeps_its_own_batches(tmp_path: Path, monkeypatch: pytes
     assert 1 == len(history.runs(tmp_path, "orders", 10))
 
 
+def test_what_was_read_of_late_is_summed_up_by_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(1_000, monkeypatch)
+    over, now = RunRecord(tmp_path, status()), RunRecord(tmp_path, status())
+    over.batch(progress(1))
+    at(1_021, monkeypatch)
+    over.batch(progress(2))
+    other = RunRecord(tmp_path, status("other"))
+    for number in range(1, 301):
+        now.batch(progress(number, read=2))
+    other.batch(progress(1, read=7))
+
+    assert {"orders": 605, "other": 7} == history.events_since(tmp_path, 1_020)
+    assert {} == history.events_since(tmp_path, 1_022)
+
+
+def test_a_record_of_before_gets_its_index_by_time_with_the_next_run(tmp_path: Path) -> None:
+    RunRecord(tmp_path, status()).batch(progress())
+    indexes = "SELECT name FROM sqlite_schema WHERE name = 'batches_by_time'"
+    with closing(sqlite3.connect(tmp_path / "penstock.db")) as store:
+        store.execute("DROP INDEX batches_by_time")
+    without = history.events_since(tmp_path, 0)
+    RunRecord(tmp_path, status())
+
+    with closing(sqlite3.connect(tmp_path / "penstock.db")) as store:
+        assert [("batches_by_time",)] == store.execute(indexes).fetchall()
+    assert {"orders": 5} == without == history.events_since(tmp_path, 0)
+
+
 def test_a_record_that_cannot_be_written_is_reported_once_and_stops_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +165,7 @@ def test_a_record_that_is_not_there_is_empty_and_looking_makes_none(tmp_path: Pa
 
     assert [] == history.runs(home, "orders", 10)
     assert [] == history.batches(home, "orders", 10)
+    assert {} == history.events_since(home, 0)
     assert not home.exists()
 
 

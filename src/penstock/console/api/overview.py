@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from penstock.config import local_services
 from penstock.config.service_names import SERVICE_NAMES
 from penstock.connect import restarts
-from penstock.console.api.pipelines import PipelineRow, states_of_all, with_rate
+from penstock.console.api.pipelines import PipelineRow, states_of_all, with_rates
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.rates import Point
 from penstock.console.service import Console
@@ -65,7 +65,7 @@ def overview(console: FromConsole) -> Overview:
         concerns += _of_cluster(found)
     except PenstockError as error:
         concerns.append(Concern(level="error", what=error.what, fix=error.fix, about="cluster"))
-    pipelines = [with_rate(console, each) for each in states_of_all(console)]
+    pipelines = with_rates(console, states_of_all(console))
     concerns += [each for pipeline in pipelines for each in _of_pipeline(pipeline)]
     concerns += _of_letters(console.open_counts.of_pipelines())
     services = _services(console)

@@ -29,7 +29,6 @@ Name = Annotated[str, Path(pattern=rf"^{NAME.pattern}$", description="The pipeli
 _LOGS = {"driver": "driver.log", "spark": "spark.log", "steps": SPARK_CONSOLE}
 _FINISH_S = 60.0
 _OF_LATE_S = 20.0
-_MOST_BATCHES = 200
 
 
 class PipelineRow(Status):
@@ -96,26 +95,29 @@ def _state(console: Console, name: str) -> Status:
     return _new(name, named)
 
 
-def with_rate(console: Console, status: Status) -> PipelineRow:
-    """Add what a pipeline has landed of late: the speed of a single batch says little where few events come."""
-    landed = 0.0
-    if status.state == "running":
-        since = clock().now().timestamp() - _OF_LATE_S
-        batches = history.batches(console.settings.home, status.pipeline, _MOST_BATCHES)
-        landed = sum(each.events for each in batches if each.at >= since) / _OF_LATE_S
-    return PipelineRow(**dict(status), landed_per_s=landed)
+def with_rates(console: Console, found: list[Status]) -> list[PipelineRow]:
+    """Add what each pipeline has landed of late: the speed of a single batch says little where few events come."""
+    landed: dict[str, int] = {}
+    if any(each.state == "running" for each in found):
+        landed = history.events_since(console.settings.home, clock().now().timestamp() - _OF_LATE_S)
+    return [
+        PipelineRow(
+            **dict(each), landed_per_s=landed.get(each.pipeline, 0) / _OF_LATE_S if each.state == "running" else 0.0
+        )
+        for each in found
+    ]
 
 
 @router.get("", summary="List pipelines", dependencies=NEEDS["viewer"])
 def list_pipelines(console: FromConsole) -> list[PipelineRow]:
     """Return the state of every pipeline that has run here or that the project file names, by name."""
-    return [with_rate(console, each) for each in states_of_all(console)]
+    return with_rates(console, states_of_all(console))
 
 
 @router.get("/{name}", summary="One pipeline", dependencies=NEEDS["viewer"])
 def get_pipeline(console: FromConsole, name: Name) -> PipelineRow:
     """Return a pipeline's state, lag, speed, and the account of each sink."""
-    return with_rate(console, _state(console, name))
+    return with_rates(console, [_state(console, name)])[0]
 
 
 @router.get("/{name}/runs", summary="Runs of a pipeline", dependencies=NEEDS["viewer"])
