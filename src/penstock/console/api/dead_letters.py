@@ -1,12 +1,13 @@
 """Dead letters: counted by reason, one in full, replayed and discarded."""
 
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field, model_validator
 
 from penstock.console.actions import ActionRoute
+from penstock.console.api.replay_state import ReplayId, ReplayState, state_of
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.letters import MOST_LISTED
 from penstock.console.records import Record
@@ -23,7 +24,6 @@ from penstock.operate.known_pipelines import file_of_name
 from penstock.wording import plural
 
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"], route_class=ActionRoute)
-ReplayId = Annotated[str, Path(pattern="^[0-9a-f]{8}$", description="The replay's id.")]
 
 
 class Reasons(BaseModel, frozen=True):
@@ -83,15 +83,10 @@ class Replayed(BaseModel, frozen=True):
     replay: str | None = Field(description="Its id; null if the letters were only counted.")
 
 
-class ReplayState(BaseModel, frozen=True):
-    """State of a replay."""
+class LettersReplayState(ReplayState):
+    """State of a replay of dead letters."""
 
-    replay: str = Field(description="Its id.")
     letters: int = Field(description="How many it has.")
-    state: Literal["running", "waiting", "done", "given up"] = Field(
-        description="waiting: nobody runs it; penstock dead replay --resume ID goes on with it."
-    )
-    said: list[str] = Field(description="The last lines of its output.")
 
 
 def _filter(
@@ -175,15 +170,11 @@ def replay_letters(console: FromConsole, chosen: Chosen) -> Replayed:
 
 
 @router.get("/replays/{replay_id}", summary="State of a replay", dependencies=NEEDS["viewer"])
-def get_replay(console: FromConsole, replay_id: ReplayId) -> ReplayState:
+def get_replay(console: FromConsole, replay_id: ReplayId) -> LettersReplayState:
     """Return whether a replay is running, done, or waiting to be resumed."""
     found = replays.find(console.settings, replay_id)
-    state: Literal["running", "waiting", "done", "given up"] = "waiting"
-    if found.state != "started":
-        state = "done" if found.state == "done" else "given up"
-    elif console.commands.is_running(replay_id):
-        state = "running"
-    return ReplayState(replay=replay_id, letters=found.count, state=state, said=console.commands.said(replay_id))
+    stands = state_of(console, replay_id, is_done=found.state == "done", is_given_up=found.state == "given_up")
+    return LettersReplayState(**dict(stands), letters=found.count)
 
 
 def _letters(console: Console, chosen: Chosen) -> tuple[list[DeadLetter], int]:

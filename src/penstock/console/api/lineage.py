@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from penstock.console.api.lineage_lists import MOST_LISTED, Page, Size
+from penstock.console.api.lineage_lists import Listed, Part
 from penstock.console.asking import NEEDS, FromConsole
 from penstock.console.lineage_store import moment, questions
 from penstock.errors import BadInput
@@ -23,13 +23,6 @@ class Found(BaseModel, frozen=True):
     kind: str = Field(description="dataset, job or run.")
     name: str = Field(description="Its name.")
     where: str = Field(description="Where it is.")
-
-
-class FoundPage(BaseModel, frozen=True):
-    """Some of what was found."""
-
-    total: int = Field(description="How many match.")
-    items: list[Found] = Field(description="The first of them.")
 
 
 class GraphNode(BaseModel, frozen=True):
@@ -74,18 +67,17 @@ class LineageGraph(BaseModel, frozen=True):
 def search(
     console: FromConsole,
     words: Annotated[SearchQuery, Query(description="Words that a name has; each of them. Three letters at least.")],
-    page: Page = 0,
-    size: Size = MOST_LISTED,
-) -> FoundPage:
+    part: Part,
+) -> Listed[Found]:
     """Return datasets, jobs and runs by name, the best match first."""
-    query = SearchParameters(search_query=words, kind=["DATASET", "JOB", "RUN"], page=page + 1, page_size=size)
+    query = SearchParameters(search_query=words, kind=["DATASET", "JOB", "RUN"], **dict(part))
     with questions(console) as asked:
         found = asked.search(query)
     items = [
         Found(key=f"{each.kind.lower()}:{each.id}", kind=each.kind.lower(), name=each.name, where=each.context or "")
         for each in found.items
     ]
-    return FoundPage(total=found.meta.total_count, items=items)
+    return Listed.of(found, items)
 
 
 @router.get("/graph", summary="The graph around something", dependencies=NEEDS["viewer"])

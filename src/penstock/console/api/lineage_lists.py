@@ -4,7 +4,7 @@ import datetime
 from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from penstock.console.asking import NEEDS, FromConsole
@@ -16,6 +16,7 @@ from penstock.lineage.shapes.parameters import (
     LocationsQuery,
     Number,
     OperationsQuery,
+    Paging,
     RunsQuery,
     SearchQuery,
 )
@@ -31,10 +32,19 @@ _LONGEST = 1_000
 BEFORE = datetime.timedelta(hours=1)
 """What a run did is on record under the hour in which that began, and clocks of producers differ."""
 Search = Annotated[SearchQuery | None, Query(description="Words that it has; each of them. Three letters at least.")]
-Page = Annotated[int, Query(ge=0, lt=1_000_000, description="Page, from 0.")]
-Size = Annotated[int, Query(ge=1, le=MOST_LISTED, description="How many a page has.")]
 Location = Annotated[Number | None, Query(description="Only in this location.")]
 Since = Annotated[str, Query(max_length=64, description="Made since: 30d, or a time.")]
+
+
+def _part(
+    page: Annotated[int, Query(ge=0, lt=1_000_000, description="Page, from 0.")] = 0,
+    size: Annotated[int, Query(ge=1, le=MOST_LISTED, description="How many a page has.")] = MOST_LISTED,
+) -> Paging:
+    return Paging(page=page + 1, page_size=size)
+
+
+Part = Annotated[Paging, Depends(_part)]
+"""The page that is asked for, as the store counts pages."""
 
 
 class Listed(BaseModel, Generic[Item], frozen=True):
@@ -42,6 +52,11 @@ class Listed(BaseModel, Generic[Item], frozen=True):
 
     total: int = Field(description="How many match.")
     items: list[Item] = Field(description="Those on this page.")
+
+    @classmethod
+    def of(cls, found: Any, items: list[Item]) -> "Listed[Item]":
+        """Return the page of what the store has found, with items as they are shown."""
+        return cls(total=found.meta.total_count, items=items)
 
 
 class JobRow(JobDetailed):
@@ -57,42 +72,38 @@ class RunRow(RunDetailed):
 
 
 @router.get("/locations", summary="List locations", dependencies=NEEDS["viewer"])
-def list_locations(
-    console: FromConsole, search: Search = None, page: Page = 0, size: Size = MOST_LISTED
-) -> Listed[LocationDetailed]:
+def list_locations(console: FromConsole, part: Part, search: Search = None) -> Listed[LocationDetailed]:
     """Return locations by type and name, with their addresses and how much is there."""
     with questions(console) as asked:
-        found = asked.locations(LocationsQuery(search_query=search, page=page + 1, page_size=size))
-    return Listed(total=found.meta.total_count, items=found.items)
+        found = asked.locations(LocationsQuery(search_query=search, **dict(part)))
+    return Listed.of(found, found.items)
 
 
 @router.get("/datasets", summary="List datasets", dependencies=NEEDS["viewer"])
 def list_datasets(
-    console: FromConsole, search: Search = None, location: Location = None, page: Page = 0, size: Size = MOST_LISTED
+    console: FromConsole, part: Part, search: Search = None, location: Location = None
 ) -> Listed[DatasetDetailed]:
     """Return datasets by name, with the schema that each was last seen with."""
-    query = DatasetsQuery(search_query=search, location_id=_one(location), page=page + 1, page_size=size)
+    query = DatasetsQuery(search_query=search, location_id=_one(location), **dict(part))
     with questions(console) as asked:
         found = asked.datasets(query)
-    return Listed(total=found.meta.total_count, items=found.items)
+    return Listed.of(found, found.items)
 
 
 @router.get("/jobs", summary="List jobs", dependencies=NEEDS["viewer"])
 def list_jobs(
     console: FromConsole,
+    part: Part,
     search: Search = None,
     location: Location = None,
     parent: Annotated[Number | None, Query(description="Only those that this job starts.")] = None,
-    page: Page = 0,
-    size: Size = MOST_LISTED,
 ) -> Listed[JobRow]:
     """Return jobs by name, each with its last run and what starts it."""
     query = JobsQuery(
         search_query=search,
         location_id=_one(location),
         parent_job_id=_one(parent),
-        page=page + 1,
-        page_size=size,
+        **dict(part),
     )
     with questions(console) as asked:
         found = asked.jobs(query)
@@ -106,19 +117,18 @@ def list_jobs(
         )
         for each in found.items
     ]
-    return Listed(total=found.meta.total_count, items=items)
+    return Listed.of(found, items)
 
 
 @router.get("/runs", summary="List runs", dependencies=NEEDS["viewer"])
 def list_runs(
     console: FromConsole,
+    part: Part,
     search: Search = None,
     job: Annotated[Number | None, Query(description="Only those of this job.")] = None,
     parent: Annotated[UUID | None, Query(description="Only those that this run started.")] = None,
     state: Annotated[Status | None, Query(description="Only those that are in this state.")] = None,
     since: Since = "30d",
-    page: Page = 0,
-    size: Size = MOST_LISTED,
 ) -> Listed[RunRow]:
     """Return runs, the latest first, with what each read and wrote in sum and what started it."""
     query = RunsQuery(
@@ -127,8 +137,7 @@ def list_runs(
         job_id=_one(job),
         parent_run_id=_one(parent),
         status=_one(state),
-        page=page + 1,
-        page_size=size,
+        **dict(part),
     )
     with questions(console) as asked:
         found = asked.runs(query)
@@ -137,15 +146,14 @@ def list_runs(
         RunRow(**{**dict(each), "data": _cut(each.data)}, parent=names.get(each.data.parent_run_id))
         for each in found.items
     ]
-    return Listed(total=found.meta.total_count, items=items)
+    return Listed.of(found, items)
 
 
 @router.get("/operations", summary="Operations of a run", dependencies=NEEDS["viewer"])
 def list_operations(
     console: FromConsole,
+    part: Part,
     run: Annotated[UUID, Query(description="The run.")],
-    page: Page = 0,
-    size: Size = MOST_LISTED,
 ) -> Listed[OperationDetailed]:
     """Return the operations of a run, the latest first, with the begin of their SQL and what each read and wrote."""
     with questions(console) as asked:
@@ -153,9 +161,9 @@ def list_operations(
         if not known:
             return Listed(total=0, items=[])
         since = known[0].data.created_at - BEFORE
-        found = asked.operations(OperationsQuery(run_id=[run], since=since, page=page + 1, page_size=size))
+        found = asked.operations(OperationsQuery(run_id=[run], since=since, **dict(part)))
     items = [each.model_copy(update={"data": _cut(each.data)}) for each in found.items]
-    return Listed(total=found.meta.total_count, items=items)
+    return Listed.of(found, items)
 
 
 def job_names(asked: Any, run_ids: set[UUID]) -> dict[UUID | None, str]:

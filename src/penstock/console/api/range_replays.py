@@ -1,13 +1,13 @@
 """Replaying a range of a pipeline's past in place: planned first, then run in the background exactly as planned."""
 
 from http import HTTPStatus
-from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from penstock.console.actions import ActionRoute
 from penstock.console.api.pipelines import Name, file_of
+from penstock.console.api.replay_state import ReplayId, ReplayState, state_of
 from penstock.console.asking import NEEDS, FromConsole, require_typed
 from penstock.errors import NotFound
 from penstock.operate import range_replay
@@ -15,7 +15,6 @@ from penstock.sources.range import Part
 
 router = APIRouter(prefix="/pipelines", tags=["pipelines"], route_class=ActionRoute)
 _MOST_PLANS = 50
-ReplayId = Annotated[str, Path(pattern=r"^[0-9a-f]{8}$", description="The replay.")]
 
 
 class Wanted(BaseModel, frozen=True, extra="forbid"):
@@ -40,16 +39,6 @@ class Planned(BaseModel, frozen=True):
     parts: list[Part] = Field(description="Which, of each partition. What has not landed yet is not among them.")
 
 
-class RangeReplayState(BaseModel, frozen=True):
-    """A replay that was begun."""
-
-    replay: str = Field(description="Its id.")
-    state: Literal["running", "waiting", "done", "given up"] = Field(
-        description="waiting: nobody runs it; go on with penstock pipeline replay FILE --resume ID."
-    )
-    said: list[str] = Field(description="The last lines of the command that this console started.")
-
-
 @router.post("/{name}/replays", summary="Plan a replay in place", dependencies=NEEDS["operator"])
 def plan_replay(console: FromConsole, name: Name, wanted: Wanted) -> Planned:
     """Work out which records a replay would read. Nothing is changed, and the plan is kept until the console ends."""
@@ -69,7 +58,7 @@ def plan_replay(console: FromConsole, name: Name, wanted: Wanted) -> Planned:
     status_code=HTTPStatus.ACCEPTED,
     dependencies=NEEDS["operator"],
 )
-def start_replay(console: FromConsole, name: Name, replay_id: ReplayId, confirmed: Confirmed) -> RangeReplayState:
+def start_replay(console: FromConsole, name: Name, replay_id: ReplayId, confirmed: Confirmed) -> ReplayState:
     """Run exactly what was planned, in the background; the live pipeline is not touched."""
     require_typed("pipeline", name, confirmed.confirm)
     planned = console.planned_replays.pop(replay_id, None)  # whoever takes it runs it
@@ -81,12 +70,7 @@ def start_replay(console: FromConsole, name: Name, replay_id: ReplayId, confirme
 
 
 @router.get("/{name}/replays/{replay_id}", summary="State of a replay", dependencies=NEEDS["viewer"])
-def get_replay(console: FromConsole, name: Name, replay_id: ReplayId) -> RangeReplayState:
+def get_replay(console: FromConsole, name: Name, replay_id: ReplayId) -> ReplayState:
     """Return whether a replay is running, done, or waiting to be resumed."""
     found = range_replay.find(console.settings, name, replay_id)
-    state: Literal["running", "waiting", "done", "given up"] = "waiting"
-    if console.commands.is_running(replay_id):  # also while it only closes what it has opened
-        state = "running"
-    elif found.is_done or found.given_up:
-        state = "done" if found.is_done else "given up"
-    return RangeReplayState(replay=replay_id, state=state, said=console.commands.said(replay_id))
+    return state_of(console, replay_id, is_done=found.is_done, is_given_up=bool(found.given_up))
