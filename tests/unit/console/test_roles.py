@@ -15,6 +15,7 @@ from penstock.kafka.connection import Connection
 
 from support.consoles import PASSWORD, Asked, signed_in
 
+PAGE = Path(__file__).parents[3] / "docs" / "console.md"
 UNREACHABLE = "127.0.0.1:1"
 OPEN = {"POST /sign-in", "POST /sign-out"}
 ROUTES: dict[str, Role] = {
@@ -130,6 +131,8 @@ ROUTES: dict[str, Role] = {
     "DELETE /topics/{topic}": "admin",
 }
 """Every route, and the least role that it takes."""
+TRIED_OUT = "POST /pipelines/{name}/definition/check"
+"""It is about a text that is in the request alone, and changes nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +175,58 @@ def test_a_route_takes_its_role_and_refuses_all_below(route: str, walked: tuple[
     assert called(Asked(client, "access_token_forged"), route) == 401
     assert [403] * least == [called(people[role], route) for role in ROLES[:least]]
     assert {401, 403, 500}.isdisjoint({called(people[role], route) for role in ROLES[least:]})
+
+
+def documented() -> dict[str, str]:
+    """Return the requests of the table in docs/console.md with their roles; further ones of a row are abbreviated."""
+    rows = re.findall(r"^\| (`[A-Z].*?) \| .* \| ([a-z, ]+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert rows
+    found: dict[str, str] = {}
+    for requests, roles in rows:
+        in_row = requests_of(re.findall(r"`([^`]+)`", requests))
+        least = roles.split(", ") if ", " in roles else [roles] * len(in_row)
+        found |= dict(zip(in_row, least, strict=True))
+    return found
+
+
+def requests_of(named: list[str]) -> list[str]:
+    """Write each request of a row in full: methods before a path are of that path, `/log` is of what came before."""
+    found: list[str] = []
+    methods: list[str] = []
+    for each in named:
+        method, _, rest = each.partition(" ")
+        path = (rest or method).partition("?")[0]
+        if not path.startswith("/"):
+            methods.append(path)
+            continue
+        methods = [*methods, method] if rest else methods or [found[-1].partition(" ")[0]]
+        for one in methods:
+            top = found[-1].split("/")[1] if found and not rest else path.split("/")[1]
+            (whole,) = {
+                route
+                for route in ROUTES
+                if route == f"{one} {path}"
+                or (not rest and route.startswith(f"{one} /{top}/") and route.endswith(path))
+            }
+            found.append(whole)
+        methods = []
+    return found
+
+
+def test_every_request_is_documented_with_its_role() -> None:
+    assert ROUTES == documented()
+
+
+@pytest.mark.parametrize("route", [each for each in ROUTES if not each.startswith("GET ") and each != TRIED_OUT])
+def test_a_request_that_changes_something_is_nothing_without_an_action_id(
+    route: str, walked: tuple[TestClient, dict[Role, Asked]]
+) -> None:
+    client, people = walked
+    method, _, path = route.partition(" ")
+    headers = {"Authorization": f"Bearer {people['admin'].token}"}
+    answer = client.request(method, f"/api/v1{re.sub(r'{[a-z_]+}', '1', path)}", headers=headers)
+
+    assert (422, True) == (answer.status_code, "needs the header X-Action-Id" in answer.text)
 
 
 def test_a_role_counts_for_the_next_request_and_a_removed_user_is_out_at_once(tmp_path: Path) -> None:
