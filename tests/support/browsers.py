@@ -19,6 +19,7 @@ from selenium.common.exceptions import (
     StaleElementReferenceException,
 )
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -102,15 +103,19 @@ class Browser:
 
     def click(self, name: str) -> None:
         """Click what is called so as soon as it is there, the newest first: a dialog lies above the page."""
-        until(lambda: self._is_clicked(name))
+        until(lambda: self._is_clicked(name, lambda found: found.click()))
 
-    def _is_clicked(self, name: str) -> bool:
+    def double_click(self, name: str) -> None:
+        """Click twice at once what is called so, as soon as it is there."""
+        until(lambda: self._is_clicked(name, lambda found: ActionChains(self.driver).double_click(found).perform()))
+
+    def _is_clicked(self, name: str, click: Callable[[Any], None]) -> bool:
         """Try once: a loading page draws elements again or hides them, and an opening dialog lies above them."""
         try:
             found = self.driver.find_elements(By.CSS_SELECTOR, "button, a, .q-item")
             named = [each for each in found if each.is_displayed() and each.text.strip().endswith(name)]
             if named:
-                named[-1].click()
+                click(named[-1])
         except (
             ElementClickInterceptedException,
             ElementNotInteractableException,

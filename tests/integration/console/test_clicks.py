@@ -77,6 +77,31 @@ def test_a_topic_is_kept_for_less_grown_and_purged(browser: Browser, kafka: Runn
     assert [] == browser.complaints
 
 
+def test_a_double_click_does_it_once(browser: Browser, kafka: RunningKafka) -> None:
+    topic = f"{kafka.topic('twice')}-made"
+    browser.open("/topics")
+    browser.click("New topic")
+    browser.write("Name", topic)
+    browser.double_click("Create")
+    browser.shows(f"Topic '{topic}' made")
+    until(lambda: "Create" not in browser.text)
+    made = browser.text
+    browser.open(f"/topics/{topic}/messages")
+    browser.click("Send a record")
+    browser.write("Value", "once")
+    browser.double_click("Send")
+    browser.shows("Every replica in sync has the record")
+    until(lambda: "a tombstone" not in browser.text)
+    browser.click("Send a record")
+    browser.write("Value", "and another")
+    browser.click("Send")
+    until(lambda: b"and another" in values(kafka, topic))
+
+    assert [b"and another", b"once"] == sorted(values(kafka, topic), key=str)
+    assert "already" not in made
+    assert [] == browser.complaints
+
+
 def test_a_record_is_copied_and_what_arrives_is_watched(browser: Browser, kafka: RunningKafka) -> None:
     topic, other = filled(kafka, "watched", 1), kafka.topic("copied-to")
     browser.open(f"/topics/{topic}/messages")

@@ -114,7 +114,7 @@ def test_players_and_workers_that_are_scaled_while_they_play_come_to_the_truth(t
     outcome = performed(tmp_path, "players", "--games", 300, "--workers", 2, meanwhile=scale)
 
     facts = {each["what"]: each["value"] for each in outcome["facts"]}
-    assert (1, 14) == (facts["landing at once, changed for the 1. time"], facts["players in the end"])
+    assert (1, 14) == (facts["landing at once, after change 1"], facts["players in the end"])
 
 
 @pytest.mark.soak

@@ -11,8 +11,8 @@ from penstock.console.pages.lineage_words import SINCE, UNTIL, defaults, graph_p
 from penstock.wording import plural
 
 _COLUMNS = [
-    {"name": "column", "label": "Column", "field": "column", "align": "left", "sortable": True},
-    {"name": "source", "label": "Made of", "field": "source", "align": "left"},
+    {"name": "column", "label": "Column", "field": "column", "align": "left", "sortable": True, "classes": "mono"},
+    {"name": "source", "label": "Made of", "field": "source", "align": "left", "classes": "mono"},
     {"name": "dataset", "label": "Of", "field": "dataset", "align": "left", "classes": "mono"},
     {"name": "how", "label": "How", "field": "how", "align": "left"},
 ]

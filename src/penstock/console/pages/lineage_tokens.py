@@ -17,7 +17,7 @@ TOKENS = "tokens"
 _SIZE = 50
 _COLUMNS = [
     {"name": "name", "label": "Token", "field": "name", "align": "left"},
-    {"name": "user", "label": "Of", "field": "user", "align": "left"},
+    {"name": "user", "label": "User", "field": "user", "align": "left"},
     {"name": "may", "label": "May", "field": "may", "align": "left"},
     {"name": "since", "label": "Made on", "field": "since", "align": "left"},
     {"name": "until", "label": "Good until", "field": "until", "align": "left"},

@@ -35,7 +35,7 @@ def players(run: Run) -> SimulationResult:
         run.fact("events a second, played", round(played.records / played.seconds))
         run.fact("seconds until the last event had landed", round(time.monotonic() - ended, 1))
         for number, workers in enumerate(worker.changes, 1):
-            run.fact(f"landing at once, changed for the {number}. time", workers)
+            run.fact(f"landing at once, after change {number}", workers)
         if (count := wanted(arena.folder).players) is not None:
             run.fact("players in the end", count)
         worker.process.stop()
