@@ -163,24 +163,27 @@ def test_the_theme_is_kept(browser: Browser) -> None:
 
 
 def test_a_dark_system_is_followed_until_the_other_theme_is_chosen(browser: Browser) -> None:
-    def is_dark() -> bool:
-        colour = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
-        return str(colour) == "rgb(19, 21, 25)"
+    def look() -> tuple[str, str]:
+        colour = "return getComputedStyle(document.body).backgroundColor"
+        of_scrollbars = "return getComputedStyle(document.documentElement).colorScheme"
+        return str(browser.driver.execute_script(colour)), str(browser.driver.execute_script(of_scrollbars))
+
+    light_look, dark_look = ("rgb(247, 247, 248)", "light"), ("rgb(19, 21, 25)", "dark")
 
     browser.driver.delete_cookie(THEME_COOKIE)
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
     try:
         browser.open("/sign-in")
-        until(is_dark)
+        until(lambda: look() == dark_look)
         browser.open("/nodes")
         browser.shows("Every partition has a leader")
-        until(is_dark)
+        until(lambda: look() == dark_look)
         browser.field("Light or dark").click()
-        until(lambda: not is_dark())
+        until(lambda: look() == light_look)
         until(lambda: browser.driver.get_cookie(THEME_COOKIE) is not None)
         browser.open("/sign-in")
-        until(lambda: not is_dark())
+        until(lambda: look() == light_look)
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
