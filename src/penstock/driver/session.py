@@ -48,6 +48,8 @@ _MASTER = re.compile(r"(local(-cluster)?(\[.*\])?|yarn)$|(spark|k8s)://.")
 _OUT_OF_MEMORY = 3
 # A socket's path has at most 103 characters everywhere; the JVM's folder and Spark's name in it take 73 of them.
 _LONGEST_TEMPORARY_FOLDER = 30
+# It warns of every key that is new to a stateful pipeline, as if its state had been lost.
+_TALKATIVE = {"org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer": "error"}
 NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings for interpreting SQL: for a few rows that is faster than compiling it."""
 _starting = threading.Event()
@@ -118,7 +120,8 @@ class Starter:
         folder, options = self._folder, self._java_options
         folder.mkdir(parents=True, exist_ok=True)
         log_settings = folder / "log4j2.properties"
-        log_settings.write_text(log4j_properties(folder / "spark.log", level="warn", files=3), encoding="utf-8")
+        log_text = log4j_properties(folder / "spark.log", level="warn", files=3, quiet=_TALKATIVE)
+        log_settings.write_text(log_text, encoding="utf-8")
         settings = {
             "spark.app.name": f"penstock-{self._name}",
             "spark.driver.memory": "1g",

@@ -1,7 +1,10 @@
 """What a JVM that we start has to say goes to a file that rolls over."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+NOT_QUIET: Mapping[str, str] = MappingProxyType({})
 _TEXT = """\
 status = error
 appender.file.type = RollingFile
@@ -20,11 +23,11 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
-def log4j_properties(log: Path, *, level: str, files: int, quiet: tuple[str, ...] = ()) -> str:
-    """Write the settings: this many files of 10 MB beside the current one; of quiet loggers, warnings and errors."""
+def log4j_properties(log: Path, *, level: str, files: int, quiet: Mapping[str, str] = NOT_QUIET) -> str:
+    """Write the settings: this many files of 10 MB beside the current one; loggers that have a level of their own."""
     of_quiet = [
         line
-        for number, name in enumerate(quiet)
-        for line in (f"logger.quiet{number}.name = {name}\n", f"logger.quiet{number}.level = warn\n")
+        for number, (name, its_level) in enumerate(quiet.items())
+        for line in (f"logger.quiet{number}.name = {name}\n", f"logger.quiet{number}.level = {its_level}\n")
     ]
     return _TEXT.format(log=log, level=level, files=files) + "".join(of_quiet)

@@ -37,7 +37,7 @@ from penstock.services.own_program import own_program
 
 _MAIN_CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
 # Logs every request: those of the watch alone are 43,000 a day, and what matters is not found between them.
-_TALKATIVE = ("org.apache.kafka.connect.runtime.rest.RestServer",)
+_TALKATIVE = {"org.apache.kafka.connect.runtime.rest.RestServer": "warn"}
 _PROVIDERS = "org.apache.kafka.common.config.provider"
 _FEW_PARTITIONS = 5
 _FILE_CONNECTORS = "__connect-file-"
