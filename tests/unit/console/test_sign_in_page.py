@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -94,3 +95,12 @@ def test_a_page_that_is_not_there_is_neither_logged_nor_kept(
     assert (404, "There is no such page" in answer.text) == (answer.status_code, True)
     assert "pwned" not in caplog.text
     assert "pwned" not in answer.text
+
+
+@pytest.mark.usefixtures("app")
+def test_a_page_with_a_defect_says_so_without_what_was_raised() -> None:
+    handler: Any = nicegui_app.exception_handlers[Exception]
+    answer = handler(None, RuntimeError("no /home/ann/secret"))
+
+    assert (500, True) == (answer.status_code, b"a defect in Penstock" in answer.body)
+    assert b"secret" not in answer.body

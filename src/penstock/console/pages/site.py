@@ -45,6 +45,9 @@ _NO_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>
 <link rel="stylesheet" href="/static/console.css"></head><body><main class="panel signin">
 <span class="h1">There is no such page</span><a href="/">Overview</a></main>
 <script src="/static/theme.js"></script></body></html>"""
+_BROKEN = _NO_PAGE.replace("No such page", "Defect").replace(
+    "There is no such page", "This page cannot be drawn: a defect in Penstock. The console's log says more"
+)
 _PROBLEM = '<div class="concern error" role="alert">{}</div>'
 
 
@@ -100,6 +103,8 @@ def add_pages(app: FastAPI) -> None:
     register(app, "/dead-letters", "Dead letters", dead_letters.draw)
     # NiceGUI's own answer logs the address, which may be anything, and keeps a page in memory for a while.
     nicegui_app.add_exception_handler(404, _not_there)
+    # Its other one shows what was raised, with paths of this machine.
+    nicegui_app.add_exception_handler(Exception, _broken)
     ui.run_with(app, title="Penstock", dark=None, tailwind=False, show_welcome_message=False)
 
 
@@ -108,3 +113,8 @@ def _not_there(request: Request, _: Exception) -> Response:
         fix = "All requests are described at /api/v1/openapi.json"
         return answer(HTTPStatus.NOT_FOUND, ErrorBody(code="not_found", message="there is no such request", fix=fix))
     return HTMLResponse(_NO_PAGE, 404)
+
+
+def _broken(_: Request, __: Exception) -> Response:
+    """Answer for a page that raises; the server logs what it was."""
+    return HTMLResponse(_BROKEN, 500)
