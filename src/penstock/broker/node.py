@@ -53,6 +53,11 @@ class Node:
         return self.folder / "server.properties"
 
     @property
+    def temporary(self) -> Path:
+        """The JVM's temporary folder, from which Kafka loads the native libraries of its codecs."""
+        return self.folder / "tmp"
+
+    @property
     def _console(self) -> Path:
         return self.folder / "logs" / "console.log"
 
@@ -98,6 +103,7 @@ class Node:
         """Write what the node will start with."""
         make_missing_private(self.log.parent)
         make_missing_private(self.data)
+        make_missing_private(self.temporary)
         write_private(self.properties, properties.encode())
         log_settings = log4j_properties(self.log, level="info", files=5)
         write_private(self.folder / "log4j2.properties", log_settings.encode())
@@ -147,6 +153,8 @@ class Node:
             f"-Xmx{heap_kib}k",
             *["-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"],
             *java_options,
+            # Kafka unpacks native libraries here and loads them. In /tmp others can be faster: it would run theirs.
+            f"-Djava.io.tmpdir={self.temporary}",
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
             *["-cp", _joined(classpath), _MAIN_CLASS, str(self.properties)],
         ]

@@ -1,5 +1,6 @@
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -256,3 +257,21 @@ def test_a_node_starts_with_the_archive_of_kafkas_classes_if_there_is_one(
         archive.touch(0o600)
 
     assert [False, True] == [f"-XX:SharedArchiveFile={archive} " in each for each in told]
+
+
+def test_a_node_unpacks_native_libraries_where_nobody_else_can_put_one(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "java"
+    program.write_text('#!/bin/sh\necho "$@" > said\nmv said options\nexec sleep 60\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("penstock.broker.node.find_java", lambda: (program, 17))
+    monkeypatch.chdir(tmp_path)
+    node.configure("")
+
+    node.start([tmp_path / "jars" / "kafka.jar"], heap_bytes=1024 * 1024)
+    until((tmp_path / "options").exists)
+    os.kill(int((node.folder / "pid").read_text()), signal.SIGKILL)
+
+    assert f"-Djava.io.tmpdir={node.folder / 'tmp'} " in (tmp_path / "options").read_text()
+    assert 0o700 == stat.S_IMODE((node.folder / "tmp").stat().st_mode)
