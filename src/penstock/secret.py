@@ -26,7 +26,7 @@ _SECRET_SETTING = re.compile(
 )
 _ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://")
 _LOGIN_IN_URL = re.compile(
-    r"://[^/\s@]*:[^/\s]*@|authorization\s*[:=]\s*(basic|bearer)\s|"
+    r"://[^/\s@]*:(?!\d+/)[^\s@]*@|authorization\s*[:=]\s*(basic|bearer)\s|"
     r"(^|[?&;,]\s*)([\w.-]*(password|passwd|passphrase|pwd|token|secret|(api|access|account)[_-]?key)|sig)=",
     re.IGNORECASE,
 )
@@ -38,7 +38,10 @@ def holds_secret(setting: str) -> bool:
 
 
 def is_url_with_login(value: str) -> bool:
-    """Return whether this is an address, or options, with a password in it, whatever its setting is called."""
+    """Return whether this is an address, or options, with a password in it, whatever its setting is called.
+
+    A slash may be in the password; with digits alone before it, it is taken for what follows a port.
+    """
     return _LOGIN_IN_URL.search(value) is not None
 
 

@@ -153,6 +153,7 @@ def test_a_copy_of_a_secret_is_the_secret() -> None:
     "value",
     [
         "amqp://me:canary@queue/games",
+        "jdbc:postgresql://me:can/ary@db/shop",
         "jdbc:postgresql://db/shop?user=me&password=canary",
         "jdbc:postgresql://db/shop?user=me&sslpassword=canary",
         "jdbc:sqlserver://db;user=me; trustStorePassword=canary",

@@ -47,10 +47,12 @@ class Catalog(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True)
     def _url_is_an_address_alone(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        # It is not repeated: it may hold a password.
-        if is_url_with_login(value):
+        # It is not repeated: it may hold a password, whose slash ends the server early; and so is a name for HTTP one.
+        parts = urlsplit(value)
+        is_login = parts.username is not None and parts.scheme in {"http", "https"}
+        if is_url_with_login(value) or is_login or "@" in parts.path + parts.query + parts.fragment:
             raise ValueError("no password is written here: name it with `password`, `token` or `credential`")
-        if urlsplit(value).scheme not in {"http", "https", "postgresql"} or not urlsplit(value).netloc:
+        if parts.scheme not in {"http", "https", "postgresql"} or not parts.netloc:
             raise ValueError("a catalog's url begins with https://, http:// or postgresql://")
         return value
 

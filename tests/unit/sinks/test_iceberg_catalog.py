@@ -51,10 +51,10 @@ def test_a_rest_catalog_that_does_not_let_us_in_says_so_and_no_secret(path: Path
     assert not path.exists()
 
 
-@pytest.mark.parametrize("scheme", ["http", "postgresql"])
-def test_a_catalog_that_is_down_is_waited_for(path: Path, scheme: str) -> None:
-    secret = {"token" if scheme == "http" else "password": Secret.of(CANARY)}
-    catalog = Catalog.model_validate({"url": f"{scheme}://me@127.0.0.1:{find_free('127.0.0.1', 1)[0]}/db", **secret})
+@pytest.mark.parametrize(("start", "secret"), [("http://", "token"), ("postgresql://me@", "password")])
+def test_a_catalog_that_is_down_is_waited_for(path: Path, start: str, secret: str) -> None:
+    url = f"{start}127.0.0.1:{find_free('127.0.0.1', 1)[0]}/db"
+    catalog = Catalog.model_validate({"url": url, secret: Secret.of(CANARY)})
 
     with pytest.raises(SinkUnavailable, match=r"the Iceberg catalog \S+ does not answer: ") as caught:
         Driver(path, catalog=catalog)
@@ -81,6 +81,8 @@ def test_a_catalog_that_goes_down_in_the_middle_is_waited_for_and_gone_on_with(p
     ("keys", "message"),
     [
         ({"url": f"postgresql://me:{CANARY}@host/db"}, "no password is written here"),
+        ({"url": f"postgresql://me:12/{CANARY}@host/db"}, "no password is written here"),
+        ({"url": f"https://{CANARY}@host/path"}, "no password is written here"),
         ({"url": "mysql://host/db"}, "a catalog's url begins with https://, http:// or postgresql://"),
         ({"url": "https://host", "path": "x.db"}, "a catalog is a `path` or a `url`, not both"),
         ({"token": "env:TOKEN"}, "`token`, `credential` and `warehouse` are for a REST catalog"),
