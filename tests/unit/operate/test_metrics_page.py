@@ -32,7 +32,7 @@ def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def answers(address: str) -> bool:
+def answers(address: str | urllib.request.Request) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310 - the page of this test
             return b"penstock_events_total" in answer.read()
@@ -53,3 +53,13 @@ def test_strangers_who_say_nothing_take_no_files_and_are_sent_away(page: str, mo
         held = open_files() - before - STRANGERS
 
     assert held < ROOM
+
+
+def test_a_page_of_another_site_does_not_get_there_by_a_name_of_its_own(page: str) -> None:
+    port = page.rpartition(":")[2].partition("/")[0]
+    found = []
+    for host in (f"rebound.example:{port}", f"localhost:{port}", f"127.0.0.1:{port}"):
+        asked = urllib.request.Request(page, headers={"Host": host})  # noqa: S310 - the page of this test
+        found.append(answers(asked))
+
+    assert [False, True, True] == found
