@@ -82,15 +82,23 @@ class Service:
     """A service that `penstock lineage serve` runs."""
 
     def __init__(self, url: str, token: Secret | None = None) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise BadInput(f"'{url}' is not an address of a service: http://HOST:PORT or https://HOST")
-        if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
+        try:
+            parts = urllib.parse.urlsplit(url)
+            host = parts.hostname if parts.port != 0 and "@" not in url and not parts.query else None
+        except ValueError:  # a port, or brackets, that can be none
+            host = None
+        if not host or parts.scheme not in {"http", "https"}:
+            # It is not repeated: people write a password or a token there.
+            raise BadInput(
+                "the address of a lineage service is like http://HOST:PORT or https://HOST, without a login",
+                fix="Name a personal token with --token-file",
+            )
+        if token is not None and parts.scheme == "http" and not is_loopback(host):
             raise BadInput("a token is not sent where everybody on the way can read it", fix="Use an https address")
         self._url = url.rstrip("/")
         self._token = token
         # A proxy of the environment's would read what is meant for this machine.
-        around = [urllib.request.ProxyHandler({})] if is_loopback(parts.hostname) else []
+        around = [urllib.request.ProxyHandler({})] if is_loopback(host) else []
         self._opener = urllib.request.build_opener(*around)
 
     def lineage(self, query: AnyLineageQuery) -> Lineage:

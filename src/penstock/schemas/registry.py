@@ -55,7 +55,8 @@ class Registry(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True
         is_plain = has_host and parts.path.isascii() and parts.path.isprintable() and " " not in parts.path
         if not is_plain or parts.scheme not in {"http", "https"} or parts.query or parts.fragment:
             raise ValueError("the address of a registry is like http://127.0.0.1:8081 or https://host/path")
-        if parts.username is not None or parts.password is not None:
+        # A password with a slash ends the host early, and its rest is part of the path.
+        if "@" in parts.netloc + parts.path:
             raise ValueError("a login does not stand in the address: name it with `username` and `password`")
         return value.rstrip("/")
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from penstock.errors import BadInput, Conflict, NotFound, Refused, SinkUnavailable
 from penstock.loopback import is_loopback
 from penstock.quantities import DurationMs
-from penstock.secret import PathFromFile, Secret
+from penstock.secret import PathFromFile, Secret, is_url_with_login
 
 if TYPE_CHECKING:
     import psycopg
@@ -108,6 +108,13 @@ class Server(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
             if not each.startswith(("/", "@")) and _HOST_NAME.fullmatch(each) is None and not _is_address(each):
                 # It is not repeated: `user:password@host` is what people write elsewhere.
                 raise ValueError("a host is a name or an address alone: `user`, `password` and `port` are keys")
+        return value
+
+    @field_validator("database")
+    @classmethod
+    def _database_is_no_address(cls, value: str) -> str:
+        if "://" in value or is_url_with_login(value):  # not repeated either
+            raise ValueError("a database is a name alone: `host`, `user` and `password` are keys")
         return value
 
     @model_validator(mode="after")

@@ -144,6 +144,7 @@ def test_a_login_that_is_not_there_is_not_a_schema_that_nobody_knows(stub: Regis
     [
         ("ftp://x", "the address of a registry is like"),
         ("http://ann:secret@x", "a login does not stand in the address"),
+        ("http://ann:12/secret@x", "a login does not stand in the address"),
         ({"url": "http://x", "username": "ann"}, "belong together"),
         ({"url": "http://x", "ca_file": "a.pem"}, "begins with https"),
         ({"url": "http://x", "username": "a", "password": "env:A", "token": "env:B"}, "not both"),

@@ -58,6 +58,14 @@ def test_a_login_in_the_host_is_refused_and_not_repeated(host: str) -> None:
     assert PASSWORD not in str(caught.value)
 
 
+@pytest.mark.parametrize("database", [f"postgresql://app:{PASSWORD}@db.example/app", f"password={PASSWORD}"])
+def test_a_login_in_the_name_of_the_database_is_refused_and_not_repeated(database: str) -> None:
+    with pytest.raises(ValidationError, match="a database is a name alone") as caught:
+        server(database=database)
+
+    assert PASSWORD not in str(caught.value)
+
+
 @pytest.mark.parametrize("given", [{"sslmode": "prefer"}, {"sslmode": "allow"}, {"sslmode": "verify-ca"}])
 def test_what_only_looks_safe_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(ValidationError):

@@ -229,7 +229,10 @@ def test_a_picture_has_a_box_for_each_node_and_a_line_for_each_edge(run: Run, tm
         (["of", "dataset:1", "--picture", "x.gif"], 2, "a name ends with .svg or .png"),
         (["columns", "daily"], 2, "'daily' is not a dataset"),
         (["runs", "mart.report"], 2, "'mart.report' is not a job"),
-        (["of", "orders", "--url", "ftp://x"], 2, "'ftp://x' is not an address of a service"),
+        (["of", "orders", "--url", "ftp://x"], 2, "the address of a lineage service is like http://HOST:PORT"),
+        (["of", "orders", "--url", "http://ann:canary@x"], 2, "https://HOST, without a login. Name a personal token"),
+        (["of", "orders", "--url", "http://ann:12/canary@x"], 2, "https://HOST, without a login"),
+        (["of", "orders", "--url", "http://x/?token=canary"], 2, "https://HOST, without a login"),
         (["of", "orders", "--url", "http://127.0.0.1:1"], 4, "http://127.0.0.1:1 does not answer"),
     ],
 )
