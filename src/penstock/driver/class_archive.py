@@ -32,13 +32,18 @@ def make() -> Path:
     """Rebuild the archive: start Spark, let it do a bit of everything, and keep what it loaded."""
     path = archive(find_java()[0])
     with being_made(path, pyspark_folder()) as made:
-        done = subprocess.run(
-            [*SAFE_PYTHON, "-m", __name__, str(made)], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
+        command = [*SAFE_PYTHON, "-m", __name__, str(made)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise _not_made(f"it took more than {_TIMEOUT_S} seconds") from None
         if done.returncode != 0:
-            said = (done.stderr.strip() or "no reason given").splitlines()[-1]
-            raise EnvironmentNotReady(f"Spark's classes could not be archived: {said}", safe="Everything works without")
+            raise _not_made((done.stderr.strip() or "no reason given").splitlines()[-1])
     return path
+
+
+def _not_made(why: str) -> EnvironmentNotReady:
+    return EnvironmentNotReady(f"Spark's classes could not be archived: {why}", safe="Everything works without")
 
 
 def _train(path: Path) -> None:
