@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from penstock.schemas.registry import Registry
 
+_JSON_LIMIT_S = 5.0
+"""Anybody may have registered a schema that takes years."""
+
 
 class DecodedRecords:
     """Decodes keys and values; what names no schema, or does not fit it, is shown as it is, with the reason."""
@@ -19,7 +22,7 @@ class DecodedRecords:
     def __init__(self, registry: "Registry") -> None:
         from penstock.schemas.serializer import Deserializer
 
-        self._deserializer = Deserializer(registry)
+        self._deserializer = Deserializer(registry, json_limit_s=_JSON_LIMIT_S)
         self.schema_ids: set[int] = set()
         """The schemas of all values so far."""
         self.undecoded = 0

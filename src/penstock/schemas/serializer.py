@@ -3,7 +3,10 @@
 A value that does not fit its schema, and a schema that the registry does not take, are refused before anything is sent.
 """
 
+import math
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,23 +23,30 @@ from penstock.schemas.json_schema import JsonSchema
 from penstock.schemas.protobuf import ProtobufSchema
 from penstock.schemas.registry import Registry
 from penstock.schemas.schema import Reference, Schema
+from penstock.schemas.time_limit import at_most
 from penstock.schemas.wire import FRAME_BYTES, UnframedError, framed, schema_id_of
 
 Strategy = Literal["TopicName", "RecordName", "TopicRecordName"]
 """What a subject is named after: the topic, the record, or both."""
 AnySchema = AvroSchema | JsonSchema | ProtobufSchema
 _BELIEVED_S = 10.0
+_SLOWEST_BYTES_A_SECOND = 10_000
+"""What a comparison that is no attack reaches by far."""
 
 
 def opened(client: RegistryClient, schema: Schema) -> AnySchema:
     """Return a schema with all that it refers to, ready to be used; raise `BadInput` if it is none."""
-    try:
-        referred = client.referred(schema)
-    except ValueError as error:
-        raise BadInput(f"this schema cannot be used: {error}") from None
+    referred = _referred(client, schema)
     if schema.format == "AVRO":
         return AvroSchema(schema, referred.values())
     return JsonSchema(schema, referred) if schema.format == "JSON" else ProtobufSchema(schema, referred)
+
+
+def _referred(client: RegistryClient, schema: Schema) -> dict[str, Schema]:
+    try:
+        return client.referred(schema)
+    except ValueError as error:
+        raise BadInput(f"this schema cannot be used: {error}") from None
 
 
 def read_schema(file: Path, format_: Format | None = None, references: tuple[Reference, ...] = ()) -> Schema:
@@ -156,17 +166,56 @@ class _PlainJson:
         return orjson.loads(payload)
 
 
+class _TooSlowError(BadInput):
+    """A JSON Schema has had its time."""
+
+
+class _LimitedJson:
+    """Reads JSON by a schema, which has some seconds, and more with every byte that is compared with it."""
+
+    def __init__(self, schema: Schema, referred: Mapping[str, Schema], seconds: float) -> None:
+        self._seconds = self._left_s = seconds
+        with self._limited():
+            self._opened = JsonSchema(schema, referred)
+
+    def decode(self, payload: bytes) -> Any:
+        if self._left_s > 0:
+            self._left_s += len(payload) / _SLOWEST_BYTES_A_SECOND
+        with self._limited():
+            return self._opened.decode(payload)
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        too_slow = _TooSlowError(f"comparing values with their JSON Schema takes longer than {self._seconds:g} seconds")
+        if self._left_s <= 0:
+            raise too_slow
+        begun = time.thread_time()
+        try:
+            with at_most(self._left_s):
+                yield
+        except TimeoutError:
+            self._left_s = 0.0
+            raise too_slow from None
+        finally:
+            self._left_s -= time.thread_time() - begun
+
+
 class Deserializer:
     """Turns the bytes of records into values, each by the schema that it names.
 
     Whether a value fits its JSON Schema takes as long as whoever registered that wants: a pattern, or a few parts that
-    name each other, can take years. With `checks_json=False` it is not looked at, for who has to go on in any case.
+    name each other, can take years. With `json_limit_s` a schema has that many seconds of processor time, and one more
+    for each 10 kB of values; after that every value of it is `BadInput`. It works in the main thread only. With
+    `checks_json=False` values are not compared, for who has to go on in any case.
     """
 
-    def __init__(self, registry: Registry | str, *, checks_json: bool = True) -> None:
+    def __init__(
+        self, registry: Registry | str, *, checks_json: bool = True, json_limit_s: float | None = None
+    ) -> None:
         self._client = client_of(registry_of(registry))
         self._checks_json = checks_json
-        self._opened: dict[int, AnySchema | _PlainJson] = {}
+        self._json_limit_s = json_limit_s
+        self._opened: dict[int, AnySchema | _PlainJson | _LimitedJson] = {}
         self._unusable: dict[int, tuple[float, str]] = {}
         """Until when it is believed that a schema cannot be used, and why: finding out takes a second of Protobuf's."""
 
@@ -180,7 +229,7 @@ class Deserializer:
         except (UnframedError, ValueError) as error:
             raise BadInput(str(error)) from None
 
-    def _schema(self, schema_id: int) -> AnySchema | _PlainJson:
+    def _schema(self, schema_id: int) -> AnySchema | _PlainJson | _LimitedJson:
         if schema_id in self._opened:
             return self._opened[schema_id]
         until, why = self._unusable.get(schema_id, (0.0, ""))
@@ -188,12 +237,19 @@ class Deserializer:
             raise BadInput(why)
         schema = self._client.schema(schema_id)
         try:
-            is_plain = schema.format == "JSON" and not self._checks_json
-            self._opened[schema_id] = _PlainJson() if is_plain else opened(self._client, schema)
+            self._opened[schema_id] = self._reader(schema)
         except BadInput as error:
-            self._unusable[schema_id] = (time.monotonic() + _BELIEVED_S, error.what)
+            believed_s = math.inf if isinstance(error, _TooSlowError) else _BELIEVED_S
+            self._unusable[schema_id] = (time.monotonic() + believed_s, error.what)
             raise
         return self._opened[schema_id]
+
+    def _reader(self, schema: Schema) -> AnySchema | _PlainJson | _LimitedJson:
+        if schema.format == "JSON" and not self._checks_json:
+            return _PlainJson()
+        if schema.format == "JSON" and self._json_limit_s is not None:
+            return _LimitedJson(schema, _referred(self._client, schema), self._json_limit_s)
+        return opened(self._client, schema)
 
 
 def registry_of(named: Registry | str) -> Registry:
