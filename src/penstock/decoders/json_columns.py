@@ -25,7 +25,10 @@ _CONNECT = {
 def json_columns(schema: JsonSchema) -> tuple[Column, ...]:
     """Return the columns of a schema, whose outermost type is an object; raise `ValueError` if no table has them."""
     reading = _Reading(schema)
-    found = reading.column("the schema", schema.document, schema.document, 0)
+    try:
+        found = reading.column("the schema", schema.document, schema.document, 0)
+    except (TypeError, AttributeError):  # it is checked, but for what only a reference leads to
+        raise ValueError("a part of it is not a JSON Schema") from None
     if not found.inside or not pa.types.is_struct(found.type):
         raise ValueError("its outermost type is not an object with properties")
     return found.inside

@@ -10,8 +10,16 @@ _CEILINGS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
 
 
 def json_breaks(reader: JsonSchema, writer: JsonSchema) -> list[tuple[str, str]]:
-    """Return each part of which the writer's schema allows more than the reader's; unknown keywords do not count."""
-    return _Comparison(reader, writer).breaks((reader.document, reader.document), (writer.document, writer.document))
+    """Return each part of which the writer's schema allows more than the reader's; unknown keywords do not count.
+
+    Nothing is found in documents that are nested too deep, or of which a part that a reference leads to is no schema:
+    the registry says what it thinks of them.
+    """
+    ours, theirs = (reader.document, reader.document), (writer.document, writer.document)
+    try:
+        return _Comparison(reader, writer).breaks(ours, theirs)
+    except (RecursionError, TypeError, AttributeError):
+        return []
 
 
 _Part = tuple[Any, Any]

@@ -1,4 +1,8 @@
-"""JSON Schema: documents that refer to others, and whether a value fits."""
+"""JSON Schema: documents that refer to others, and whether a value fits.
+
+A document is whatever somebody has registered. What it defines itself is checked as a schema; a part that only a
+reference leads to may be anything, and raise anything.
+"""
 
 import math
 from collections.abc import Mapping
@@ -12,6 +16,9 @@ from penstock.schemas.schema import Schema
 
 _LONGEST_WORDS = 200
 _MOST_REFERENCES = 50
+_MOST_COMPARED = 3_000_000
+_SORTED: tuple[set[type], ...] = ({str}, {int}, {float}, {int, float})
+"""Types of items that Python can sort."""
 
 
 class JsonSchema:
@@ -19,7 +26,6 @@ class JsonSchema:
 
     def __init__(self, schema: Schema, referred: Mapping[str, Schema] | None = None) -> None:
         require("schemas", "JSON Schema")
-        import jsonschema
         from referencing import Registry, Resource
         from referencing.jsonschema import DRAFT7
 
@@ -28,11 +34,9 @@ class JsonSchema:
         resources = [
             (name, Resource.from_contents(each, default_specification=DRAFT7)) for name, each in self.referred.items()
         ]
-        kind = jsonschema.validators.validator_for(self.document, default=jsonschema.Draft7Validator)
-        try:
-            kind.check_schema(self.document)
-        except jsonschema.SchemaError as error:
-            raise BadInput(f"this is not a JSON Schema: {error.message[:_LONGEST_WORDS]}") from None
+        kind = _checked(self.document)
+        for each in self.referred.values():
+            _checked(each)
         self._validator = kind(self.document, registry=Registry().with_resources(resources))
 
     @property
@@ -83,6 +87,12 @@ class JsonSchema:
             error = best_match(self._validator.iter_errors(value))
         except Unresolvable as missing:
             raise ValueError(f"the schema refers to {missing.ref}, which is not there") from None
+        except RecursionError:
+            raise ValueError("its schema, or what it holds, is nested without an end") from None
+        except TimeoutError:
+            raise
+        except Exception as odd:  # noqa: BLE001 - see above
+            raise ValueError(f"a part of its schema is not a JSON Schema: {odd}"[:_LONGEST_WORDS]) from None
         if error is not None:
             where = error.json_path.removeprefix("$").lstrip(".") or "the value"
             raise ValueError(f"{where}: {error.message[:_LONGEST_WORDS]}")
@@ -102,6 +112,40 @@ def _require_finite(value: Any, where: str) -> None:
 
 def _read(text: str) -> Any:
     try:
-        return orjson.loads(text)
+        found = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise BadInput(f"this is not a JSON Schema, for it is not JSON: {error}") from None
+    if not isinstance(found, dict | bool):
+        raise BadInput("this is not a JSON Schema: it is neither an object nor true or false")
+    if isinstance(found, dict) and not all(isinstance(found.get(name, ""), str) for name in ("$schema", "$id", "id")):
+        raise BadInput("this is not a JSON Schema: its name, or that of its dialect, is no text")
+    return found
+
+
+def _checked(document: Any) -> Any:
+    """Return what validates values with a document; raise `BadInput` if that is no schema."""
+    import jsonschema
+
+    kind = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
+    try:
+        if _sizes(document)[1] > _MOST_COMPARED:
+            raise BadInput("this JSON Schema cannot be used: its lists take too long to be compared")
+        kind.check_schema(document)
+    except jsonschema.SchemaError as error:
+        raise BadInput(f"this is not a JSON Schema: {error.message[:_LONGEST_WORDS]}") from None
+    except RecursionError:
+        raise BadInput("this JSON Schema cannot be used: it is nested too deep") from None
+    return kind
+
+
+def _sizes(node: Any) -> tuple[int, int]:
+    """Return how many values a part has, and how many are looked at if its lists are searched for equal items.
+
+    In lists that cannot be sorted each item is compared with each other one, which would take hours.
+    """
+    if not isinstance(node, dict | list):
+        return 1, 0
+    inside = [_sizes(each) for each in (node.values() if isinstance(node, dict) else node)]
+    count, compared = 1 + sum(each[0] for each in inside), sum(each[1] for each in inside)
+    is_sorted = isinstance(node, dict) or {type(each) for each in node} in _SORTED
+    return count, compared if is_sorted else compared + len(node) * count
