@@ -67,6 +67,9 @@ class AvroBounds:
             self._is_endless = True
             return _Shape(1, takes_bytes=False)
         if name not in self._known:
+            names = [field["name"] for field in definition["fields"]]
+            if len({*names}) < len(names):
+                raise ValueError(f"{name}: two of its fields have the same name")
             self._above.add(name)
             inside = [self._shape(field["type"], depth + 1) for field in definition["fields"]]
             self._above.remove(name)

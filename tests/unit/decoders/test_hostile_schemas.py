@@ -44,6 +44,7 @@ def doubled_messages(count: int) -> str:
         of_type({"type": "bytes", "logicalType": "decimal", "precision": "x"}),
         record({"name": "id", "type": "long", "aliases": 5}),
         of_type({"type": "array", "items": "null"}),
+        record({"name": "id", "type": "long"}, {"name": "id", "type": "long"}),
     ],
 )
 def test_an_odd_avro_schema_fails_the_records_that_name_it_and_no_others(stub: RegistryStub, schema: Any) -> None:
