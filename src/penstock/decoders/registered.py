@@ -13,8 +13,13 @@ from penstock.errors import NotFound
 from penstock.record.decoded import Decoded, RecordError, record_error
 from penstock.schemas.wire import FRAME_BYTES, UnframedError, schema_id_of
 
-_UNUSABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+UNUSABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What opening a schema can raise: anybody may have registered it, and registries check little."""
+
+
+def why_unusable(error: Exception) -> str:
+    """Return what is wrong with a schema; by Python's own word for it if it is odder than we thought of."""
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 class Payloads(Protocol):
@@ -91,9 +96,8 @@ class RegisteredDecoder:
             except NotFound:
                 text = f"the registry does not know the schema {schema_id}"
                 self._known[schema_id] = record_error("UnknownSchema", text)
-            except _UNUSABLE as error:
-                why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-                self._known[schema_id] = record_error("UnusableSchema", f"schema {schema_id}: {why}")
+            except UNUSABLE as error:
+                self._known[schema_id] = record_error("UnusableSchema", f"schema {schema_id}: {why_unusable(error)}")
         return self._known[schema_id]
 
 

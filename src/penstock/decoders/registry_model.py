@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, field_validator
 from penstock.config.problem import PipelineView, Problem
 from penstock.decoders.columns import Column, arrow_schema_of, columns_of, settled
 from penstock.decoders.decoder import DecoderContext, DecoderModel
-from penstock.decoders.registered import Payloads, RegisteredDecoder
+from penstock.decoders.registered import UNUSABLE, Payloads, RegisteredDecoder, why_unusable
 from penstock.errors import BadInput, NotFound, SchemaChanged
 from penstock.quantities import SizeBytes
 from penstock.record.schema import parse
@@ -96,9 +96,9 @@ class RegistryDecoderModel(DecoderModel, frozen=True):
             _require_format(each.definition, self.schema_format, each.id)
             try:
                 message, found = self.columns_of(client, each.definition)
-            except ValueError as error:
+            except UNUSABLE as error:
                 if not columns:
-                    raise BadInput(f"the schema of '{subject}' gives no columns: {error}") from None
+                    raise BadInput(f"the schema of '{subject}' gives no columns: {why_unusable(error)}") from None
                 continue  # an older one, which the newest has fixed
             messages |= {message} if message else set()
             names = {name.lower() for column in columns.values() for name in (column.name, *column.aliases)}

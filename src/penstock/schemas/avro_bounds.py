@@ -68,6 +68,8 @@ class AvroBounds:
             return _Shape(1, takes_bytes=False)
         if name not in self._known:
             names = [field["name"] for field in definition["fields"]]
+            if not all(isinstance(each, str) and each for each in names):
+                raise ValueError(f"{name}: one of its fields has no name")
             if len({*names}) < len(names):
                 raise ValueError(f"{name}: two of its fields have the same name")
             self._above.add(name)

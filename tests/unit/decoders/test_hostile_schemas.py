@@ -1,6 +1,8 @@
 """Schemas that anybody may have registered: records that name one fail alone, and the others become rows."""
 
+import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,6 +11,9 @@ from penstock.decoders.avro import Avro
 from penstock.decoders.json import Json
 from penstock.decoders.protobuf import Protobuf
 from penstock.errors import BadInput
+from penstock.schemas.client import RegistryClient
+from penstock.schemas.compatibility import check
+from penstock.schemas.schema import Schema
 from penstock.schemas.wire import framed
 
 from support.avro_records import errors, record, written
@@ -55,6 +60,30 @@ def test_an_odd_avro_schema_fails_the_records_that_name_it_and_no_others(stub: R
     assert [None, True, None] == [
         each and each.split(":")[0] in {"UnusableSchema", "Malformed"} for each in errors(found)
     ]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        of_type({"type": "bytes", "logicalType": "decimal"}),
+        of_type({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": {}}),
+        of_type(["null", ["null", "long"]]),
+        of_type({"type": "bytes", "logicalType": {}}),
+        record({"name": True, "type": "long"}),
+        record({"name": "", "type": "long"}),
+        record({"name": "id", "type": "long"}, {"name": "id", "type": "long"}),
+    ],
+)
+def test_an_odd_avro_schema_gives_no_columns_and_is_compared_by_the_registry_alone(
+    stub: RegistryStub, schema: Any
+) -> None:
+    stub.add("orders-value", schema)
+
+    with pytest.raises(BadInput, match=r"gives no columns|not an Avro schema"):
+        Avro(registry=stub.registry, schema="registry").resolved(["orders"])
+    with suppress(BadInput):
+        ours = Schema(text=json.dumps(of_type({"type": "bytes", "logicalType": "decimal", "precision": 9})))
+        check(RegistryClient(stub.registry), "orders-value", ours)
 
 
 def test_references_without_an_end_fail_the_records_and_no_others(stub: RegistryStub) -> None:
