@@ -9,12 +9,13 @@ import base64
 import http.client
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import orjson
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from penstock.config.local_services import ServiceAddress
 from penstock.errors import BadInput, BrokerUnavailable, Conflict, NotFound, Refused
@@ -74,50 +75,59 @@ class ConnectClient:
 
     def plugins(self) -> list[dict[str, str]]:
         """Return the connectors that can be made: class, type and version."""
-        found: list[dict[str, str]] = self._ask("GET", "/connector-plugins")
-        return sorted(found, key=lambda each: (each.get("type", ""), each.get("class", "")))
+        with self._understood():
+            found: list[dict[str, str]] = self._ask("GET", "/connector-plugins")
+            return sorted(found, key=lambda each: (each.get("type", ""), each.get("class", "")))
 
     def connectors(self) -> list[Connector]:
         """Return all connectors, by name."""
-        found = self._ask("GET", "/connectors?expand=status")
-        return [_connector(each["status"]) for _, each in sorted(found.items())]
+        with self._understood():
+            found = self._ask("GET", "/connectors?expand=status")
+            return [_connector(each["status"]) for _, each in sorted(found.items())]
 
     def connector(self, name: str) -> Connector:
         """Return one connector; raise `NotFound` if there is none."""
-        return _connector(self._ask("GET", f"/connectors/{_part(name)}/status"))
+        with self._understood():
+            return _connector(self._ask("GET", f"/connectors/{_part(name)}/status"))
 
     def tasks(self, name: str) -> list[Task]:
         """Return the tasks of a connector, by number."""
-        found = self._ask("GET", f"/connectors/{_part(name)}/status").get("tasks", [])
-        tasks = [
-            Task(task=each["id"], state=each["state"], worker=each.get("worker_id", ""), trace=each.get("trace", ""))
-            for each in found
-        ]
-        return sorted(tasks, key=lambda each: each.task)
+        with self._understood():
+            found = self._ask("GET", f"/connectors/{_part(name)}/status").get("tasks", [])
+            tasks = [
+                Task(
+                    task=each["id"], state=each["state"], worker=each.get("worker_id", ""), trace=each.get("trace", "")
+                )
+                for each in found
+            ]
+            return sorted(tasks, key=lambda each: each.task)
 
     def config(self, name: str) -> dict[str, str]:
         """Return its settings, with secrets as they are named."""
-        found: dict[str, str] = self._ask("GET", f"/connectors/{_part(name)}/config")
-        return found
+        with self._understood():
+            return _texts(self._ask("GET", f"/connectors/{_part(name)}/config"))
 
     def offsets(self, name: str) -> list[dict[str, Any]]:
         """Return a connector's offsets, in its own format."""
-        found: list[dict[str, Any]] = self._ask("GET", f"/connectors/{_part(name)}/offsets").get("offsets", [])
-        return found
+        with self._understood():
+            return _mappings(self._ask("GET", f"/connectors/{_part(name)}/offsets").get("offsets", []))
 
     def complaints(self, config: Mapping[str, str]) -> dict[str, list[str]]:
         """Let the worker validate settings; return its complaints by key, empty if it would accept them."""
         if (problem := self._without_plugin(config.get("connector.class"))) is not None:
             return {"connector.class": [problem]}
-        found = {each["value"]["name"]: each["value"]["errors"] for each in self._judged(config)}
-        return {name: errors for name, errors in found.items() if errors}
+        with self._understood():
+            found = {each["value"]["name"]: each["value"]["errors"] for each in self._judged(config)}
+            return {name: errors for name, errors in found.items() if errors}
 
     def secret_settings(self, config: Mapping[str, str]) -> set[str]:
         """Return which of these settings are secrets, as the plugin says; empty if the plugin is missing."""
         if self._without_plugin(config.get("connector.class")) is not None:
             return set()
-        secrets = {each["value"]["name"] for each in self._judged(config) if each["definition"]["type"] == "PASSWORD"}
-        return secrets & config.keys()
+        with self._understood():
+            judged = self._judged(config)
+            secrets = {each["value"]["name"] for each in judged if each["definition"]["type"] == "PASSWORD"}
+            return secrets & config.keys()
 
     def _without_plugin(self, kind: str | None) -> str | None:
         """Return why the worker has no such plugin; None if it has."""
@@ -133,8 +143,7 @@ class ConnectClient:
 
     def _judged(self, config: Mapping[str, str]) -> list[dict[str, Any]]:
         path = f"/connector-plugins/{_part(config['connector.class'])}/config/validate"
-        found: list[dict[str, Any]] = self._ask("PUT", path, dict(config)).get("configs", [])
-        return found
+        return _mappings(self._ask("PUT", path, dict(config))["configs"])
 
     def require_valid(self, config: Mapping[str, str]) -> None:
         """Raise `BadInput` with all complaints in one line, each with its key."""
@@ -190,12 +199,21 @@ class ConnectClient:
         except orjson.JSONDecodeError:
             answer = None
             if status in _SUCCESS:
-                raise BadInput(
-                    f"{self.address.url} does not answer as Kafka Connect does", fix="Check the address"
-                ) from None
+                raise self._nonsense() from None
         if status in _SUCCESS:
             return answer
         raise self._failure(status, answer)
+
+    @contextmanager
+    def _understood(self) -> Iterator[None]:
+        """Raise `BadInput` for an answer of another shape than Connect's: somebody else may have its port."""
+        try:
+            yield
+        except (TypeError, AttributeError, KeyError, ValidationError):
+            raise self._nonsense() from None
+
+    def _nonsense(self) -> BadInput:
+        return BadInput(f"{self.address.url} does not answer as Kafka Connect does", fix="Check the address")
 
     def _failure(self, status: int, answer: Any) -> Exception:
         said = answer.get("message") if isinstance(answer, dict) else None
@@ -236,6 +254,14 @@ class ConnectClient:
             ) from None
         finally:
             connection.close()
+
+
+def _texts(answer: Any) -> dict[str, str]:
+    return dict(answer.items())
+
+
+def _mappings(answer: Any) -> list[dict[str, Any]]:
+    return [dict(each) for each in answer]
 
 
 def _connector(status: dict[str, Any]) -> Connector:
