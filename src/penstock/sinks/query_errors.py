@@ -61,10 +61,14 @@ def of_engine(error: Exception, sql: str) -> str:
     if match := _NO_SIGNATURE.search(said):
         kind = _TYPES.get(match[2], match[2].lower())
         return f"{match[1]} takes no {kind}. Cast the value, as in CAST(name AS double)"
-    if (match := _NO_FIELD.match(said)) and f'"{match[1]}"' in sql and "Did you mean" not in said:
+    if (match := _NO_FIELD.match(said)) and _is_meant_as_text(match[1], sql) and "Did you mean" not in said:
         said = f"{said}. Text goes in single quotes: '{match[1]}'"
     return _in_types(said)
 
 
 def _in_types(said: str) -> str:
     return _TYPE.sub(lambda match: _TYPES[match[1]], said)
+
+
+def _is_meant_as_text(name: str, sql: str) -> bool:
+    return re.search(rf'"{name}"|[=<>]\s*{name}\b', sql) is not None

@@ -65,6 +65,7 @@ def test_two_selects_may_be_one_query() -> None:
         ("SELECT * FROM '/etc/passwd'", 3, "there is no table '/etc/passwd' here"),
         ("SELECT nope FROM orders", 2, "the query fails: No field named nope"),
         ('SELECT id FROM orders WHERE name = "c"', 2, "orders.tags. Text goes in single quotes: 'c'"),
+        ("SELECT id FROM orders WHERE name = c", 2, "orders.tags. Text goes in single quotes: 'c'"),
         (
             "SELECT name, sum(id) FROM orders",
             2,
