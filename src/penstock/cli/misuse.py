@@ -45,6 +45,16 @@ _SAME_OPTIONS = (
     {"--from", "--from-beginning", "--offset", "--since"},
     {"--dry-run", "--plan"},
 )
+_OF_OTHER_TOOLS = {
+    "consume --from-beginning": "consume begins with the oldest record without it",
+    "group reset --to-datetime": "write --to TIME",
+    "group reset --to-earliest": "write --to earliest",
+    "group reset --to-latest": "write --to latest",
+    "group reset --to-offset": "write --to OFFSET",
+    "up --detach": "up leaves Kafka running in the background without it",
+    "up -d": "up leaves Kafka running in the background without it",
+}
+"""Options of other tools, and how to have here what they ask for."""
 _METAVARS = {"--bootstrap": "HOST:PORT", "--home": "FOLDER", "--project": "FILE", "--user": "NAME"}
 
 
@@ -96,6 +106,8 @@ def _unknown_option(error: TyperException, context: Any, path: str) -> str:
     missing = f"{_NO_OPTION}{typed}"
     if context is None:
         return missing
+    if instead := _OF_OTHER_TOOLS.get(f"{path.removeprefix('penstock ')} {typed}"):
+        return f"{missing}: {instead}"
     root = context.find_root()
     if typed == JSON and root is context:
         return f"{JSON} goes after the command, as in: penstock status {JSON}"
@@ -109,8 +121,9 @@ def _unknown_option(error: TyperException, context: Any, path: str) -> str:
             return f"{option} goes before the command, as in: penstock {option}{value}{path.removeprefix('penstock')}"
     if any(each.param_type_name == "argument" and f"--{each.name}" == typed for each in context.command.params):
         return f"{missing}. It is given without an option, as in: {_usage(context)}"
-    possible = getattr(error, "possibilities", None)
-    return f"{missing}. Did you mean {possible[0]}?" if possible else missing
+    possible = {each.lstrip("-"): each for each in getattr(error, "possibilities", None) or ()}
+    close = nearest(typed.lstrip("-"), possible)
+    return f"{missing}. Did you mean {possible[close]}?" if close else missing
 
 
 def _what_it_takes(context: Any) -> str:

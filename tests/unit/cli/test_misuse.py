@@ -51,7 +51,14 @@ from penstock.operate.status import Status
             "--bootstrap goes before the command, as in: penstock --bootstrap HOST",
         ),
         ("topic delete orders --force", "no such option: --force. Did you mean --yes? See: penstock topic delete"),
-        ("consume orders --from-beginning", "no such option: --from-beginning. Did you mean --from? See: "),
+        ("consume orders --from-beginning", ": consume begins with the oldest record without it. See: "),
+        ("topic tail orders --from-beginning", "no such option: --from-beginning. "),
+        (
+            "group reset g --to-earliest",
+            "no such option: --to-earliest: write --to earliest. See: penstock group reset",
+        ),
+        ("sim run --rate 10", "no such option: --rate. See: penstock sim run --help"),
+        ("up -d", "no such option: -d: up leaves Kafka running in the background without it. See: penstock up --help"),
         (
             "produce --topic orders",
             "no such option: --topic. It is given without an option, as in: penstock produce TOPIC [FILE]",
