@@ -25,7 +25,9 @@ def init(
     if os.path.lexists(home):
         require_trusted(home, safe="Nothing was written")
     if path.exists():
-        raise Conflict(f"{path} already exists", safe="It was not touched")
+        raise Conflict(
+            f"{path} already exists", safe="It was not touched", fix="Start what it describes with: penstock up"
+        )
     try:
         schema_file = editor_schemas.put(home, "penstock", folder)
         # Whatever the umask: a file that others may write to is not trusted when it is found.
@@ -37,7 +39,9 @@ def init(
             path.unlink()  # half of it would be this folder's project
             raise
     except FileExistsError:
-        raise Conflict(f"{path} already exists", safe="It was not touched") from None
+        raise Conflict(
+            f"{path} already exists", safe="It was not touched", fix="Start what it describes with: penstock up"
+        ) from None
     except NotADirectoryError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from None
     there = f"cd {shlex.quote(str(folder))} && " if folder.resolve() != Path.cwd() else ""

@@ -38,3 +38,13 @@ def test_a_full_disk_leaves_no_half_of_a_project_file(tmp_path: Path, monkeypatc
 
     assert (7, True) == (said.exit_code, "Make room on the disk, then run it again" in said.stderr)
     assert not (tmp_path / project.FILE_NAME).exists()
+
+
+def test_of_a_project_that_is_there_it_says_what_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / project.FILE_NAME).touch()
+
+    said = CliRunner().invoke(app, ["init"])
+
+    expected = "penstock.yaml already exists. It was not touched. Start what it describes with: penstock up"
+    assert (6, f"error: {expected}\n") == (said.exit_code, said.stderr)
