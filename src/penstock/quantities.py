@@ -54,19 +54,20 @@ def parse_size_bytes(text: str) -> int:
     return _parse(text, _BYTES_PER, "size", "1GB")
 
 
-def _require_unit(value: Any, info: ValidationInfo, example: str) -> None:
+def _require_unit(value: Any, info: ValidationInfo, units: dict[str, int], example: str) -> None:
     """In a file a bare number is ambiguous: 7 would be milliseconds or bytes. In code the name says it."""
     if isinstance(value, bool) or (info.context is not None and isinstance(value, int) and value not in {0, UNLIMITED}):
-        raise ValueError(f"write the unit too, such as {example}")
+        number = str(value) if type(value) is int else "7"
+        raise ValueError(f"write the unit too, one of {', '.join(units)}, such as {number}{example}")
 
 
 def _duration(value: Any, info: ValidationInfo) -> Any:
-    _require_unit(value, info, "7d")
+    _require_unit(value, info, _MS_PER, "s")
     return parse_duration_ms(value) if isinstance(value, str) else value
 
 
 def _size(value: Any, info: ValidationInfo) -> Any:
-    _require_unit(value, info, "1GB")
+    _require_unit(value, info, _BYTES_PER, "MB")
     return parse_size_bytes(value) if isinstance(value, str) else value
 
 
