@@ -23,6 +23,15 @@ _DEEPEST = 50
 _CONTRADICTION = "contradiction"
 _WRONG_SHAPES = {"dict_type", "list_type", "model_attributes_type", "model_type", "string_type", "unknown_kind"}
 """For a plain word where keys belong, for instance: an example shows what is expected."""
+_CALLED_HERE = {
+    **dict.fromkeys(("cron", "interval", "mode", "schedule", "trigger"), "speed"),
+    **dict.fromkeys(("input", "from", "kafka"), "source"),
+    **dict.fromkeys(("destination", "output", "outputs", "target", "to"), "sinks"),
+    **dict.fromkeys(("pipeline", "processors", "transform", "transforms"), "steps"),
+    **dict.fromkeys(("deserializer", "format", "schema"), "decode"),
+    **dict.fromkeys(("checks", "constraints", "quality", "tests", "validate"), "expect"),
+}
+"""Keys at the top that people know from other tools, and those of a pipeline file."""
 _QUOTED = re.compile(r"""(['"])((?:\\.|(?!\1).)*)\1""")
 """What PyYAML repeats of a file, such as a tag: a password that begins with ! is one. Its own words are in <>."""
 
@@ -85,6 +94,8 @@ def _in_words(error: yaml.MarkedYAMLError) -> str:
         return f"a bracket that line {begun} opens is not closed, or a comma is missing"
     if "quoted scalar" in str(error.context):
         return f"a quote that line {begun} opens is not closed"
+    if "simple key" in str(error.context):
+        return f"line {begun} has no colon after its key"
     if "'\\t'" in said:
         return "there is a tab here; indent with spaces"
     if said == "mapping values are not allowed here":
@@ -221,6 +232,8 @@ def in_words_of_keys(model: type[BaseModel], problem: Any) -> str:
     *place, typed = problem["loc"]
     here, everywhere = _models_at(model, tuple(place)), _keys(_all_models(model))
     what = "this key does not belong here" if typed in everywhere else "this key is not known"
+    if not place and (key := _CALLED_HERE.get(str(typed))) in _keys(here):
+        return f"{what}; it is called '{key}' here"
     # At the top, and in a Python file, whose errors have no place, a typo may be one in the key of a part.
     meant = nearest(str(typed), _keys(here)) or (None if place else nearest(str(typed), everywhere))
     if meant and meant != typed:

@@ -139,6 +139,7 @@ def test_a_broken_file_is_refused_with_the_line_where_it_breaks(file: Path) -> N
         ("a:\n - b: 1\n   - c: 2\n", ":3:4: not valid YAML: this line is indented differently from the lines above"),
         ('{"a": 1}\n{"a": 2}\n', ":2:1: not valid YAML: another document begins here, and a file holds only one"),
         ('a: "x\nb: 1\n', ":3:1: not valid YAML: a quote that line 1 opens is not closed"),
+        ("a: 1\ntopics\nb: {c: 1}\n", ":3:1: not valid YAML: line 2 has no colon after its key"),
     ],
 )
 def test_the_usual_mistakes_in_yaml_are_told_in_plain_words(file: Path, content: str, expected: str) -> None:

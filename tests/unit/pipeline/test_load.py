@@ -190,6 +190,8 @@ def test_what_contradicts_is_refused_with_file_line_and_key(
         ("speed: fast", (6, "speed", "it must be 'scheduled', 'stream' or 'realtime'")),
         ("speed: steram", (6, "speed", "it must be 'scheduled', 'stream' or 'realtime'; did you mean 'stream'?")),
         ("sources: 1", (6, "sources", "this key is not known; did you mean 'source'?")),
+        ('schedule: "* * * * *"', (6, "schedule", "this key is not known; it is called 'speed' here")),
+        ("output: 1", (6, "output", "this key is not known; it is called 'sinks' here")),
         (
             "steps:\n  - sql: SELECT count(*) AS n FROM events",
             (7, "steps.0.sql", "'count(*) AS n': aggregates look at"),
