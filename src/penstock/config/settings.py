@@ -171,6 +171,11 @@ def load(
     """Settle every setting by the order above; remedies are written for Python, or for the command line."""
     # An empty variable counts as unset.
     environment = {name: value for name, value in os.environ.items() if value}
+    # Misspelt and passed over, it would send records to another cluster than the one that is meant.
+    if misspelt := next(
+        (each for each in environment if each.startswith(_SERVERS.removesuffix("_SERVERS")) and each != _SERVERS), None
+    ):
+        raise BadInput(f"there is no variable {misspelt}", fix=f"Did you mean {_SERVERS}?")
     named = project_file or environment.get("PENSTOCK_PROJECT")
     file, passed_over = (Path(named), ()) if named else _nearest_project_file(on_command_line=on_command_line)
     loaded = project.load(file) if file else project.Project()

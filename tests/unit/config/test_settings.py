@@ -274,3 +274,13 @@ def test_below_a_folder_with_a_cluster_that_one_is_named_and_none_is_taken_for_g
     with pytest.raises(NotFound, match=f"but there is one in {here}. Change to that folder, or name it: --home {here}"):
         settings.load(on_command_line=True).connection()
     settings.load(home=below / "other", on_command_line=True).require_no_cluster_above()
+
+
+def test_a_misspelt_address_in_the_environment_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", "kafka-1.example.com:9092")
+
+    with pytest.raises(BadInput) as caught:
+        settings.load()
+
+    expected = "there is no variable PENSTOCK_BOOTSTRAP. Did you mean PENSTOCK_BOOTSTRAP_SERVERS?"
+    assert expected == str(caught.value)
