@@ -128,6 +128,16 @@ def test_columns_that_nobody_makes_are_warnings(cli: Cli, tmp_path: Path) -> Non
     ]
 
 
+def test_after_a_warning_check_does_not_say_that_the_pipeline_can_run(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(changed(("id * 2", "idd * 2")))
+
+    said = cli("pipeline", "check", "pipeline.yaml")
+
+    *_, last = said.err.splitlines()
+    expected = "may run; see what it makes of real records: penstock pipeline preview pipeline.yaml"
+    assert (0, expected) == (said.code, last.split("' ", 1)[1])
+
+
 def test_checking_imports_no_spark(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(GOOD)

@@ -3,6 +3,7 @@
 import re
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -146,7 +147,11 @@ def check(
         print_table(list(placed[0]), [list(each.values()) for each in placed])
     elif explain:
         say("there is no SQL that runs on each event")
-    say(f"pipeline '{spec.name}' can run")
+    if warnings:
+        next_ = f"penstock pipeline preview {quote(str(file))}"
+        say(f"pipeline '{spec.name}' may run; see what it makes of real records: {next_}")
+    else:
+        say(f"pipeline '{spec.name}' can run")
 
 
 def _placed(spec: "PipelineSpec", file: Path) -> list[dict[str, str]]:
