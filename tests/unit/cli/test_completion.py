@@ -24,11 +24,16 @@ def tab(folder: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
+def make_delta(folder: Path) -> None:
+    (folder / "_delta_log").mkdir(parents=True)
+    (folder / "_delta_log" / "0.json").touch()
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name in ("orders", "returns"):
         (tmp_path / ".penstock" / "pipelines" / name).mkdir(parents=True)
-        (tmp_path / "tables" / name / "_delta_log").mkdir(parents=True)
+        make_delta(tmp_path / "tables" / name)
     (tmp_path / "fresh.yaml").touch()
     (tmp_path / "penstock.yaml").touch()
     return tmp_path
@@ -66,6 +71,6 @@ def test_names_of_the_lab_are_offered_at_once_without_loading_what_they_name() -
 
 def test_names_that_a_shell_would_run_are_not_offered(folder: Path) -> None:
     for name in ("t$(id)", "t;id", "t`id`", "t\\$(id)", "t&id", "t|id", "t(id)"):
-        (folder / "tables" / name / "_delta_log").mkdir(parents=True)
+        make_delta(folder / "tables" / name)
 
     assert [] == tab(folder, "table", "show", "tables/t")
