@@ -51,6 +51,7 @@ class _Stored(msgspec.Struct):
     targets: dict[str, str] = {}
     moves: dict[str, _StoredMove] = {}
     formerly: dict[str, dict[str, _Rows]] = {}
+    file_ends: _Rows = []
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ class Committed:
     """Sinks that have yet to take over their positions under their new names."""
     formerly: dict[str, dict[str, Positions]] = field(default_factory=dict)
     """Per sink, its former names, and how far records were judged when it was renamed."""
+    file_ends: Positions = field(default_factory=dict)
+    """Where files end that were not read to the end: one that is removed does not tell any more."""
 
     def __post_init__(self) -> None:
         """Drop beginnings that a position has replaced."""
@@ -206,8 +209,17 @@ class Committed:
         formerly = {
             name: {former: left(until) for former, until in formers.items()} for name, formers in self.formerly.items()
         }
-        starts, epochs = left(self.starts), left(self.epochs)
-        return replace(self, starts=starts, sinks=sinks, epochs=epochs, begins=begins, moves=moves, formerly=formerly)
+        starts, epochs, ends = left(self.starts), left(self.epochs), left(self.file_ends)
+        return replace(
+            self,
+            starts=starts,
+            sinks=sinks,
+            epochs=epochs,
+            begins=begins,
+            moves=moves,
+            formerly=formerly,
+            file_ends=ends,
+        )
 
 
 def ousted_name(name: str) -> str | None:
@@ -300,6 +312,7 @@ class Checkpoint:
                 name: {former: from_json(rows) for former, rows in formers.items()}
                 for name, formers in stored.formerly.items()
             },
+            from_json(stored.file_ends),
         )
 
     def plan(self, batch: int, offset_ranges: list[OffsetRange]) -> None:
@@ -352,6 +365,7 @@ class Checkpoint:
                 name: {former: to_json(until) for former, until in formers.items()}
                 for name, formers in committed.formerly.items()
             },
+            "file_ends": to_json(committed.file_ends),
         }
         write_versioned(self._committed, CHECKPOINT, data)
 

@@ -270,17 +270,36 @@ def _require_not_beyond(pipeline: str, forgotten: str, name: str, committed: Com
             )
 
 
-def recorded(progress: SinkProgress, committed: Committed, targets: Mapping[str, str]) -> Committed:
+def with_removed_files(
+    committed: Committed, available: list[AvailableRange], names: Iterable[str]
+) -> list[AvailableRange]:
+    """Add files that were removed before these sinks had read them: only the end of one is left, as after retention."""
+    there, names = {each.source_partition for each in available}, list(names)
+    removed = [
+        AvailableRange(source_partition, end, end)
+        for source_partition, end in committed.file_ends.items()
+        if source_partition not in there and committed.lowest(names, source_partition) < end
+    ]
+    return [*available, *removed]
+
+
+def recorded(
+    progress: SinkProgress, committed: Committed, targets: Mapping[str, str], available: list[AvailableRange]
+) -> Committed:
     """Return the checkpoint with what an unfinished batch has done, what sinks write to, and where new sinks begin.
 
     It has to be saved before the next plan replaces the unfinished one.
     """
     sinks = {name: {**committed.sinks.get(name, {}), **held} for name, held in progress.held.items()}
+    files = [each for each in available if not each.source_partition.in_kafka]
     return replace(
         committed,
         sinks={**committed.sinks, **sinks},
         begins={**committed.begins, **progress.resume_offsets},
         targets={**committed.targets, **targets},
+        file_ends={
+            each.source_partition: each.end for each in files if progress.start(each.source_partition) < each.end
+        },
     )
 
 
@@ -309,7 +328,8 @@ def require_readable(
         raise RetentionPassed(
             f"records were deleted before pipeline '{pipeline}' read them: {', '.join(map(str, gaps))}",
             safe="What was read before is in the sinks, and nothing was skipped yet",
-            fix=f"To continue without them, and have that recorded, run: penstock pipeline skip-gap {pipeline}",
+            fix=("" if all(gap.source_partition.in_kafka for gap in gaps) else "Put the files back. ")
+            + f"To continue without them, and have that recorded, run: penstock pipeline skip-gap {pipeline}",
         )
 
 

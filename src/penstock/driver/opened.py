@@ -84,7 +84,7 @@ class OpenedPipeline:
                     self.require_same_cluster(self.checkpoint.load())
             self.source = self._open_source()
             # Kafka first: whoever has forgotten to start it should not wait for Spark to hear so.
-            self.available = self.source.available()
+            self.available = self._with_removed_files(self.source.available())
             self.spec = self._written.resolved().with_columns(met_columns.load(self.paths.gaps))
             self.sinks = [self._make_sink(number) for number in range(len(self.spec.sinks))]
             for sink in self.sinks:
@@ -139,6 +139,13 @@ class OpenedPipeline:
         if self.stopping.is_set():
             raise KeyboardInterrupt  # told to stop while it looked for something to read
         return self._start_spark()
+
+    def _with_removed_files(self, available: list[AvailableRange]) -> list[AvailableRange]:
+        names = (*self._written.sink_names, SINK_NAME)
+        with suppress(CheckpointLost):  # which `begin` reports
+            if not self._written.source.in_kafka and self.replay is None and self.checkpoint.exists:
+                return sink_progress.with_removed_files(self.checkpoint.load(), available, names)
+        return available
 
     def _has_unread(self) -> bool:
         """Return whether there seems to be something to read; this is only a hint."""

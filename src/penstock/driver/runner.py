@@ -166,7 +166,7 @@ class Runner(OpenedPipeline):
             return committed, False
         number = committed.batch + 1
         self.dead.open(self.dead_topics(available))
-        recorded = sink_progress.recorded(progress, committed, self.targets)
+        recorded = sink_progress.recorded(progress, committed, self.targets, found)
         if recorded != committed:
             committed = recorded
             self.checkpoint.commit(committed)
@@ -209,7 +209,7 @@ class Runner(OpenedPipeline):
         wait_s = self.spec.max_wait_ms / 1000 if targets is None else 0.0
         pending_since, poll_s = None, _FIRST_POLL_S
         while True:
-            available = self.source.available()
+            available = sink_progress.with_removed_files(committed, self.source.available(), self.stores)
             has_lost_one = self._topics.see(available)
             if targets is not None or has_lost_one:
                 return available

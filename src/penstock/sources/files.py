@@ -1,9 +1,9 @@
 """Files of events, for tests and backfill: the same path through decode, steps and sinks, without a broker.
 
 Guarantee: every line of every file once, in order. Each line is an event's value; each file is a partition, and line
-numbers are its offsets. Files must not change once they are there; new files may come. Whatever a file holds, only one
-chunk is in memory: a line of more than 64 MB, which a small `.gz` can hide, is refused. So is a link in the folder that
-leads out of it.
+numbers are its offsets. Files must not change once they are there; new files may come, and those that were read to
+their end may go. Whatever a file holds, only one chunk is in memory: a line of more than 64 MB, which a small `.gz`
+can hide, is refused. So is a link in the folder that leads out of it.
 """
 
 import gzip

@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadInput, ClusterReplaced, NotFound
+from penstock.delivery import gaps
+from penstock.errors import BadInput, ClusterReplaced, NotFound, RetentionPassed
 from penstock.kafka import topics
 from penstock.kafka.cluster import cluster_id
 from penstock.kafka.producer import Producer, ProducerOptions
 from penstock.kafka.topic_spec import TopicSpec
+from penstock.operate import repair
 from penstock.record.positions import OffsetRange, SourcePartition
 from penstock.sources.kafka_reader import KafkaReader
 
-from support.pipelines import Lab, record_errors, total
+from support.pipelines import Lab, dying, record_errors, total
 
 
 def source(topic: str, **parts: Any) -> dict[str, Any]:
@@ -166,6 +168,37 @@ def test_files_are_read_once_line_by_line_plain_or_compressed(lab: Lab) -> None:
     assert {("a.jsonl", 2, "Malformed"), ("b.jsonl.gz", 1, "EmptyValue")} == {
         (letter.topic.rpartition("/")[2], letter.offset, letter.error) for letter in letters
     }
+
+
+@pytest.mark.parametrize("is_put_back", [True, False], ids=["put back", "skipped"])
+def test_lines_of_a_file_that_is_removed_before_they_were_read_are_not_passed_over(
+    lab: Lab, *, is_put_back: bool
+) -> None:
+    folder = lab.folder / "incoming"
+    folder.mkdir()
+    file, away = folder / "a.jsonl", lab.folder / "away"
+    file.write_bytes(b"".join(b'{"id": %d}\n' % number for number in range(6)))
+    name = lab.kafka.topic("files")
+    spec = lab.spec(name, source={"type": "files", "path": str(folder)}, batch={"max_events": 2})
+    with dying("committed"):
+        lab.run(spec)
+    file.rename(away)
+    (folder / "b.jsonl").write_bytes(b'{"id": 10}\n')
+
+    with pytest.raises(RetentionPassed, match=r"a\.jsonl/0 offsets 2 to 5.*Put the files back"):
+        lab.run(spec)
+    if is_put_back:
+        away.rename(file)
+    else:
+        with lab.runner(spec) as runner:
+            repair.skip_gaps(runner)
+    lab.run(spec)
+    file.unlink(missing_ok=True)  # read to its end, it may go
+    assert [] == lab.run(spec)
+
+    assert [*range(6 if is_put_back else 2), 10] == lab.ids()
+    found = [(gap.start, gap.end) for gap in gaps.read(lab.home(name).gaps)]
+    assert ([] if is_put_back else [(2, 6)]) == found
 
 
 def test_a_task_that_is_answered_by_another_cluster_than_the_driver_gives_no_row(lab: Lab) -> None:
