@@ -164,7 +164,7 @@ def test_csv_on_a_terminal_is_shown_and_not_obeyed(tmp_path: Path) -> None:
     [
         ("a: {b: 1\nc: 2\n", "a bracket that line 1 opens is not closed"),
         ("a:\n\tb: 1\n", "there is a tab here"),
-        ("a: b\nc\n", "could not find expected ':'"),
+        ("a: b\nc\n", "line 2 has no colon after its key"),
     ],
 )
 def test_what_yaml_does_not_understand_is_said(tmp_path: Path, text: str, reason: str) -> None:
