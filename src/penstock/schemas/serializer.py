@@ -166,10 +166,6 @@ class _PlainJson:
         return orjson.loads(payload)
 
 
-class _TooSlowError(BadInput):
-    """A JSON Schema has had its time."""
-
-
 class _LimitedJson:
     """Reads JSON by a schema, which has some seconds, and more with every byte that is compared with it."""
 
@@ -186,16 +182,16 @@ class _LimitedJson:
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
-        too_slow = _TooSlowError(f"comparing values with their JSON Schema takes longer than {self._seconds:g} seconds")
+        too_slow = BadInput(f"comparing values with their JSON Schema takes longer than {self._seconds:g} seconds")
         if self._left_s <= 0:
             raise too_slow
         begun = time.thread_time()
         try:
             with at_most(self._left_s):
                 yield
-        except TimeoutError:
+        except TimeoutError as expired:
             self._left_s = 0.0
-            raise too_slow from None
+            raise too_slow from expired
         finally:
             self._left_s -= time.thread_time() - begun
 
@@ -239,7 +235,7 @@ class Deserializer:
         try:
             self._opened[schema_id] = self._reader(schema)
         except BadInput as error:
-            believed_s = math.inf if isinstance(error, _TooSlowError) else _BELIEVED_S
+            believed_s = math.inf if isinstance(error.__cause__, TimeoutError) else _BELIEVED_S
             self._unusable[schema_id] = (time.monotonic() + believed_s, error.what)
             raise
         return self._opened[schema_id]
