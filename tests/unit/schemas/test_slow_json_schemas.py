@@ -1,6 +1,8 @@
 """JSON Schemas that somebody has registered, and that take years to compare a value with."""
 
+import gc
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -105,6 +107,31 @@ def test_what_ends_in_time_is_left_alone_and_nothing_is_raised_later() -> None:
     while time.thread_time() - begun < 0.2:
         pass
     assert done
+
+
+def test_the_end_waits_for_callbacks_of_the_garbage_collector_where_it_would_be_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost: list[Any] = []
+
+    def spend(seconds: float) -> None:
+        begun = time.thread_time()
+        while time.thread_time() - begun < seconds:
+            pass
+
+    def slow(_phase: str, _info: dict[str, Any]) -> None:
+        spend(0.1)
+
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    gc.callbacks.append(slow)
+    try:
+        with pytest.raises(TimeoutError), at_most(0.03):
+            gc.collect()
+            spend(2)
+    finally:
+        gc.callbacks.remove(slow)
+
+    assert [] == lost
 
 
 def test_in_another_thread_there_is_no_limit() -> None:
