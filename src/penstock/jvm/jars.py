@@ -172,7 +172,7 @@ def _fetch(jar_set: JarSet, jars: list[Jar], folder: Path, progress: Progress) -
         nonlocal done
         with counting:
             done += 1
-            progress(done, 2 * len(jars))
+            progress(min(done, 2 * len(jars)), 2 * len(jars))
 
     def fetch(share: list[Jar], scratch: Path) -> None:
         scratch.mkdir()
@@ -187,6 +187,11 @@ def _fetch(jar_set: JarSet, jars: list[Jar], folder: Path, progress: Progress) -
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder, ignore_cleanup_errors=True) as place:
         shares = [jars[first::_SIDE_BY_SIDE] for first in range(min(_SIDE_BY_SIDE, len(jars)))]
         do_all(partial(fetch, share, Path(place) / str(number)) for number, share in enumerate(shares))
+        if missing:
+            # A repository that many ask refuses now and then what it has.
+            again = list(missing)
+            missing.clear()
+            fetch(again, Path(place) / "again")
     if missing:
         jar, complaint = next(iter(missing.items()))
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""

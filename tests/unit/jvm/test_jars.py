@@ -109,6 +109,24 @@ def test_jars_that_were_fetched_are_used_again_whatever_the_umask(
     assert found[0][0].stat().st_mode & 0o777 == 0o644
 
 
+def test_a_jar_that_the_repository_refuses_once_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def fetch(_dependencies: str, folder: Path, *_: object, **_options: object) -> str:
+        tried.append(folder)
+        if len(tried) > 1:
+            (folder / JAR.file_name).write_bytes(CONTENT)
+        return "the repository does not have it"
+
+    monkeypatch.setattr(jars, "locked", lambda _set: (JAR,))
+    monkeypatch.setattr(jars, "resolve_with_ivy", fetch)
+
+    assert [tmp_path / "jars" / JAR.file_name] == jars.ensure("delta", tmp_path / "jars")
+    assert 2 == len(tried)
+
+
 def test_a_missing_jar_is_found(tmp_path: Path) -> None:
     assert not jars.is_sound(JAR, tmp_path)
     assert not jars.is_sound(JAR, tmp_path / "no-folder")
