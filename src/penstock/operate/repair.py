@@ -109,6 +109,7 @@ def rebuild(
         target_ids=runner.target_ids,
         targets=runner.targets,
         formerly=former.formerly,
+        file_ends={each: end for each, end in former.file_ends.items() if each in starts},
     )
     records.record(runner.paths.gaps, forsaken(runner))
     crash_point("gap_recorded")
