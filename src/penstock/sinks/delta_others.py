@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow.parquet as pq
 
+from penstock.sinks.delta_commits import actions_in
 from penstock.sinks.sink import Position
 
 _LOG = "_delta_log"
@@ -33,14 +33,12 @@ def positions_of_others(path: Path, pipeline: str) -> list[Position]:
         if match is not None and match[1] > newest:
             found |= {each["appId"]: each["version"] for each in _moves(file)}
     ours = {app.removeprefix(_OURS): version for app, version in found.items() if app.startswith(_OURS)}
-    positions = (Position.named(name, version) for name, version in ours.items())
-    return [each for each in positions if each is not None and each.pipeline != pipeline]
+    return Position.of_others(ours, pipeline)
 
 
 def _moves(file: Path) -> Iterator[dict[str, Any]]:
     """Return the transaction actions of a commit or a checkpoint."""
     if file.suffix == ".json":
-        actions = [orjson.loads(line) for line in file.read_bytes().splitlines() if line.strip()]
-        yield from (each["txn"] for each in actions if "txn" in each)
+        yield from (each["txn"] for each in actions_in(file.read_bytes()) if "txn" in each)
     elif "txn" in pq.read_schema(file).names:
         yield from filter(None, pq.read_table(file, columns=["txn"]).column("txn").to_pylist())

@@ -170,7 +170,7 @@ class IcebergSink(Sink):
         found = {each: there[key] for each, key in keys.items() if key in there}
         require_landed(self.name, self._replaced or {}, found)
         if self._replaced:
-            require_alone(self.name, self._replaced, self._others(there))
+            require_alone(self.name, self._replaced, Position.of_others(there, self._pipeline))
         return {each: at for each, at in found.items() if each in wanted}
 
     def recover(self, source_partitions: Iterable[SourcePartition], recovery: Recovery = NOTHING_KNOWN) -> bool:
@@ -193,11 +193,6 @@ class IcebergSink(Sink):
         from penstock.sinks.iceberg_positions import recorded_positions
 
         return recorded_positions(table, f"the table {self._spec.path} of sink '{self.name}'", self._pipeline)
-
-    def _others(self, there: Mapping[str, int]) -> list[Position]:
-        """Return where other pipelines stand; another sink of the same one is what this one was called before."""
-        positions = (Position.named(name, at) for name, at in there.items())
-        return [each for each in positions if each is not None and each.pipeline != self._pipeline]
 
     def _key(self, source_partition: SourcePartition) -> str:
         from penstock.sinks.iceberg_positions import position_key

@@ -106,6 +106,12 @@ class Position(NamedTuple):
         match = _POSITION_NAME.fullmatch(name)
         return match and cls(match[1], match[2], match[3], int(match[4]), next_offset)
 
+    @classmethod
+    def of_others(cls, named: Mapping[str, int], pipeline: str) -> "list[Position]":
+        """Return where other pipelines stand; another sink of the same one is what this one was called before."""
+        positions = (cls.named(name, next_offset) for name, next_offset in named.items())
+        return [each for each in positions if each is not None and each.pipeline != pipeline]
+
 
 def require_alone(sink: str, replaced: Replaced, others: Iterable[Position]) -> None:
     """Raise if others have written rows of the records that are to be replaced: these would be taken out, too.
